@@ -1,1 +1,1 @@
-"""Calls of NumPy, of Python's functions and of objects: what each becomes."""
+"""Handlers of calls of NumPy and of Python's builtins, standard library, classes and built-in methods."""

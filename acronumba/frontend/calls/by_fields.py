@@ -1,4 +1,4 @@
-"""Comparisons of objects that may hold others of their kind, written as models are: such a function calls itself."""
+"""Recursive comparison, field by field, of objects that may hold others of their kind, in the compiled language."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def fields(obj: Any) -> Any:
-    """Stand for the tuple of what an object is compared by; see `of_library`."""
+    """Return the tuple of the fields by which an object is compared: a primitive, whose handler is in `of_library`."""
     raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""Calls of what is not the user's own: by the tables of `handlers`; constructors; methods of built-in types."""
+"""Calls of functions that are not the user's own, by tables of handlers; constructors; methods of built-in types."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ from acronumba.ir.types import BoolT, FloatT, IntT, words
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
-HANDLERS = every.FILES  # their rows are in `ROWS` and `METHODS`
+HANDLERS = every.FILES  # importing them fills `ROWS` and `METHODS`
 
 
 def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) -> Val:
-    """Call something that exists at compile time."""
+    """Call a function, class or other object that is known at compile time."""
     if (made := call_with_matrices(w, value, args, kwargs)) is not None:
         return made
     if has_written(value):
@@ -132,12 +132,12 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) 
 
 
 def _name_of(w: Walker, default: str) -> str:
-    """Return how the user wrote what is called."""
+    """Return the source text of the called expression; `default` if the current node is no call."""
     return ast.unparse(w.here.func) if isinstance(w.here, ast.Call) else default
 
 
 def call_row(w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
-    """Call what has a row."""
+    """Call a function or method by the handler of its row."""
     if row.whole:
         return _distribute(w, row, Args(w, row, args, kwargs))
     a = Args(w, row, list(map(w.whole, args)), {k: w.whole(v) for k, v in kwargs.items()})
@@ -146,7 +146,7 @@ def call_row(w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val]
 
 
 def _distribute(w: Walker, row: Row, a: Args) -> Val:
-    """Call a handler for each alternative of those of its arguments that are one of several kinds."""
+    """Call the handler of a row once per alternative of each union among the arguments; only once if it is `whole`."""
     if row.whole:
         return _as_python(w, row, a, row.handler(w, a))
     found = _first_choice(a)
@@ -162,7 +162,7 @@ def _distribute(w: Walker, row: Row, a: Args) -> Val:
 
 
 def _first_choice(a: Args) -> tuple[str, UnionVal, Callable[[Val], Args]] | None:
-    """Return an argument that is one of several kinds, by name and value, and what makes the arguments of one kind."""
+    """Return the first union among the arguments: its parameter, itself, a function that substitutes an alternative."""
     for name, val in a.values.items():
         items = val.items if name.startswith("*") and isinstance(val, TupleVal) else (val,)
         for k, item in enumerate(items):
@@ -174,19 +174,19 @@ def _first_choice(a: Args) -> tuple[str, UnionVal, Callable[[Val], Args]] | None
 
 
 def _with_case(a: Args, name: str, k: int, whole: Callable[[Val], Val], case: Val) -> Args:
-    """Return the arguments with an item of one kind in a place."""
+    """Return the arguments with an alternative in place of a union; `k` is its index in the `*` parameter."""
     if not name.startswith("*"):
         return a.replaced(name, whole(case))
     return a.replaced(name, TupleVal((*a.rest[:k], whole(case), *a.rest[k + 1 :])))
 
 
-_MOST_MIXED = 3  # numbers of several dtypes in one sequence: each doubles the code, or more
+_MOST_MIXED = 3  # numbers with several possible dtypes in one sequence: each at least doubles the code
 
 
 def _choice(item: Val) -> tuple[UnionVal, Callable[[Val], Val]] | None:
-    """Return a value that is one of several kinds, an argument or a number in one, and what makes the argument of it.
+    """Return the union that an argument is, or holds, and a function that puts an alternative in its place.
 
-    What NumPy makes of a sequence of numbers depends on the dtypes of all of them.
+    In a sequence only numbers with several possible dtypes count: they determine the dtype of NumPy's result.
     """
     if isinstance(item, UnionVal):
         return item, lambda case: case
@@ -206,21 +206,21 @@ def _choice(item: Val) -> tuple[UnionVal, Callable[[Val], Val]] | None:
 
 
 def _mixed(item: Val) -> int:
-    """Return how many numbers of a sequence, and of those in it, may have several dtypes."""
+    """Return how many numbers of a sequence, nested ones included, have several possible dtypes."""
     if isinstance(item, UnionVal):
         return int(len(_dtypes(item)) > 1)
     return sum(map(_mixed, item.items)) if isinstance(item, TupleVal | StaticList) else 0
 
 
 def _dtypes(val: UnionVal) -> set[str]:
-    """Return the dtypes of the numbers that a value may be; none if it may be something else."""
+    """Return the dtypes of the alternatives of a union; the empty set if one of them has no dtype."""
     plain: dict[type, str] = {IntT: "int64", FloatT: "float64", BoolT: "bool"}
     found = {getattr(t, "dtype", plain.get(type(t), "")) for t in val.possible}
     return set() if "" in found else found
 
 
 def _as_python(w: Walker, row: Row, a: Args, result: Val) -> Val:
-    """Return the result of a call with the Python type that it has: without axes, an array or a NumPy scalar."""
+    """Mark a result without axes as an array or a NumPy scalar, as `Row.rank0` says."""
     if not isinstance(result, Tensor) or result.type.rank or row.rank0 == "any":
         return result
     first = next(iter(a.values.values()))
@@ -231,7 +231,7 @@ def _as_python(w: Walker, row: Row, a: Args, result: Val) -> Val:
         return w.as_scalar(result)
     if result.array0 is not None and result.array0.const is True:
         return result
-    # A view of an array with axes, or a value that no name can see.
+    # With a `base` it is a view of an array with axes; else it is a new array.
     return replace(result, array0=number(True)) if result.base is not None else w.as_array(result)
 
 
@@ -267,7 +267,7 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val]) -> 
         value = w.static(given["dtype"])
         try:
             return Static(np.dtype(value))
-        except TypeError:  # not known, or none
+        except TypeError:  # not a constant, or no dtype
             raise w.reject("ACR202", seen=f"np.dtype of {w.describe(given['dtype'])}") from None
     if issubclass(cls, BaseException):
         raise w.reject("ACR108", seen="an exception that is not raised at once")
@@ -281,7 +281,7 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val]) -> 
 
 
 def enum_of(w: Walker, cls: type[enum.Enum], val: Val) -> Val:
-    """Return the member of an enum that has a value, an int."""
+    """Return the member of an enum whose value is a run-time int."""
     value = w.read(w.as_int(host_value(w, val, f"{cls.__name__}()", index=True)))
     out = number(-1)
     for k, member in enumerate(members_of(cls)):
@@ -352,7 +352,7 @@ def _arguments(
 
 
 def _only_fields(w: Walker, cls: type) -> None:
-    """Reject a class that does anything else when it is called than to store its fields."""
+    """Reject a class whose constructor does more than store its fields."""
     for name in ("__init__", "__new__", "__setattr__", "__post_init__"):
         w.source_guard.attribute(cls, name)
     if own := own_constructor(cls):
@@ -393,7 +393,7 @@ def replace_fields(w: Walker, args: list[Val], kwargs: dict[str, Val]) -> Val:
         for k in kwargs:
             if k not in names:
                 raise w.reject("ACR307", seen=f"{cls.__name__} has no field {k!r}")
-        if dataclasses.is_dataclass(cls):  # it is called
+        if dataclasses.is_dataclass(cls):  # `replace` calls the constructor
             init = [f.name for f in dataclasses.fields(cls) if f.init]
             given = {n: kwargs[n] if n in kwargs else attribute(w, obj, n) for n in init}
             return construct(w, cls, [], given | kwargs)
@@ -406,7 +406,7 @@ def replace_fields(w: Walker, args: list[Val], kwargs: dict[str, Val]) -> Val:
 
 
 def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Val]) -> Val:
-    """Call a method of a tensor, list, dict or tuple."""
+    """Call a method of a built-in type."""
     owner, name = method.owner, method.name
     if isinstance(owner, ArrayRef):
         return array_method(w, owner, name, args, kwargs)

@@ -1,4 +1,4 @@
-"""All files with rows: they are in `tables.ROWS` and `tables.METHODS` when this is imported."""
+"""Imports all files with rows, which registers them in `tables.ROWS` and `tables.METHODS`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`np.matrix`, written as models are: an object that holds an array of two axes, with the operators of matrices.
+"""`np.matrix` as a class in the compiled language: an object that holds an array of two axes.
 
-What of `np.matrix` is not here is rejected, as is a function of NumPy that is given one, but for those in `KEEP` (which
-give one), `DROP` (which give an array or a number) and `METHODS`.
+A method that this class lacks is rejected. So is a NumPy function with a matrix argument, unless it is in `KEEP` (it
+returns a matrix), `DROP` (it returns an array or a number) or `METHODS`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ def plain(x: Any) -> Any:
 
 
 def matrix_of(x: Any) -> Any:
-    """Return an array as a matrix, without a copy: one of one axis is a row."""
+    """Return an array as a matrix, without a copy; a vector becomes a row."""
     return x if isinstance(x, Matrix) else Matrix(x, None, False)
 
 
 class Matrix:
-    """Stands for `np.matrix`."""
+    """The stand-in for `np.matrix`."""
 
     def __init__(self, data: Any, dtype: Any = None, copy: Any = True) -> None:
         if isinstance(data, str):
@@ -209,7 +209,7 @@ class Matrix:
 
 
 def product(a: Any, b: Any) -> Any:
-    """`a * b` of which one is a matrix."""
+    """Return ``a * b``, where at least one is a matrix."""
     x, y = plain(a), plain(b)
     if np.isscalar(x) or np.isscalar(y):
         return matrix_of(x * y)

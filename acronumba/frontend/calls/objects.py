@@ -45,7 +45,7 @@ _FOREIGN = (sysconfig.get_path("stdlib"), str(Path(np.__file__).parent))
 
 
 def as_function(value: Any) -> types.FunctionType | None:
-    """Return a function itself, or the one behind a model, else None."""
+    """Return a plain function itself, or the one that a `Model` or `lru_cache` wraps; None for any other value."""
     if isinstance(value, types.FunctionType):
         return value
     wrapped = getattr(value, "__wrapped__", None)
@@ -57,7 +57,7 @@ def as_function(value: Any) -> types.FunctionType | None:
 
 
 def is_foreign(fn: types.FunctionType) -> bool:
-    """Whether a function belongs to Python, NumPy or SciPy, or is ours and none for models: it is never compiled."""
+    """Whether a function is never compiled: one of Python, NumPy or SciPy, or internal to this package."""
     file, module = fn.__code__.co_filename, fn.__module__ or ""
     if module.startswith("scipy.") or (module.startswith("acronumba.") and not module.startswith(_FOR_MODELS)):
         return True
@@ -65,7 +65,7 @@ def is_foreign(fn: types.FunctionType) -> bool:
 
 
 def python_class(val: Val) -> type:
-    """Return the Python class of a list, dict, tuple, string, number or object; `object` if it has none of these."""
+    """Return the Python class of a list, dict, tuple, string, number or object; `object` for any other value."""
     match val:
         case ListVal() | StaticList():
             return list
@@ -99,16 +99,16 @@ def is_tuple(val: Val) -> bool:
     return issubclass(python_class(val), tuple)
 
 
-STAND_INS: dict[type, type] = {}  # a class of the compiler -> the one that it stands for
+STAND_INS: dict[type, type] = {}  # a class of this package -> the class that it replaces
 
 
 def stood_for(cls: type) -> type:
-    """Return the class that users see."""
+    """Return the class that users see: of a stand-in, the class that it replaces."""
     return STAND_INS.get(cls, cls)
 
 
 def runtime_class(t: Type) -> type:
-    """Return the Python class of the values of a type."""
+    """Return the Python class of the values of an IR type."""
     from acronumba.ir.types import BoolT, DictT, EnumT, FloatT, IntT, MapT, ScalarT, StrT, TextT, TupleT
 
     match t:

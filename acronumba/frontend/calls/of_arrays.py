@@ -1,4 +1,4 @@
-"""NumPy's functions that make arrays, and those of dtypes; what makes Python's data of arrays."""
+"""Handlers of NumPy's array constructors, dtype functions, and conversions of arrays to Python values."""
 
 from __future__ import annotations
 
@@ -109,11 +109,11 @@ def _array(w: Walker, a: Args) -> Val:
     if isinstance(val, Generator):
         val = all_of_generator(w, val)
     out = w.array_of(val, dtype)
-    return w.as_array(out) if a.what == "np.array" and isinstance(val, Tensor) else out  # it is always a copy
+    return w.as_array(out) if a.what == "np.array" and isinstance(val, Tensor) else out  # `np.array` always copies
 
 
 def _check_list(w: Walker, val: ListVal, dtype: str) -> None:
-    """Check that the elements of a list are values of a dtype, as NumPy does where they are numbers."""
+    """Check that the elements of a list fit a dtype; Python numbers are checked one by one, as NumPy does."""
     item = val.item
     if isinstance(item, TensorT):
         w.fits_array(item, dtype)
@@ -169,7 +169,7 @@ def _promote_types(w: Walker, a: Args) -> Val:
 
 
 def _kind(w: Walker, val: Val) -> Any:
-    """Return what NumPy's rules of promotion see of a value."""
+    """Return the operand of NumPy's type promotion for a value: a dtype, or the zero of a (weak) Python type."""
     if isinstance(val, Num):
         return PYTHON[val.type](0)
     out = np.dtype(val.type.dtype) if isinstance(val, Tensor) else w.static(val)
@@ -215,5 +215,5 @@ def _tolist(w: Walker, a: Args) -> Val:
     def value() -> Val:
         return w.each(w.state[item], lambda v: host_value(w, v, ".tolist()"))
 
-    rows = built(w, x, target, lambda: w.state[item], (), what="rows")  # all, then the value of each: one wait
+    rows = built(w, x, target, lambda: w.state[item], (), what="rows")  # all rows first, then their values: one wait
     return built(w, rows, target, value, (), what="values")

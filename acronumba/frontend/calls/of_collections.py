@@ -1,6 +1,6 @@
-"""`collections`: deques, dicts with a default, counters.
+"""Handlers of `collections`: `deque`, `defaultdict`, `OrderedDict`, `Counter`.
 
-Each is a list or dict of run time with something of its own (`values.Kept`): what only reads it sees the list or dict.
+Each is a `values.Kept`: a run-time list or dict with extra data. Code that only reads it uses the list or dict inside.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
 
-# ---- making them
+# ---- constructors
 
 
 @row("iterable maxlen", deque, whole=True)
@@ -98,7 +98,7 @@ def _ordered(w: Walker, a: Args) -> Val:
 
 
 def _filled(w: Walker, args: Sequence[Val], kwargs: Val) -> MapVal:
-    """Return the dict of what `dict` is given."""
+    """Return a new run-time dict, filled from arguments like those of `dict`."""
     assert isinstance(kwargs, DictVal)
     out = new_map(w, ())
     if len(args) > 1:
@@ -126,7 +126,7 @@ def _counter(w: Walker, a: Args) -> Val:
 
 
 def _count(w: Walker, out: MapVal, val: Val, op: ast.operator) -> None:
-    """Add to a counter what an iterable has, or what lies under the keys of a dict."""
+    """Add or subtract (`op`) 1 for each element of an iterable, or each value of a dict at its key."""
     source = unkept(val)
     source = as_map(w, source) or source
 
@@ -141,12 +141,12 @@ def _count(w: Walker, out: MapVal, val: Val, op: ast.operator) -> None:
     over(w, as_iterable(w, source), lambda key: add(key, number(1)))
 
 
-# ---- reading and changing them
+# ---- access and methods
 
 
 @handles(INDEXED, Kept)
 def kept_item(w: Walker, base: Kept, where: Any) -> Val:
-    """`q[i]` of a deque, `d[k]` of a dict with a default or a counter."""
+    """Index a deque or run-time tuple, or look up a key of a `defaultdict`, `OrderedDict` or `Counter`."""
     inner = base.inner
     if isinstance(inner, ListVal):
         if isinstance(where, slice) and base.kind is tuple:
@@ -170,7 +170,7 @@ def kept_item(w: Walker, base: Kept, where: Any) -> Val:
 
 
 def _add(w: Walker, base: Kept, val: Val, first: bool = False) -> None:
-    """Put a value at an end of a deque; one at the other end goes where there is no more room."""
+    """Add a value at the right end of a deque (the left if `first`); beyond `maxlen`, drop one at the other end."""
     inner, limit = base.inner, base.extra[0]
     assert isinstance(inner, ListVal)
     if first:
@@ -190,7 +190,7 @@ def _add(w: Walker, base: Kept, val: Val, first: bool = False) -> None:
 
 
 def kept_method(w: Walker, base: Kept, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
-    """Call a method of a deque, a dict with a default or a counter."""
+    """Call a method of a deque, a run-time tuple, a `defaultdict`, an `OrderedDict` or a `Counter`."""
     if base.kind is tuple:
         if name not in ("index", "count"):
             raise w.reject("ACR209", seen=f"the method .{name} of a tuple")
@@ -237,7 +237,7 @@ def _deque_method(w: Walker, base: Kept, name: str, args: Sequence[Val]) -> Val 
 
 
 def _own_method(w: Walker, base: Kept, name: str, args: Sequence[Val]) -> Val | None:
-    """Call what a counter has beside the methods of dicts, or what gives one of its own kind."""
+    """Call `copy`, or a method that `Counter` adds or overrides; None for any other method."""
     inner = base.inner
     assert isinstance(inner, MapVal)
     if name == "copy" and not args:
@@ -289,7 +289,7 @@ def _equal(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
 
 @handles(MAPPINGS, Kept)
 def _operator(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
-    """`|` of dicts with a default."""
+    """Return `a | b` where `a` is a `defaultdict`; None for any other operation."""
     x, y = unkept(a), unkept(b)
     own = isinstance(a, Kept) and a.kind is defaultdict
     if not own or not isinstance(op, ast.BitOr) or not isinstance(x, MapVal) or not isinstance(y, MapVal):

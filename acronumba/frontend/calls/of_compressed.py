@@ -1,6 +1,6 @@
-"""Weights in fewer bits: their products, and what NumPy's functions see of them.
+"""Primitives of compressed weights, and their conversion to arrays.
 
-Everything else of them is ordinary code (`acronumba.compressed`), which is walked as the user's is.
+The rest of `acronumba.compressed` is ordinary code, which is compiled like the user's.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from acronumba.frontend.values import MutableObject, ObjectValue, SharedVal, Ten
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
-ROUND = 12582912.0  # 1.5 * 2 ** 23: what is added to a small float32 is rounded to whole numbers
+ROUND = 12582912.0  # 1.5 * 2 ** 23: adding it rounds a small float32 to a whole number
 
 
 @row("codes weights", compressed.sums)
@@ -41,14 +41,14 @@ def _whole_numbers(w: Walker, a: Args) -> Val:
 def _rows_of(w: Walker, a: Args) -> Val:
     pool, index = a.tensor("pool"), a.tensor("index")
     at, (*outer, many) = w.cast(index, "int64"), index.dims
-    # `take` has the last row for what is beyond it: there is nothing to check.
+    # `take` returns the last row for an index beyond it: no check is needed.
     rows = w.op("take", (pool.ref, at.ref), pool.type.dtype, (*index.dims, compressed.GROUP), (0,))
     return w.reshape(rows, (*outer, w.as_extent(w.count((many, compressed.GROUP)))))
 
 
 @handles(ARRAYS, SharedVal, ObjectValue, MutableObject)
 def _whole(w: Walker, val: Val, dtype: str | None) -> Tensor:
-    """Return the array that a weight in fewer bits stands for."""
+    """Return a compressed weight as an array."""
     if not is_array_like(val):
         raise w.reject("ACR301", seen=w.describe(val), rewrite="pass an array or a number")
     out = w.as_tensor(call_special(w, val, "whole", ()))

@@ -1,9 +1,9 @@
-"""`copy.copy` and `copy.deepcopy`: objects, lists, dicts and arrays of one's own, which may be changed.
+"""`copy.copy` and `copy.deepcopy` of objects, lists, dicts and arrays; the copies may be mutated.
 
-A deep copy has one copy of what is reached twice. Which parts of a value are one thing is known of what was made in
-the call and is still in pieces. Of shared values it is looked up: `Walker.apart` says what must not reach anything
-twice, and each mini-batch is checked for it (`data.shared.reaches_twice`). Of what is known only at run time, two
-things of one kind may be one: then arrays stay read-only, and anything else is rejected.
+A deep copy keeps sharing: an object that is reached twice is copied once. The compiler knows the identity of values
+that are made in the call and whose parts are known. It assumes that a shared value reaches no mutable object twice:
+`Walker.apart` lists these values, and each mini-batch is checked (`data.shared.reaches_twice`). Two run-time values of
+one kind may be the same object: then copies of arrays stay read-only, and other values are rejected.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ from acronumba.ir.types import (
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
-# By these a class says how its objects are copied.
+# Methods by which a class customizes the copying of its objects.
 _OWN_STATE = ("__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__")
 
 
@@ -98,7 +98,7 @@ def _deepcopy(w: Walker, a: Args) -> Val:
 
 
 def _shallow(w: Walker, val: Val) -> Val:
-    """Return a value of one's own with the same parts."""
+    """Return a shallow copy: a new value with the same parts."""
     if is_array(val) or isinstance(val, ListVal | MapVal | DictVal):
         return w.call(Method(val, "copy"), (), {})
     if isinstance(val, StaticList):
@@ -116,19 +116,19 @@ def _shallow(w: Walker, val: Val) -> Val:
 
 
 def is_array(val: Val) -> bool:
-    """Whether a value is an array: a NumPy scalar is none, and cannot be changed."""
+    """Whether a value is an array, not an (immutable) NumPy scalar."""
     return isinstance(val, ArrayRef) or (isinstance(val, Tensor) and bool(val.type.rank or val.array0 is not None))
 
 
 def _stays_itself(val: Val) -> bool:
-    """Whether a value is its own copy."""
+    """Whether a copy of a value is the value itself."""
     if isinstance(val, Static):
         return not isinstance(val.value, types.ModuleType)
     return isinstance(val, Num | Tensor | NoneVal | StrVal | Text | EnumVal | Func | OneOfFunctions | ErrorValue)
 
 
 def own_object(w: Walker, cls: Any, fields: dict[str, Val]) -> Val:
-    """Return a new object of a class with some fields, made as `copy` does it: without `__init__`."""
+    """Return a new object with the given fields, made without `__init__`, as `copy` does."""
     check_constructor(w, cls)
     for name in _OWN_STATE:
         found = w.source_guard.attribute(cls, name)
@@ -139,7 +139,7 @@ def own_object(w: Walker, cls: Any, fields: dict[str, Val]) -> Val:
 
 
 def fields_of(w: Walker, val: Val) -> dict[str, Val]:
-    """Return the fields of an object; those that cannot be read are rejected where they are."""
+    """Return the fields of an object; one that cannot be read is an `ErrorValue`, which is rejected on use."""
     match val:
         case SharedVal(node=shared):
             return dict(zip(shared.names, shared_parts(w, shared), strict=True))
@@ -154,7 +154,7 @@ def fields_of(w: Walker, val: Val) -> dict[str, Val]:
 
 
 def _field(w: Walker, ref: Ref, name: str, t: Type) -> Val | None:
-    """Return what lies in a field of an object; None if it has no value there."""
+    """Return the value of a field of an object; None if the field is certainly unset."""
     bad = next((m for m in members(t) if isinstance(m, OpaqueT)), None)
     if bad is not None:
         return ErrorValue(bad.what, "ACR304")
@@ -167,7 +167,7 @@ def _field(w: Walker, ref: Ref, name: str, t: Type) -> Val | None:
 
 
 def shared_parts(w: Walker, shared: SharedNode) -> tuple[Val, ...]:
-    """Return the parts of a shared structure; those that cannot be read are rejected where they are."""
+    """Return the parts of a shared structure; one that cannot be read is an `ErrorValue`, which is rejected on use."""
     out: list[Val] = []
     for item in shared.items:
         function = behind(w, item.value) if isinstance(item, SharedConst) else None
@@ -183,25 +183,25 @@ class _Deep:
 
     def __init__(self, w: Walker) -> None:
         self.w = w
-        self.copies: dict[Any, Val] = {}  # by what was copied: what is reached twice has one copy
-        self.keep: list[Any] = []  # what is known by its number, `id`, lives on
-        self.kinds: set[Any] = set()  # of which there is a thing that is known only at run time
-        self.lists: list[tuple[ListVal, ListVal]] = []  # of run time, and their copies
-        self.cells: set[ElementInfo] = set()  # of lists and dicts in pieces
-        self.arrays: dict[tuple[str, int], list[tuple[bool, Val]]] = {}  # by dtype and rank: shared or not, the copy
-        self.roots: list[str] = []  # paths of the shared values
-        self.inside = False  # in one of them
-        self.classes: list[type] = []  # of the objects around
-        self.around: list[Any] = []  # the keys of these
+        self.copies: dict[Any, Val] = {}  # by the key of the copied value
+        self.keep: list[Any] = []  # keeps values alive whose keys are their `id`
+        self.kinds: set[Any] = set()  # of the run-time values copied so far
+        self.lists: list[tuple[ListVal, ListVal]] = []  # run-time lists, and their copies
+        self.cells: set[ElementInfo] = set()  # of the lists and dicts with known parts
+        self.arrays: dict[tuple[str, int], list[tuple[bool, Val]]] = {}  # by dtype and rank: (is it shared, its copy)
+        self.roots: list[str] = []  # paths of the outermost shared values
+        self.inside = False  # a shared value is being copied
+        self.classes: list[type] = []  # of the objects being copied
+        self.around: list[Any] = []  # keys of the objects being copied
 
     def first(self, val: Val) -> Val:
-        """Return the copy of the value that was given."""
+        """Return the copy of the argument of `copy.deepcopy`."""
         if is_array(val):
             return self.w.call(Method(val, "copy"), (), {})
         return self.of(val)
 
     def of(self, val: Val) -> Val:
-        """Return the copy of a value, the same one wherever it is reached again."""
+        """Return the copy of a value: one and the same wherever the value is reached."""
         key = self.key(val)
         if key is not None and key in self.copies:
             return self.copies[key]
@@ -219,7 +219,7 @@ class _Deep:
         return out
 
     def shared_path(self, val: Val) -> str | None:
-        """Return where a shared structure or array lies."""
+        """Return the path of a shared structure or array; None for any other value."""
         if isinstance(val, SharedVal):
             return val.node.path
         if isinstance(val, Tensor) and isinstance(val.ref, ir.SharedArg) and is_array(val):
@@ -227,7 +227,7 @@ class _Deep:
         return None
 
     def key(self, val: Val) -> Any:
-        """Return what is the same for values that are certainly one thing."""
+        """Return the identity of a value: values with equal keys are the same object; None if it is unknown."""
         match val:
             case SharedVal(node=shared):
                 return shared.path
@@ -279,7 +279,7 @@ class _Deep:
         raise w.reject("ACR202", seen=f"copy.deepcopy of {w.describe(val)}", rewrite="copy.copy(x)")
 
     def parts(self, items: tuple[Val, ...]) -> tuple[Val, ...]:
-        """Return copies of the parts of something."""
+        """Return copies of the parts of a value."""
         out = []
         for k, v in enumerate(items):
             with self.part(k):
@@ -288,7 +288,7 @@ class _Deep:
 
     @contextmanager
     def part(self, name: Any) -> Iterator[None]:
-        """What is made meanwhile is made at a place of its own: that of a part."""
+        """Context in which new values get allocation sites of their own, named after a part."""
         frame = self.w.frame
         saved = frame.path
         frame.path = (*saved, ("copied", name))
@@ -319,7 +319,7 @@ class _Deep:
         return self.new(shared.kind, shared.names, items)
 
     def known(self, val: StaticList | DictVal) -> Val:
-        """Return a copy of a list or dict in pieces. Two of one cell may be one, whatever their parts are."""
+        """Return a copy of a list or dict with known parts. Two with the same `ElementInfo` may be the same object."""
         cell = None if val.cell is None else val.cell.find()
         if cell is None:
             self.only_one("dict", val)
@@ -340,7 +340,7 @@ class _Deep:
             return new_dict(self.w, [(key_value(self.w, k), v) for k, v in zip(keys, items, strict=True)])
 
     def at_run_time(self, val: ListVal | MapVal) -> Val:
-        """Return a copy of a list or dict of run time whose elements cannot be changed."""
+        """Return a copy of a run-time list or dict; its elements must be immutable."""
         w = self.w
         if isinstance(val, MapVal):
             self.only_one("dict", val)
@@ -359,7 +359,7 @@ class _Deep:
         return out
 
     def list_once(self, val: ListVal, before: list[tuple[ListVal, ListVal]]) -> Val:
-        """Return the copy of a list: of one that is the same as another, which run time knows, that one's."""
+        """Return the copy of a run-time list; if at run time it is a list in `before`, the copy of that list."""
         w = self.w
         if not before:
             with self.part(len(self.lists)):
@@ -379,7 +379,7 @@ class _Deep:
         return w.join_values(points, vals)
 
     def array(self, val: Tensor | ArrayRef) -> Val:
-        """Return a copy of an array; that costs nothing where nothing writes into it."""
+        """Return a copy of an array; no data is copied unless something writes to it."""
         w = self.w
         x = w.whole(val)
         assert isinstance(x, Tensor)
@@ -395,7 +395,7 @@ class _Deep:
         return out
 
     def check_arrays(self) -> None:
-        """See to it that nothing writes into arrays of which two may be one."""
+        """Make copies of arrays read-only where two may be of the same array; reject those that are written to."""
         for known in self.arrays.values():
             if len(known) > 1 and not all(shared for shared, _ in known):
                 for _, out in known:
@@ -405,7 +405,7 @@ class _Deep:
                     out.places = ()
 
     def only_one(self, kind: Any, val: Val) -> None:
-        """Reject a second thing of a kind, known only at run time: it may be the first one."""
+        """Reject a second run-time value of a kind: it may be the same object as the first."""
         if self.inside:
             return
         if kind in self.kinds:
@@ -418,7 +418,7 @@ class _Deep:
 
 
 def _unchangeable(t: Type) -> bool:
-    """Whether nothing can change a value of a type, as it comes from a list."""
+    """Whether list elements of a type are immutable; of arrays, the caller checks that nothing writes to them."""
     if isinstance(t, TupleT):
         return all(_unchangeable(m) for item in t.items for m in members(item))
     return isinstance(t, IntT | FloatT | BoolT | EnumT | ScalarT | NoneT | StrT | TextT | NeverT | TensorT)

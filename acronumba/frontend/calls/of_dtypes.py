@@ -1,4 +1,4 @@
-"""NumPy's functions of dtypes and of what things are: they are known when a model is compiled."""
+"""Handlers of NumPy's queries of dtypes, and of `np.astype`, `np.isscalar` and `np.iterable`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _dtype_of(w: Walker, a: Args, name: str) -> Any:
-    """Return a dtype that is given as itself, or by an array of it."""
+    """Return the dtype that an argument is, or the dtype of an array."""
     val = a[name]
     if isinstance(val, Tensor):
         return np.dtype(val.type.dtype)
@@ -26,7 +26,7 @@ def _dtype_of(w: Walker, a: Args, name: str) -> Any:
 
 
 def _told(w: Walker, a: Args, f: Any, *values: Any) -> Val:
-    """Return what NumPy says of dtypes."""
+    """Return `f(*values)` as a constant; reject the call if NumPy raises an error."""
     try:
         return w.constant(f(*values))
     except (TypeError, ValueError) as error:

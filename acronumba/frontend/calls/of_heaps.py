@@ -1,6 +1,6 @@
-"""`heapq` and `bisect`, written as models are: they change and search lists of the call, by `<` alone.
+"""`heapq` and `bisect` in the compiled language; elements are compared by `<` alone.
 
-Heaps have their elements where those of Python have them, also equal ones: the same are compared in the same order.
+Heaps have the layout of CPython's, equal elements included: the same elements are compared in the same order.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from acronumba.frontend.calls.of_itertools import stands_for
 
 
 def _to_leaf(heap: Any, start: Any) -> None:
-    """Let the lesser children rise on the way from a place to a leaf, then what was at the place from there."""
+    """Move the lesser children up on a path from `start` to a leaf, then sift the element of `start` up from there."""
     item = heap[start]
     n = len(heap)
     k = start
@@ -29,7 +29,7 @@ def _to_leaf(heap: Any, start: Any) -> None:
 
 
 def _to_root(heap: Any, start: Any, k: Any) -> None:
-    """Let what is at a place rise while it is less than what is above it, to `start` at most."""
+    """Sift the element at `k` up while it is less than its parent, to `start` at most."""
     item = heap[k]
     while k > start:
         above = (k - 1) // 2

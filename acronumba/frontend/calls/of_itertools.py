@@ -1,6 +1,6 @@
-"""What `itertools`, `functools`, `operator` and `collections` give, written as models are, and inlined like helpers.
+"""`itertools`, `functools.reduce`, `operator` and others in the compiled language; calls of them are inlined.
 
-An iterator is the list of what it gives, read once. Where all items are known, `KNOWN` gives them one by one.
+An iterator is the list of its elements, consumed once. With all items known, functions in `KNOWN` run at compile time.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 from acronumba.frontend.calls import of_math as mathematics
 
-WRITTEN: dict[Any, Callable[..., Any]] = {}  # a function of Python -> what is walked in its place
-ITERATORS: set[Any] = set()  # those that return an iterator
-# Those that only arrange what they are given: where all is known, they are called on the abstract values themselves.
+WRITTEN: dict[Any, Callable[..., Any]] = {}  # a library function -> the function that is compiled in its place
+ITERATORS: set[Any] = set()  # keys of `WRITTEN` that return an iterator
+# Functions that only rearrange items: where all items are known, they are called on the abstract values themselves.
 KNOWN = frozenset((
     itertools.chain, itertools.product, itertools.pairwise, itertools.zip_longest, itertools.combinations,
     itertools.permutations, itertools.combinations_with_replacement, itertools.islice,
@@ -24,15 +24,15 @@ KNOWN = frozenset((
 
 
 def has_written(function: Any) -> bool:
-    """Whether something is a function of Python that another stands for."""
+    """Whether a value is a library function that `WRITTEN` replaces."""
     try:
         return function in WRITTEN
-    except TypeError:  # it has no hash
+    except TypeError:  # it is not hashable
         return False
 
 
 def stands_for(function: Any, iterator: bool = True) -> Callable[[Any], Any]:
-    """Decorate what is walked in place of a function of Python."""
+    """Register the decorated function to be compiled in place of a library function."""
 
     def register(f: Any) -> Any:
         WRITTEN[function] = f
@@ -267,6 +267,6 @@ def fromkeys(iterable: Any, value: Any = None) -> Any:
 
 
 def most_common(pairs: Any, n: Any = None) -> Any:
-    """Return the pairs of a counter by their counts, the largest first."""
+    """Return (element, count) pairs by decreasing count: the first `n`, or all."""
     out = sorted(pairs, key=lambda pair: pair[1], reverse=True)
     return out if n is None else out[:n]

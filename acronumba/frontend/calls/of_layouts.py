@@ -1,4 +1,4 @@
-"""NumPy's functions that lay arrays out: tiles, borders, grids, blocks, parts, columns."""
+"""Handlers of NumPy's functions for tiling, padding, grids, blocks, columns and splits, and of `np.tensordot`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _tile(w: Walker, a: Args) -> Val:
 
 
 def _pairs(w: Walker, a: Args, name: str, rank: int) -> list[tuple[Val, Val]]:
-    """Return what is before and after each axis: of one number, of one pair, or of a pair for each axis."""
+    """Return a (before, after) pair per axis, from one number, one pair, or a pair per axis."""
     val, where = a[name], a.where[name]
     items = None if isinstance(val, Num) else w.items_of(val)
     if items is None:
@@ -79,7 +79,7 @@ def _pad(w: Walker, a: Args) -> Val:
 
 
 def _grids(w: Walker, rows: Sequence[Tensor], sparse: bool) -> list[Tensor]:
-    """Return vectors as grids, one axis for each."""
+    """Return vectors as coordinate grids: the one of vector `k` varies along axis `k`; not broadcast if `sparse`."""
     rank = len(rows)
     dims = [r.dims[0] for r in rows]
     out = []
@@ -124,7 +124,7 @@ def _ix(w: Walker, a: Args) -> Val:
     return TupleVal(tuple(_grids(w, rows, True)))
 
 
-# ---- side by side
+# ---- joining
 
 
 @row("arrays", np.column_stack)
@@ -215,7 +215,7 @@ def _ogrid(w: Walker, a: Args) -> Val:
     return rows[0] if len(rows) == 1 else TupleVal(tuple(_grids(w, rows, True)))
 
 
-# ---- in parts
+# ---- splitting
 
 
 @row("x sections axis", np.array_split)
@@ -282,7 +282,7 @@ def _tensordot(w: Walker, a: Args) -> Val:
     return w.einsum(f"{''.join(mine)},{''.join(theirs)}->{out}", [x, y])
 
 
-# ---- what looks at shapes
+# ---- queries of shapes
 
 
 @row("x axis", np.size)

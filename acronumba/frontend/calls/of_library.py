@@ -1,8 +1,4 @@
-"""Calls of Python's library: iterators by what is written in their place, operators, partial functions.
-
-A deque is a list that is no list to its users, a `defaultdict` and a `Counter` are dicts with something of their own:
-abstract values that hold one (see `values.Kept`).
-"""
+"""Calls of Python's library: functions replaced by compiled ones, partial functions, `callable`."""
 
 from __future__ import annotations
 
@@ -43,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def call_written(w: Walker, function: Any, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
-    """Call what stands for a function of Python."""
+    """Call the replacement of a library function in the compiled language."""
     given = [as_iterable(w, v) if isinstance(v, Generator | Stream | Yields) else v for v in args]
     out = _known(w, function, given, kwargs) if function in KNOWN else None
     if out is None:
@@ -52,7 +48,7 @@ def call_written(w: Walker, function: Any, args: Sequence[Val], kwargs: Mapping[
 
 
 def _known(w: Walker, function: Any, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
-    """Return what a function gives that only arranges its items, if all are known."""
+    """Return the result of a function in `KNOWN` as a tuple; None if some items are unknown, or there are too many."""
     parts: list[Any] = []
     for v in args:
         items = None if isinstance(v, Tensor) else w.items_of(v)
@@ -76,7 +72,7 @@ def _known(w: Walker, function: Any, args: Sequence[Val], kwargs: Mapping[str, V
     return TupleVal(tuple(TupleVal(v) if isinstance(v, tuple) else v for v in found))
 
 
-_MOST = 257  # items that are walked one by one, and one more
+_MOST = 257  # one more than the most items that are unrolled
 
 
 @row("start step", itertools.count, whole=True)
@@ -94,7 +90,7 @@ def _count(w: Walker, a: Args) -> Val:
     return Stream(Range(w.as_int(start), number(2**62), w.as_int(step)))
 
 
-# ---- functions with arguments that are given before they are called
+# ---- partial functions
 
 
 def make_partial(w: Walker, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
@@ -139,7 +135,7 @@ def _read(w: Walker, name: str, val: Val) -> Val:
     return out
 
 
-# ---- what is asked of values
+# ---- queries of values
 
 
 @row("x", callable, whole=True)

@@ -89,7 +89,7 @@ def is_set(val: Val) -> bool:
 
 
 def known_method(w: Walker, val: DictVal, name: str, args: Sequence[Val]) -> Val:
-    """Call a method of a dict whose items are known, which does not change it."""
+    """Call a non-mutating method of a dict with known items."""
     keys = tuple(known_key(w, k) for k in val.keys)
     match name, args:
         case "keys", []:
@@ -134,7 +134,7 @@ def map_method(w: Walker, owner: Val, name: str, args: Sequence[Val], kwargs: Ma
 
 
 def dict_method(w: Walker, base: MapVal, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
-    """Call a method of a dict of run time."""
+    """Call a method of a run-time dict; None if it is not supported."""
     match name, args:
         case "keys" | "values" | "items", []:
             return MapView(base, name)
@@ -184,7 +184,7 @@ def _of_both(w: Walker, base: MapVal, name: str, args: Sequence[Val]) -> Val | N
 
 
 def set_method(w: Walker, base: MapVal, name: str, args: Sequence[Val]) -> Val | None:
-    """Call a method of a set of run time."""
+    """Call a method of a run-time set; None if it is not supported."""
     match name, args:
         case "add", [key]:
             put(w, base, key, number(0))
@@ -227,7 +227,7 @@ def set_method(w: Walker, base: MapVal, name: str, args: Sequence[Val]) -> Val |
 
 
 def _as_set(w: Walker, val: Val) -> MapVal:
-    """Return an iterable as a set that is only read."""
+    """Return an iterable as a set; it must not be mutated, as a set is returned itself."""
     if isinstance(val, MapVal) and val.is_set:
         return val
     with w.at_node(w.beside("other")):

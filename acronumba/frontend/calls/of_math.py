@@ -1,7 +1,7 @@
-"""Functions of `math` that are written in the language itself; a model that calls one gets these.
+"""Functions of `math`, and methods of numbers, in the compiled language.
 
-In: ints of 64 bits, or floats. Out: what Python gives; what does not fit into 64 bits is an `OverflowError` of the
-instance. `calls` has the other functions of `math`, which are operations of the host program.
+In: ints of 64 bits, or floats. Out: Python's result, or an `OverflowError` of the instance if it does not fit into 64
+bits. Other functions of `math` are operations of the host program (`of_python`), or made of others (`written_math`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def isqrt(n: int) -> int:
         raise ValueError("isqrt() argument must be nonnegative")
     if n == 0:
         return 0
-    root = int(math.sqrt(n))  # at most one off; `n // root` where a square might not fit
+    root = int(math.sqrt(n))  # at most one off; `n // root` is used since a square may overflow
     while root > n // root:
         root -= 1
     while root + 1 <= n // (root + 1):
@@ -48,7 +48,7 @@ def isqrt(n: int) -> int:
 
 
 def comb(n: int, k: int) -> int:
-    """Return the number of ways to choose k of n."""
+    """Return the number of combinations of k of n elements."""
     if n < 0:
         raise ValueError("n must be a non-negative integer")
     if k < 0:
@@ -57,13 +57,13 @@ def comb(n: int, k: int) -> int:
         return 0
     out = 1
     for i in range(min(k, n - k)):
-        shared = gcd(out, i + 1)  # nothing on the way is larger than the result
+        shared = gcd(out, i + 1)  # no intermediate value exceeds the result
         out = out // shared * ((n - i) // ((i + 1) // shared))
     return out
 
 
 def perm(n: int, k: int) -> int:
-    """Return the number of ways to choose k of n in an order."""
+    """Return the number of permutations of k of n elements."""
     if n < 0:
         raise ValueError("n must be a non-negative integer")
     if k < 0:
@@ -87,7 +87,7 @@ def radians(x: float) -> float:
 
 
 def isclose(a: float, b: float, rel_tol: float, abs_tol: float) -> bool:
-    """Return whether two numbers are close to one another."""
+    """Return whether two numbers are equal within a relative or an absolute tolerance."""
     if rel_tol < 0.0 or abs_tol < 0.0:
         raise ValueError("tolerances must be non-negative")
     if a == b:
@@ -130,7 +130,7 @@ def is_integer(x: float) -> bool:
 
 
 def fsum(numbers: list[float]) -> float:
-    """Return the sum, rounded once: of parts that do not overlap, of which each number changes those that it meets."""
+    """Return the sum, rounded once, by exact non-overlapping partial sums (Shewchuk), as CPython does."""
     parts: list[float] = []
     special, infinite = 0.0, 0.0
     for number in numbers:
@@ -164,7 +164,7 @@ def fsum(numbers: list[float]) -> float:
         y = parts.pop()
         total = x + y
         rest = y - (total - x)
-    # Half of the last digit is left: what is below it says which way it goes.
+    # `rest` may be half a unit in the last place: the sign of the next partial sum decides how to round.
     if len(parts) > 0 and ((rest < 0.0 and parts[-1] < 0.0) or (rest > 0.0 and parts[-1] > 0.0)):
         y = rest * 2.0
         x = total + y

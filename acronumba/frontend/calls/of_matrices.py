@@ -1,4 +1,4 @@
-"""Calls that are given a `np.matrix`, or make one: by what stands for it in `matrices`."""
+"""Calls that take or make a `np.matrix`: its stand-in is `matrices.Matrix`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ STAND_INS[Matrix] = np.matrix
 
 
 def is_matrix(val: Val) -> bool:
-    """Whether a value is a matrix, or a tuple or list in pieces that has one."""
+    """Whether a value is a matrix, or a tuple or list with known items that holds one."""
     if isinstance(val, TupleVal | StaticList):
         return any(map(is_matrix, val.items))
     return isinstance(val, MutableObject | Ref | ObjectValue) and python_class(val) is Matrix
 
 
 def array_in(w: Walker, val: Val) -> Val:
-    """Return the array of a matrix; anything else as it is."""
+    """Return a value with arrays in place of matrices, also those in tuples and lists with known items."""
     if not is_matrix(val):
         return val
     match val:
@@ -41,7 +41,7 @@ def array_in(w: Walker, val: Val) -> Val:
 
 
 def call_with_matrices(w: Walker, value: Any, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
-    """Call a function of NumPy that is given a matrix, or gives one; None: it has nothing to do with them."""
+    """Call a NumPy function that takes or makes a matrix; None for any other call."""
     if value is np.matrix:
         return w.call(w.constant(Matrix), tuple(args), kwargs)
     if value is np.asmatrix:

@@ -1,4 +1,4 @@
-"""NumPy's functions that compute: element-wise, reductions, products."""
+"""Handlers of NumPy's element-wise functions, reductions and products, and of operations of `nn` and `random`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def _float_unary(op: str) -> Handler:
-    """`nn.sigmoid` and `nn.erf`: operations of their own, on float arrays."""
+    """Return the handler of `nn.sigmoid` or `nn.erf`, which is an operation of the IR on float arrays."""
 
     def handler(w: Walker, a: Args) -> Val:
         x = a.tensor("x")
@@ -113,7 +113,7 @@ row("x", np.logical_not)(_logical("not", 1))
 @row("x min max", method="clip")
 def _clip(w: Walker, a: Args) -> Val:
     x = a["x"] if isinstance(a["x"], Num) else a.tensor("x")
-    x = w.from_number(x, w.natural(x)) if isinstance(x, Num) else x  # as an array: strong
+    x = w.from_number(x, w.natural(x)) if isinstance(x, Num) else x  # an array: its dtype is not weak
     bounds = [None if isinstance(a[name], NoneVal) else a[name] for name in ("min", "max")]
     if np.dtype(x.type.dtype).kind in "iu":
         info = np.iinfo(x.type.dtype)
@@ -183,12 +183,12 @@ def _reduction(op: str) -> Handler:
 
 
 def _neutral(op: str, x: Tensor) -> Num:
-    """Return what changes nothing, where a mask leaves elements out: what NumPy gives of no elements."""
+    """Return the identity of a reduction, its result for no elements, which replaces masked-out elements."""
     return number(getattr(np, op)(np.zeros(0, x.type.dtype)).item())
 
 
 def mask_of(w: Walker, a: Args) -> Tensor | None:
-    """Return the argument `where`, None if it leaves nothing out; NumPy takes no other arrays than of bools for it."""
+    """Return the argument `where` as a mask; None if it is True. Arrays must be of bools, as in NumPy."""
     val, place = a["where"], a.where["where"]
     with w.at_node(place):
         return _mask(w, a, val)
@@ -280,7 +280,7 @@ row("a axis dtype", np.cumprod, method="cumprod")(_scan("prod"))
 
 @row("x ord axis keepdims", np.linalg.norm)
 def _norm(w: Walker, a: Args) -> Val:
-    """The root of the sum of squares: of vectors, or of matrices (the Frobenius norm); of all elements by default."""
+    """Return norms of vectors (one axis) or of matrices (two axes); by default, the 2-norm of all elements."""
     x = a.tensor("x")
     axes, order = a.reduced("axis", x.type.rank), a.static("ord")
     everything = order is None and a.static("axis") is None
@@ -311,7 +311,7 @@ def _norm(w: Walker, a: Args) -> Val:
 
 
 def _vector_norm(w: Walker, size: Tensor, order: float, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-    """Return the norm of that order of vectors whose elements have these sizes."""
+    """Return the norms of vectors, for a given order, from the absolute values of their elements."""
     if order == np.inf:
         return w.reduce_from("max", size, number(0), axes, keepdims)
     if order == -np.inf:
@@ -344,7 +344,7 @@ def _dot(w: Walker, a: Args) -> Val:
 @row("x y", np.inner)
 def _inner(w: Walker, a: Args) -> Val:
     x, y = a.tensor("x"), a.tensor("y")
-    if x.type.rank and y.type.rank > 1:  # a number times an array is the array times the number, axis by axis
+    if x.type.rank and y.type.rank > 1:  # for a scalar x, `dot` multiplies y as it is
         y = w.transpose(y, (*range(y.type.rank - 2), y.type.rank - 1, y.type.rank - 2))
     return w.dot(x, y)
 

@@ -1,4 +1,4 @@
-"""Calls of what orders values: `min`, `max`, `sorted` and `.sort`."""
+"""Handlers of `min`, `max` and `sorted`, and the sorting of lists."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _max(w: Walker, a: Args) -> Val:
 
 
 def _extreme(w: Walker, a: Args, op: str) -> Val:
-    """`min` and `max`: the first of equal ones."""
+    """`min` and `max`: of equal values the first, as in Python."""
     compare = ast.Lt() if op == "lt" else ast.Gt()
     key_func, what = a["key"], "min()" if op == "lt" else "max()"
     default = a["default"] if "default" in a.given else None
@@ -121,7 +121,7 @@ def _best_at_run_time(
     w: Walker, val: Val, default: Val | None, key_of: Callable[[Val], Val], pick: Callable[..., tuple[Val, Val]],
     what: str
 ) -> Val:  # fmt: skip
-    """Return the best element of a sequence, or the default if it is empty at run time."""
+    """Return the least or greatest element of a run-time sequence, or the default if it is empty."""
     length, get = protocol(w, val)
     some = w.scalar("gt", length(), number(0))
     points: list[Any] = []
@@ -137,7 +137,7 @@ def _best_at_run_time(
     if w.block is not None:
         try:
             best_val = _first_of_best(w, val, get, key_of, pick, what)
-        except Dead:  # there is never an element
+        except Dead:  # the sequence is always empty
             w.block = None
     if w.block is not None:
         points.append(w.point())
@@ -150,12 +150,12 @@ def _first_of_best(
     w: Walker, val: Val, get: Callable[[Num], Val], key_of: Callable[[Val], Val], pick: Callable[..., tuple[Val, Val]],
     what: str
 ) -> Val:  # fmt: skip
-    """Return the best element of a sequence that is not empty, by a loop."""
+    """Return the least or greatest element of a run-time sequence that is not empty, by a loop."""
     before = w.mark()
     first = get(number(0))
     first_key = key_of(first)
     keyed = w.block is not None and _has_tensor(first_key)
-    if keyed:  # all keys first, then the value of each: one wait
+    if keyed:  # all keys first, then their values: one wait
         w.go_back(before)
         items_list = to_list(w, val)
         keys_list = _host_keys(w, _keys(w, items_list, key_of, "keys"), what)
@@ -226,8 +226,8 @@ def sort_list(w: Walker, base: ListVal, key: Val, reverse: Val) -> None:
 
 
 def _sort_by_comparison(w: Walker, base: ListVal, keys: ListVal, reverse: Val) -> None:
-    """Sort a list by keys that are more than numbers: strings, lists, objects that have `__lt__`."""
-    if any(isinstance(m, MapT) for m in members(keys.item)):  # of which some are neither less nor more
+    """Sort a list by keys that are not numbers: strings, lists, objects with `__lt__`."""
+    if any(isinstance(m, MapT) for m in members(keys.item)):  # sets and dicts have no total order
         raise w.reject("ACR301", seen=f"a sort by {type_text(keys.item)}", rewrite="sort by sorted(s)")
     keys = _keys(w, keys, lambda k: _with_numbers(w, k), "numbers")
     if w.block is None:
@@ -249,28 +249,28 @@ def _sort_by_comparison(w: Walker, base: ListVal, keys: ListVal, reverse: Val) -
 
 
 def _of_numbers(t: Type) -> bool:
-    """Whether a key is a number, or a tuple of numbers: then all are read in one go, and compared as numbers."""
+    """Whether keys of a type are numbers or tuples of numbers: they are read all at once, and compared as numbers."""
     if isinstance(t, TupleT) and not t.listed:
         return all(_of_numbers(m) for item in t.items for m in members(item))
     return not isinstance(t, StrT | TextT | StructT | ListT | MapT | TupleT | DictT)
 
 
 def _with_numbers(w: Walker, key: Val) -> Val:
-    """Return a key with numbers in the place of NumPy's scalars, all of which are read in one go."""
+    """Return a key with its NumPy scalars replaced by Python numbers."""
     if isinstance(key, TupleVal):
         return TupleVal(tuple(_with_numbers(w, v) for v in key.items))
     return _host_part(w, key, "a sort") if isinstance(key, Tensor) and not key.type.rank else key
 
 
 def _keys(w: Walker, source: ListVal, value: Callable[[Val], Val], what: str) -> ListVal:
-    """Return the list of something of each element of a list."""
+    """Return the list of `value(x)` for each element `x` of a list."""
     item = (w.frame.scope, "#key")
     target = ast.Name("#key", ast.Store())
     return built(w, source, target, lambda: value(w.state[item]), (), what=what)
 
 
 def _host_keys(w: Walker, keys: ListVal, what: str) -> ListVal:
-    """Return keys as numbers and tuples of numbers, all that are tensors read in one go."""
+    """Return keys as Python numbers and tuples of them; tensors are read all at once."""
     if w.block is None or all(isinstance(t, IntT | FloatT | BoolT) for t in _parts(keys.item)):
         return keys
     return _keys(w, keys, lambda k: _host_key(w, k, what), "numbers")
@@ -281,7 +281,7 @@ def _parts(t: Type) -> tuple[Type, ...]:
 
 
 def _mixed(keys: Sequence[Val]) -> bool:
-    """Whether keys are scalars of which NumPy compares some in another type than their own: float32 and a number."""
+    """Whether keys are scalars of several dtypes, one of them a float: NumPy promotes them to compare them."""
     dtypes = {
         "int64" if isinstance(k, Num) and k.type != FLOAT else "float64" for k in keys if not isinstance(k, Tensor)
     }
@@ -301,9 +301,9 @@ def _has_tensor(key: Val) -> bool:
 
 
 def _host_key(w: Walker, key: Val, what: str) -> Val:
-    """Return a key as numbers, which are compared as NumPy compares the scalars that they were.
+    """Return a key as Python numbers, which compare like the NumPy scalars that they replace.
 
-    A tuple in a tuple is compared as its items in its place are.
+    A nested tuple is flattened, which keeps the order.
     """
     if isinstance(key, TupleVal):
         parts = [_host_key(w, part, what) for part in key.items]
@@ -314,7 +314,7 @@ def _host_key(w: Walker, key: Val, what: str) -> Val:
     single = any(isinstance(t, TensorT | Array0T) and t.dtype == "float32" for t in key.possible)
 
     def one(v: Val) -> Val:
-        if single and isinstance(v, Num):  # beside float32 scalars NumPy takes Python's numbers for float32
+        if single and isinstance(v, Num):  # NumPy compares Python numbers with float32 scalars in float32
             v = w.from_number(v, "float32")
         return w.as_float(_host_part(w, v, what))
 

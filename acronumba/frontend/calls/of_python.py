@@ -1,4 +1,4 @@
-"""Calls of Python's builtins and of `math`."""
+"""Handlers of Python's builtins and of `math`."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def _rounded(w: Walker, op: str, x: Num) -> Num:
 
 
 def as_float(w: Walker, val: Val, what: str) -> Num:
-    """Return a value as a Python float; that of a tensor is read, which may wait."""
-    if isinstance(val, Tensor) and not val.type.rank and val.type.dtype == "uint64":  # more than an int of 64 bits
+    """Return a value as a Python float; reading the element of a tensor may wait for it."""
+    if isinstance(val, Tensor) and not val.type.rank and val.type.dtype == "uint64":  # may exceed a signed 64-bit int
         val = w.cast(val, "float64")
     return w.as_float(host_value(w, val, what))
 
@@ -121,7 +121,7 @@ def _bool(w: Walker, a: Args) -> Val:
 
 @handles(ARRAYS, UnionVal)
 def _one_array(w: Walker, val: UnionVal, dtype: str | None) -> Tensor:
-    """Return a number or array that is one of several, if NumPy gives all of them one dtype."""
+    """Return a union of numbers and arrays as one array; reject it if NumPy gives the alternatives several dtypes."""
 
     def one(v: Val) -> Val:
         return w.from_number(v, dtype or w.natural(v)) if isinstance(v, Num) else w.array_of(v, dtype)
@@ -188,7 +188,7 @@ def _round(w: Walker, a: Args) -> Val:
 
 
 def _round_to(w: Walker, x: Val, a: Args) -> Val:
-    """`round(x, digits)`: a number of the same type."""
+    """Return `round(x, digits)`, a number of the type of `x`."""
     digits = a.static("ndigits")
     if type(digits) is not int or not isinstance(x, Num | Tensor):
         raise w.reject("ACR301", seen=f"round({w.describe(x)}, {w.describe(a['ndigits'])})")
@@ -246,7 +246,7 @@ def _reversed(w: Walker, a: Args) -> Val:
 
 
 def as_iterable(w: Walker, val: Val, at_once: bool = True) -> Val:
-    """Return what is gone over; what a function yields only where it all is read `at_once`."""
+    """Return a value that a loop can iterate over; with `at_once`, the call of a generator function becomes a list."""
     if isinstance(val, UnionVal):
         val = one_iterable(w, val)
     val = iterated(w, unkept(val))
@@ -278,7 +278,7 @@ def _tuple(w: Walker, a: Args) -> Val:
     if items is not None:
         return TupleVal(items)
     made = to_list(w, val)
-    if made is val:  # it may be changed
+    if made is val:  # the list may be mutated
         made = list_slice(w, made, number(0), 1, w.list_lengths(made))
     return Kept(tuple, made, ())
 
@@ -319,7 +319,7 @@ def fold_generator(w: Walker, gen: Generator, start: Val, f: Callable[[Val, Val]
 
 
 def in_any_order(w: Walker, val: Val) -> Val:
-    """Return an iterable of which the order does not matter: the elements of a set."""
+    """Return an iterable whose order does not matter: of a set, a view of its elements in any order."""
     val = unkept(val)
     return MapView(val, "elements") if isinstance(val, MapVal) and val.is_set else val
 
@@ -335,7 +335,7 @@ def _all(w: Walker, a: Args) -> Val:
 
 
 def _any_all(w: Walker, val: Val, stop: bool) -> Val:
-    """`any` and `all`, leaving the loop as soon as the answer is known."""
+    """`any` and `all`: leave the loop as soon as the result is known."""
     key = (w.frame.scope, f"#any{w.site}")
     w.state[key] = number(not stop)
 
@@ -382,7 +382,7 @@ def _iter(w: Walker, a: Args) -> Val:
 
 @row("iterator default", next, whole=True)
 def _next(w: Walker, a: Args) -> Val:
-    """`next((... for ...), default)`: nothing behind the first is looked at."""
+    """`next((... for ...), default)`: no item after the first is evaluated."""
     val = a["iterator"]
     if not isinstance(val, Generator) or len(val.node.generators) > 1:
         seen = f"next() of {w.describe(val)}"
@@ -503,7 +503,7 @@ def _math(name: str) -> Handler:
 
 for _name in (*MATH, "isnan", "isinf", "isfinite"):
     if _name in ("log", "hypot"):
-        continue  # a base may be given; any number of arguments
+        continue  # handled below: an optional base; any number of arguments
     row(" ".join("xy"[: len(SCALARS[_name].args)]), getattr(math, _name))(_math(_name))
 
 
@@ -531,7 +531,7 @@ def _math_pow(w: Walker, a: Args) -> Val:
 
 def _whole(name: str) -> Handler:
     def handler(w: Walker, a: Args) -> Val:
-        if isinstance(a["x"], Tensor):  # Python asks NumPy's scalars for a float
+        if isinstance(a["x"], Tensor):  # Python converts NumPy scalars to float
             return _rounded(w, name, as_float(w, a["x"], f"math.{name}()"))
         return _rounded(w, name, host_value(w, a["x"], f"math.{name}()"))
 
@@ -547,7 +547,7 @@ NO_TRUNC = "type numpy.ndarray doesn't define __trunc__ method"
 
 @row("x", math.trunc)
 def _math_trunc(w: Walker, a: Args) -> Val:
-    if isinstance(a["x"], Tensor) and a["x"].type.dtype != "float64":  # the only scalar that is a Python number too
+    if isinstance(a["x"], Tensor) and a["x"].type.dtype != "float64":  # float64 scalars alone are Python floats
         raise w.reject("ACR301", seen=f"math.trunc() of {w.describe(a['x'])}", rewrite="int(x)")
     if isinstance(a["x"], Tensor) and a["x"].array0 is not None:
         w.check(w.negate(a["x"].array0), "TypeError", NO_TRUNC)
@@ -560,7 +560,7 @@ def _math_prod(w: Walker, a: Args) -> Val:
 
 
 def _written(w: Walker, function: Callable[..., Any], args: Sequence[Val], kind: Type) -> Val:
-    """Call a function of `mathematics` with numbers of a type."""
+    """Call a function of `mathematics` with all arguments converted to a type."""
     what = f"math.{function.__name__}"
     if kind == INT:
         nums = [host_value(w, v, f"{what}()", index=True) for v in args]

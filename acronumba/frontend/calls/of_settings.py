@@ -35,7 +35,7 @@ _SAID: dict[str, tuple[Any, ...]] = dict.fromkeys(
     ("all", "divide", "over", "under", "invalid"), (None, "ignore", "warn")
 )
 _ACTION: dict[str, tuple[Any, ...]] = {"action": (None, "ignore", "default", "always", "all", "module", "once")}
-# By what sets something: the values of its arguments by which nothing but what is said changes.
+# By function and parameter: the values that affect nothing but the messages shown.
 _ALLOWED: dict[Any, dict[str, tuple[Any, ...]]] = {
     np.errstate: _SAID,
     np.seterr: _SAID,
@@ -60,7 +60,7 @@ def check_setting(w: Walker, what: Any, given: Mapping[str, Val]) -> None:
 
 
 def change_setting(w: Walker, what: Any, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
-    """Call one of `SETTINGS`, which changes no value; what NumPy's settings were before is not known."""
+    """Call one of `SETTINGS`, which changes no value; the previous settings that `np.seterr` returns are unknown."""
     given, _ = bind(w, what.__name__, signature_of(what).parameters, args, kwargs)
     check_setting(w, what, given)
     return ErrorValue("the settings before", "ACR202") if what is np.seterr else NoneVal()

@@ -1,4 +1,4 @@
-"""NumPy's functions of shapes: what joins, splits, reorders and looks at arrays."""
+"""Handlers of NumPy's functions that join, split, reshape, reorder, copy and index arrays."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def _tensor_items(w: Walker, a: Args) -> list[Tensor]:
-    """Return the arrays of the argument `arrays`, of which the number is known."""
+    """Return the arrays in the argument `arrays`; their number must be known at compile time."""
     with w.at_node(a.where["arrays"]):
         return _tensors_of(w, a["arrays"])
 
@@ -53,7 +53,7 @@ def _tensors_of(w: Walker, val: Val) -> list[Tensor]:
 
 
 def _by_items(w: Walker, a: Args, handler: Handler) -> Val | None:
-    """Handle arrays of which one may be of several types, for each of them; None where there is no such array."""
+    """Call the handler once per alternative of the first union in `arrays`; None if there is no union, or over four."""
     items = None if isinstance(a["arrays"], Generator) else w.items_of(a["arrays"])
     several = [k for k, v in enumerate(items or ()) if isinstance(v, UnionVal)]
     if items is None or not 0 < len(several) <= 4:
@@ -72,7 +72,7 @@ def _concatenate(w: Walker, a: Args) -> Val:
     if split is not None:
         return split
     runtime = runtime_list(w, a["arrays"])
-    if runtime is not None and runtime.item == NEVER:  # no axis can be right
+    if runtime is not None and runtime.item == NEVER:  # the list is empty: no axis is valid
         w.some_arrays(runtime, "concatenate")
     if runtime is not None and a.static("axis") is None:
         return w.flatten(_as_asked(w, a, stack_list(w, runtime, 0)))
@@ -100,7 +100,7 @@ def _stack(w: Walker, a: Args) -> Val:
         return split
     runtime = runtime_list(w, a["arrays"])
     if runtime is not None:
-        if runtime.item == NEVER:  # no axis can be right
+        if runtime.item == NEVER:  # the list is empty: no axis is valid
             w.some_arrays(runtime, "stack")
         return _as_asked(w, a, stack_list(w, runtime, a.axis("axis", _item_rank(runtime) + 1)))
     tensors, dtype = _tensor_items(w, a), a.dtype()
@@ -134,7 +134,7 @@ def _as_asked(w: Walker, a: Args, x: Tensor) -> Tensor:
 
 
 def _side_by_side(w: Walker, a: Args, rank: int, axis: int) -> Val:
-    """Concatenate along an axis arrays that have at least so many axes."""
+    """Concatenate along `axis` (vectors along axis 0), with leading axes added to arrays of less than `rank` axes."""
     split = _by_items(w, a, lambda w, a: _side_by_side(w, a, rank, axis))
     if split is not None:
         return split
@@ -143,7 +143,7 @@ def _side_by_side(w: Walker, a: Args, rank: int, axis: int) -> Val:
         own = _item_rank(runtime)
         if own >= rank:
             return _as_asked(w, a, concat_list(w, runtime, 0 if own == 1 else axis))
-        x = _as_asked(w, a, stack_list(w, runtime, 0))  # the list gives one axis; others have extent 1
+        x = _as_asked(w, a, stack_list(w, runtime, 0))  # the list is the first axis; added axes have extent 1
         return w.reshape(x, (x.dims[0], *(1,) * (rank - 1 - own), *x.dims[1:]))
     tensors, dtype = _tensor_items(w, a), a.dtype()
     a.may_cast(tensors, dtype)
@@ -183,7 +183,7 @@ def _split(w: Walker, a: Args) -> Val:
 
 
 def _shape(w: Walker, a: Args, name: str = "shape") -> list[Num]:
-    """Return the extents that an argument gives: one, or a sequence of them."""
+    """Return the extents in the argument of a shape: a single one, or a sequence."""
     val, where = a[name], a.where[name]
     items = (val,) if isinstance(val, Num | Tensor | EnumVal) else w.items_of(val)
     if items is None:
@@ -200,7 +200,7 @@ def extents(w: Walker, a: Args, name: str = "shape") -> list[ir.Extent]:
 
 
 def _reshaped(w: Walker, a: Args, shape: list[Num]) -> Tensor:
-    """Reshape; in the order of Fortran the first axis changes fastest, as in the reverse of both."""
+    """Reshape; Fortran order, where the first axis varies fastest, is C order with all axes reversed."""
     x = a.tensor("x")
     if a.choice("order", "C", "F") == "C":
         return w.reshape_to(x, shape)
@@ -295,7 +295,7 @@ def _broadcast_to(w: Walker, a: Args) -> Val:
     shape = extents(w, a)
     w.not_negative(shape)
     out = w.broadcast_to(a.tensor("x"), shape)
-    return out if shape else replace(out, array0=number(True), aliased=True)  # which cannot be written to
+    return out if shape else replace(out, array0=number(True), aliased=True)  # an array that is read-only
 
 
 @row("x order", np.ravel, method="ravel")
@@ -378,7 +378,7 @@ def _copy(w: Walker, a: Args) -> Val:
 
 
 def copied(w: Walker, x: Tensor) -> Tensor:
-    """Return an array of its own with the same elements."""
+    """Return a copy of an array, with data of its own."""
     return Tensor(x.type, w.tensor_var(Tensor(x.type, x.ref, x.dims)), x.dims, fresh=True, array0=x.array0)
 
 

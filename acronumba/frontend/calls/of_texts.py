@@ -1,4 +1,4 @@
-"""Strings: `ord`, `chr`, `str`, and the methods of strings of run time."""
+"""Handlers of `ord`, `chr` and `str`, and the methods of run-time strings."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _str(w: Walker, a: Args) -> Val:
 
 
 def text_method(w: Walker, owner: Text | StrVal, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
-    """Call a method of a string, of which something is known only at run time."""
+    """Call a method where the string, or an argument, is known only at run time."""
     match name, args:
         case "join", [val] if not kwargs:
             return _join(w, owner, val)
@@ -78,7 +78,7 @@ def text_method(w: Walker, owner: Text | StrVal, name: str, args: Sequence[Val],
 
 
 def _in_case(w: Walker, owner: Text | StrVal, name: str) -> Val:
-    """`s.upper()`, `s.lower()`: character by character, but for the sigma, whose small form depends on its place."""
+    """`s.upper()`, `s.lower()`, by character; `.lower()` of a capital sigma, which depends on its context, fails."""
     if name == "lower":
         none = w.scalar("lt", test(w, "text_find", owner, StrVal("\u03a3"), number(0)), number(0))
         w.check(none, "ValueError", "a capital sigma: call .lower() before the batch")
@@ -103,7 +103,7 @@ def _join(w: Walker, between: Text | StrVal, val: Val) -> Val:
 
 
 def _has_end(w: Walker, owner: Val, name: str, ends: Val) -> Num:
-    """Return whether a string begins or ends with another one, or with one of several."""
+    """Return whether a string begins or ends with another one, or with one in a tuple."""
     several = w.items_of(ends) if not is_text(ends) else None
     if several is not None:
         out = number(False)
@@ -131,7 +131,7 @@ def _find(w: Walker, owner: Val, name: str, val: Val, start: Sequence[Val]) -> N
 
 
 def _without(w: Walker, owner: Text | StrVal, name: str, end: Val) -> Val:
-    """Return a string without what it begins or ends with."""
+    """Return `s.removeprefix(end)` or `s.removesuffix(end)`."""
     front = name == "removeprefix"
     there = _has_end(w, owner, "startswith" if front else "endswith", end)
     size = w.select(there, length(w, end), number(0))

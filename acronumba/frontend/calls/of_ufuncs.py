@@ -1,4 +1,4 @@
-"""What all of NumPy's ufuncs have: `out`, `where`, `dtype`, and methods (`np.add.reduce`, `np.add.outer`)."""
+"""Common parts of NumPy's ufuncs: `out`, `where`, `dtype`, and methods (`np.add.reduce`, `np.add.outer`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from acronumba.frontend.writing import assign_item
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
-ELEMENTWISE = (of_numpy, written)  # the rows of ufuncs are there
+ELEMENTWISE = (of_numpy, written)  # importing them registers the rows of ufuncs
 
 REDUCTIONS: dict[Any, Any] = {
     np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min, np.logical_and: np.all,
@@ -78,7 +78,7 @@ def _asked(ufunc: np.ufunc, plain: Handler, names: str) -> Handler:
 
 
 def _where(w: Walker, ufunc: np.ufunc, plain: Handler, a: Args, mask: Tensor) -> Val:
-    """Return the result of a ufunc where a mask is true: its operands elsewhere take no part in anything."""
+    """Return the result of a ufunc under a mask: masked-out operands cause neither failures nor NaN derivatives."""
     parts = [v if isinstance(v, Num) else w.as_tensor(v) for v in a.values.values()]
     op = OPERATIONS.get(ufunc)
     if op is not None:
@@ -92,7 +92,7 @@ def _where(w: Walker, ufunc: np.ufunc, plain: Handler, a: Args, mask: Tensor) ->
 
 
 def _stored(w: Walker, a: Args, out: Val, mask: Tensor | None = None) -> Val:
-    """Return a result, in the array that `out` gives if there is one: where a mask is true, if there is one."""
+    """Return a result; with `out`, write it to that array, and with a mask only where the mask is true."""
     into: Val = a["out"]
     if isinstance(into, NoneVal):
         return out
@@ -122,7 +122,7 @@ def _stored(w: Walker, a: Args, out: Val, mask: Tensor | None = None) -> Val:
 
 
 def _in_dtype(w: Walker, a: Args, ufunc: np.ufunc, given: Args, dtype: str) -> Args:
-    """Return the arguments in the dtypes that a ufunc computes a dtype from."""
+    """Cast the arguments to the dtype that the call asks for; reject a dtype in which the ufunc does not compute."""
     for name in given.values:
         x = given.tensor(name)
         if not np.can_cast(x.type.dtype, dtype, "same_kind"):

@@ -1,4 +1,4 @@
-"""NumPy's functions and methods that give an array that is written to, or a view of it."""
+"""NumPy's functions and methods that return a view of an array that is written to, or the array itself."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
 _ALL = slice(None, None, 1)
-# What a function makes of an array and its other arguments, which are known; None: a copy, or what it rejects.
+# The view that a function returns of an array, given its other arguments (constants); None if it copies, or fails.
 Given = dict[str, Any]
 View = Callable[["Walker", ArrayRef, Given], Val | None]
 VIEWS: dict[str, View] = {}
-FIXED: dict[str, Given] = {  # what the name says, of functions without other arguments
+FIXED: dict[str, Given] = {  # implied by the names of functions that have no other arguments
     "atleast_1d": {"rank": 1}, "atleast_2d": {"rank": 2}, "atleast_3d": {"rank": 3}, "flipud": {"axis": 0},
     "fliplr": {"axis": 1},
 }  # fmt: skip
@@ -35,7 +35,7 @@ def _view(*names: str) -> Callable[[View], View]:
 
 
 def array_view(w: Walker, ref: ArrayRef, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
-    """Return the view that a function or method makes of an array that is written to; None if it is another thing."""
+    """Return the view that a function or method returns of an array that is written to; None if it is no view."""
     if name not in VIEWS:
         return None
     if name == "transpose" and len(args) > 1:
@@ -55,7 +55,7 @@ def array_view(w: Walker, ref: ArrayRef, name: str, args: Sequence[Val], kwargs:
 
 
 def function_view(w: Walker, function: Any, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
-    """Return the view that a function of NumPy makes of an array that is written to, if it is one."""
+    """Return the view that a NumPy function returns of an array that is written to; None if it is no view."""
     name = getattr(function, "__name__", "")
     if not args or not isinstance(args[0], ArrayRef) or name not in VIEWS or getattr(np, name) is not function:
         return None
@@ -63,7 +63,7 @@ def function_view(w: Walker, function: Any, args: Sequence[Val], kwargs: Mapping
 
 
 def _axes(given: Any, rank: int) -> list[int] | None:
-    """Return axes counted from the front; None if they are none."""
+    """Return axes counted from the front; None if one of them is no valid axis."""
     axes = list(given) if isinstance(given, tuple) else [given]
     if any(type(k) is not int or not -rank <= k < rank for k in axes):
         return None
@@ -79,7 +79,7 @@ def _itself(w: Walker, ref: ArrayRef, given: Given) -> Val | None:
 
 @_view("ascontiguousarray")
 def _contiguous(w: Walker, ref: ArrayRef, given: Given) -> Val | None:
-    """The array itself if its elements certainly lie one after the other: it is all of what was made."""
+    """Return the array itself if it is certainly contiguous: a whole allocated array with its axes in order."""
     whole = ref.offset.const == 0 and all(c.index is None and c.count is None for c in ref.cuts)
     if not ref.axes or not whole or [a.number for a in ref.axes] != list(range(ref.type.rank)):
         return None
@@ -130,7 +130,7 @@ def _expand_dims(w: Walker, ref: ArrayRef, given: Given) -> Val | None:
 @_view("atleast_1d", "atleast_2d", "atleast_3d")
 def _at_least(w: Walker, ref: ArrayRef, given: Given) -> Val | None:
     places: list[Any] = [_ALL] * ref.type.rank
-    while len(places) < given["rank"]:  # of three axes new ones lie around the last but one
+    while len(places) < given["rank"]:  # three axes of a vector are (1, n, 1), of a matrix (m, n, 1)
         places.insert(len(places) if given["rank"] == 3 and len(places) != 1 else 0, NoneVal())
     return view(w, ref, places)
 

@@ -1,8 +1,8 @@
-"""The signatures of what a model calls and is not written in Python: NumPy's own, and Python's.
+"""Signatures of NumPy's functions and of Python's builtins.
 
-In: a function, or a method of a built-in type. Out: its `inspect.Signature`. Where `inspect` cannot tell (functions in
-C of NumPy before 2.4, some builtins) or does not say it all (`**kwargs`), the table `TEXTS` does; a method of arrays
-that is not there has the parameters of NumPy's function of its name. `handlers` binds calls to them.
+In: a function, or a method of a built-in type. Out: its `inspect.Signature`. The table `TEXTS` has signatures that
+`inspect` does not find (C functions of NumPy before 2.4, some builtins) or finds in part (`**kwargs`). A method of
+arrays without an entry has the parameters of the NumPy function of its name. `tables.bind` binds calls to signatures.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-UNSET: Any = ...  # the default of a parameter that has no value unless one is given
+UNSET: Any = ...  # the default of an optional parameter without a default value
 
 _UFUNC = "*, where=True, casting='same_kind', order='K', dtype=None, subok=True, signature=...)"
 _REDUCED = "axis=None, dtype=None, out=None, keepdims=False, initial=..., where=True)"
@@ -165,7 +165,7 @@ def signature_of(function: Any) -> inspect.Signature:
 
 
 def _default(parameter: inspect.Parameter) -> Any:
-    """Return the default of a parameter, in place of NumPy's own mark that it has none."""
+    """Return the default of a parameter; `np._NoValue` is replaced by the value that it means, or by `UNSET`."""
     if parameter.default is np._NoValue:
         return {"keepdims": False, "where": True}.get(parameter.name, UNSET)
     return parameter.default

@@ -1,9 +1,9 @@
-"""Tables from what is called to a handler: adding a function is adding a row.
+"""Tables from functions and methods to handlers: to support a function is to add a row.
 
-A row names the parameters that its handler honours; their places, defaults and all others come from the signature of
-the function itself (`signatures`). A call is bound to it as Python would bind it. An argument for a parameter that is
-not honoured is rejected, with the caret under it, unless it changes nothing. A handler takes the walker and the bound
-arguments (`Args`), and returns an abstract value. The rows are in the files `of_...`.
+A row names the parameters that its handler honours; their positions and defaults, and all other parameters, come from
+the function's own signature (`signatures`). A call is bound to that signature as Python would bind it. An argument for
+a parameter that is not honoured is rejected, with the caret under it, unless it has no effect. A handler takes the
+walker and the bound arguments (`Args`), and returns an abstract value. The files `of_...` and `written...` add rows.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 Node = ast.AST | None
 Parameters = Mapping[str, inspect.Parameter]
 
-# Values with which a parameter that no handler reads changes nothing, beside its default. Results are new arrays of the
-# plain class whose layout in memory nothing in the language can see.
+# Values, besides the default, with which a parameter that is not honoured has no effect: results are new plain arrays,
+# whose layout in memory is not observable in the language.
 IDLE: Mapping[str, tuple[Any, ...]] = {
     "order": ("C", "F"), "subok": (False, True), "device": (None, "cpu"), "casting": ("same_kind", "unsafe"),
     "copy": (None, True), "optimize": (False, True, "greedy", "optimal"),
@@ -53,8 +53,8 @@ def bind(
 ) -> tuple[dict[str, Val], dict[str, Node]]:
     """Bind the arguments of a call to parameters as Python does.
 
-    Returns the value of each parameter that was given one, `*rest` as a tuple and `**others` as a dict, and where each
-    is written. What does not fit is rejected with the caret under it.
+    Returns the value of each parameter that was given one (`*rest` as a tuple, `**others` as a dict), and the AST node
+    of each. An argument that does not fit is rejected, with the caret under it.
     """
     kinds = {name: p.kind for name, p in parameters.items()}
     plain = [n for n, k in kinds.items() if k in (inspect.Parameter.POSITIONAL_ONLY, _EITHER)]
@@ -92,7 +92,7 @@ _EITHER = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
 def place_of(w: Walker, which: int | str, count: int) -> Node:
-    """Return where an argument of a call is written: a keyword, or the number of one of `count` positional ones."""
+    """Return the AST node of an argument of the current call: of a keyword, or of one of `count` positional ones."""
     node = w.here
     if not isinstance(node, ast.Call) or (isinstance(which, int) and which >= count):
         return node
@@ -108,11 +108,11 @@ def place_of(w: Walker, which: int | str, count: int) -> Node:
 
 
 class Args:
-    """The arguments of a call, under the names that a handler has for the parameters that it honours."""
+    """The bound arguments of a call, by the handler's names of the parameters that it honours."""
 
     def __init__(self, w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val]) -> None:
         self.w, self.what = w, row.what
-        self.places = [place_of(w, k, len(args)) for k in range(len(args))]  # of the positional ones
+        self.places = [place_of(w, k, len(args)) for k in range(len(args))]  # the nodes of positional arguments
         signature = signature_of(row.function)
         values, where = bind(w, row.what, signature.parameters, args, kwargs)
         names = row.names()
@@ -147,7 +147,7 @@ class Args:
                 self.values[mine] = _default(w, signature.parameters[theirs].default)
 
     def _idle(self, p: inspect.Parameter, val: Val, place: Node) -> None:
-        """Reject the argument of a parameter that is not honoured if it may change something."""
+        """Reject the argument of a parameter that is not honoured, unless it certainly has no effect."""
         value = self.w.static(val)
         if not any(value is v or (type(value) is type(v) and value == v) for v in (p.default, *IDLE.get(p.name, ()))):
             seen = f"{self.w.describe(val)} for {p.name} of {self.what}"
@@ -157,20 +157,20 @@ class Args:
         return self.values[name]
 
     def only(self, names: Sequence[str]) -> Args:
-        """Return some of the arguments."""
+        """Return a copy with some of the arguments."""
         out = copy.copy(self)
         out.values = {k: self.values[k] for k in names}
         return out
 
     def replaced(self, name: str, val: Val) -> Args:
-        """Return the same arguments but for one."""
+        """Return a copy with one argument replaced."""
         out = copy.copy(self)
         out.values = {**self.values, name: val}
         return out
 
     @property
     def rest(self) -> tuple[Val, ...]:
-        """The arguments of the parameter with a star."""
+        """The arguments of the `*` parameter."""
         name = next(n for n in self.values if n.startswith("*"))
         val = self.values[name]
         assert isinstance(val, TupleVal)
@@ -182,12 +182,12 @@ class Args:
             return self.w.as_tensor(not_none(self.w, val) if isinstance(val, UnionVal) else val)
 
     def tensors(self, name: str) -> list[Tensor]:
-        """Return the arguments of the parameter with a star as arrays."""
+        """Return the arguments of the `*` parameter as arrays."""
         with self.w.at_node(self.where[name]):
             return [self.w.as_tensor(v) for v in self.rest]
 
     def static(self, name: str) -> Any:
-        """Return an argument that must be known when the model is compiled."""
+        """Return the value of an argument that must be known at compile time."""
         out = self.w.static(self.values[name])
         if out is NOT_CONST:
             seen = f"{name}= of {self.what} is known only at run time"
@@ -226,7 +226,7 @@ class Args:
             return self.w.axes_of(axis, rank)[0]
 
     def axes(self, name: str, rank: int, lists: bool = False) -> tuple[int, ...]:
-        """Return axes in the order given, counted from the front: one, or a tuple of them (or a list)."""
+        """Return one axis, or a tuple of them (a list only if `lists`), in the order given, counted from the front."""
         value, val = self.static(name), self.values[name]
         is_list = isinstance(val, StaticList) or (isinstance(val, SharedVal) and val.node.kind == "list")
         if isinstance(value, tuple) and (lists or not is_list):
@@ -238,7 +238,7 @@ class Args:
         return tuple(a % rank for a in axes)
 
     def reduced(self, name: str, rank: int) -> tuple[int, ...]:
-        """Return the axes that a reduction goes over, in order: None is all of them."""
+        """Return the axes of a reduction in increasing order; None means all axes."""
         return tuple(range(rank)) if self.static(name) is None else tuple(sorted(self.axes(name, rank)))
 
     def dtype(self, name: str = "dtype") -> str | None:
@@ -277,8 +277,8 @@ REWRITES = {
 
 
 Handler = Callable[["Walker", Args], Val]
-# What a result without axes is: a NumPy scalar, an array of rank 0, what the first argument is (an array, if that has
-# axes or is a Python number), or whatever the handler returns.
+# The kind of a result without axes: a NumPy scalar, an array of rank 0, the kind of the first argument (an array if
+# that has axes or is a Python number), or any that the handler returns.
 Rank0: TypeAlias = Literal["scalar", "array", "first", "any"]
 
 
@@ -286,17 +286,17 @@ Rank0: TypeAlias = Literal["scalar", "array", "first", "any"]
 class Row:
     """A function, or method of a built-in type, and the handler of its calls."""
 
-    function: Any  # what is called: its signature is the one of the calls
+    function: Any  # the called function: calls are bound to its signature
     what: str  # its name in messages: "np.sum", ".sum"
     honoured: str  # the parameters that the handler reads: its names for them
     handler: Handler
-    whole: bool = False  # the handler looks at arguments of several kinds itself
+    whole: bool = False  # the handler itself handles unions among the arguments
     rank0: Rank0 = "scalar"
 
     def names(self) -> dict[str, str]:
-        """Return the handler's name of each honoured parameter.
+        """Return a dict from each honoured parameter to the handler's name of it.
 
-        A name of the row that the function does not have stands for the parameter in its place: "x" for the first.
+        A name that is no parameter of the function stands for the parameter at its position: "x" for the first.
         """
         parameters = list(signature_of(self.function).parameters)
         mine = self.honoured.split()
@@ -307,14 +307,14 @@ class Row:
         return out
 
 
-ROWS: dict[Any, Row] = {}  # of functions and classes
+ROWS: dict[Any, Row] = {}  # by function or class
 METHODS: dict[tuple[type, str], Row] = {}
 
 
 def row(
     honoured: str, *functions: Any, method: str = "", whole: bool = False, rank0: Rank0 = "scalar"
 ) -> Callable[[Handler], Handler]:
-    """Register a handler for functions, and for the method of that name of arrays (its `self` is the first)."""
+    """Register a handler for functions, and for the array method `method` (`self` is its first parameter)."""
 
     def register(handler: Handler) -> Handler:
         for f in functions:

@@ -1,7 +1,7 @@
-"""NumPy's functions that are made of others, written as models are, and inlined like helpers.
+"""NumPy's functions as compositions of others, in the compiled language; calls of them are inlined.
 
-Here are those that are element-wise; `written_orders`, `written_shapes` and `written_products` have the others. What is
-known when a model is compiled (axes, ranks, dtypes, None) decides which code is walked.
+This file has the element-wise ones; `written_orders`, `written_shapes` and `written_products` have most others. Facts
+known at compile time (axes, ranks, dtypes, None) decide which branches are compiled.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def stands_for(
     *functions: Any, method: str = "", axis: str = "", choices: Mapping[str, Sequence[Any]] | None = None,
     writes: bool = False,
 ) -> Callable[[Any], Any]:  # fmt: skip
-    """Decorate what computes functions of NumPy, and the method of arrays of that name.
+    """Register the decorated function as the code of functions of NumPy, and of the array method `method`.
 
-    The arguments of a ufunc have the dtypes with which NumPy computes. Those of other functions are what the call
-    gives; the parameters of what is decorated are honoured, by their names or, where the function has others, by their
-    places. What cannot be is rejected where it is written: other values than `choices` of a parameter; for an axis what
-    is no int, unless `axis` is "flat" (None means all elements, as where it is NumPy's default; with "one" it is not
-    taken) or "several" (tuples). What `writes` is given arrays themselves.
+    Arguments of a ufunc arrive in the dtypes in which NumPy computes, other arguments as the call gives them. The
+    parameters of the decorated function are honoured: by name, or by position if NumPy's function lacks the name. An
+    argument is rejected, with the caret under it, if its value is not in its `choices`, or if an axis is not an int. An
+    `axis` of "flat" also allows None, "several" None and tuples, and "" None if that is NumPy's default. A function
+    that `writes` gets arrays themselves, in place of their values.
     """
 
     def register(f: Any) -> Any:
@@ -48,7 +48,7 @@ def stands_for(
 
 
 def rejected(what: str, instead: str) -> Any:
-    """Reject, in code that is written as models are: what this stands in is no code for such arguments."""
+    """Reject the call that is compiled: library code calls this for arguments that it does not support."""
     raise NotImplementedError(what, instead)
 
 
@@ -58,7 +58,7 @@ def _rejected(w: Walker, a: Args) -> Val:
 
 
 def root(total: Any) -> Any:
-    """Return the root of a sum of squares, in code that is written as models are: its derivative at 0 is 0."""
+    """Return the square root of a sum of squares; its derivative at 0 is 0."""
     return np.sqrt(total)
 
 
@@ -77,7 +77,7 @@ def _of_ufunc(ufunc: np.ufunc, f: Any) -> Callable[[Walker, Args], Val]:
 
 
 def of_function(f: Any, axis: str, choices: Mapping[str, Sequence[Any]]) -> Callable[[Walker, Args], Val]:
-    """Return the handler of a function that is written as models are."""
+    """Return the handler that calls a function in the compiled language."""
 
     def handler(w: Walker, a: Args) -> Val:
         for name, values in choices.items():
@@ -89,11 +89,11 @@ def of_function(f: Any, axis: str, choices: Mapping[str, Sequence[Any]]) -> Call
     return handler
 
 
-ARRAYS = ("a", "x", "x1", "m", "arr", "array", "ar", "y", "p")  # names that NumPy has for the array of an axis
+ARRAYS = ("a", "x", "x1", "m", "arr", "array", "ar", "y", "p")  # NumPy's names of the array that has the axis
 
 
 def _check_axis(w: Walker, a: Args, kinds: str) -> None:
-    """Reject what is no axis of the array, where it is written."""
+    """Reject an axis that `kinds` does not allow, or that the array does not have."""
     value = a.static("axis")
     if value is None and (kinds in ("flat", "several") or (not kinds and "axis" in a.optional)):
         return
@@ -118,7 +118,7 @@ def logaddexp(x: Any, y: Any) -> Any:
 
 
 def apart(x: Any, y: Any) -> Any:
-    """Return how far numbers are apart: equal ones, infinities too, are not, nor does that change with them."""
+    """Return ``abs(x - y)``; where they are equal, infinities too, it is 0 and has derivative 0."""
     same = x == y
     return np.abs(np.where(same, 0, x) - np.where(same, 0, y))
 
@@ -137,7 +137,7 @@ def exp2(x: Any) -> Any:
 
 @stands_for(np.cbrt)
 def cbrt(x: Any) -> Any:
-    """Return the cube root: a power, and one step of Newton's."""
+    """Return the cube root: a power, refined by one Newton step."""
     size = np.abs(x)
     some = (size > 0) & (size < np.inf)
     a = np.where(some, size, x.dtype.type(1))
@@ -148,9 +148,9 @@ def cbrt(x: Any) -> Any:
 
 @stands_for(np.hypot)
 def hypot(x: Any, y: Any) -> Any:
-    """Return ``sqrt(x * x + y * y)``: where squares would be beyond the floats, of both times a power of 2."""
+    """Return ``sqrt(x * x + y * y)``; x and y are scaled by a power of 2 where squares overflow or underflow."""
     power = 600 if x.dtype == np.float64 else 100
-    far = 2.0**500 if x.dtype == np.float64 else 2.0**60  # squares from 1 / far to it are numbers
+    far = 2.0**500 if x.dtype == np.float64 else 2.0**60  # from 1 / far to far, squares are normal floats
     kind = x.dtype.type
     most = np.maximum(np.abs(x), np.abs(y))
     scale = np.where(most > far, kind(2.0**-power), np.where(most < 1 / far, kind(2.0**power), kind(1)))
@@ -160,27 +160,27 @@ def hypot(x: Any, y: Any) -> Any:
 
 @stands_for(np.ceil)
 def ceil(x: Any) -> Any:
-    """Return the smallest whole number not below."""
+    """Return the smallest integer that is not less than x."""
     return -np.floor(-x) if x.dtype.kind == "f" else x.copy()
 
 
 @stands_for(np.trunc)
 def trunc(x: Any) -> Any:
-    """Return the number without its fraction."""
+    """Return x rounded toward zero."""
     return np.copysign(np.floor(np.abs(x)), x) if x.dtype.kind == "f" else x.copy()
 
 
 @stands_for(np.rint)
 def rint(x: Any) -> Any:
-    """Return the nearest whole number; of two the even one."""
-    big = x.dtype.type(4503599627370496.0 if x.dtype == np.float64 else 8388608.0)  # from here on all floats are whole
+    """Return the nearest integer, ties to even."""
+    big = x.dtype.type(4503599627370496.0 if x.dtype == np.float64 else 8388608.0)  # from here on floats are integers
     a = np.abs(x)
     return nn.stop_gradient(np.copysign(np.where(a < big, (a + big) - big, a), x))
 
 
 @stands_for(np.signbit)
 def signbit(x: Any) -> Any:
-    """Return whether the sign is minus, of zeros and NaN too."""
+    """Return whether the sign bit is set, also of zeros and NaN."""
     return np.copysign(1, x) < 0
 
 
@@ -198,9 +198,9 @@ def isfinite(x: Any) -> Any:
 
 @stands_for(np.fmod)
 def fmod(x: Any, y: Any) -> Any:
-    """Return the remainder with the sign of x."""
+    """Return the remainder of ``x / y``, with the sign of x."""
     if x.dtype.kind == "f":
-        nothing = (x == 0) & (np.abs(y) > 0)  # also by its derivative, where that of the size of x is 0
+        nothing = (x == 0) & (np.abs(y) > 0)  # x itself, since the derivative of np.abs(x) at 0 is 0
         return np.where(nothing, x, np.copysign(np.remainder(np.abs(x), np.abs(y)), x))
     rest = np.remainder(x, y)
     return np.where((rest != 0) & ((x < 0) != (y < 0)), rest - y, rest)
@@ -214,13 +214,13 @@ def fabs(x: Any) -> Any:
 
 @stands_for(np.positive)
 def positive(x: Any) -> Any:
-    """Return the number."""
+    """Return a copy of x."""
     return x.copy()
 
 
 @stands_for(np.conjugate)
 def conjugate(x: Any) -> Any:
-    """Return the number: only complex ones differ from their conjugates."""
+    """Return a copy of x: a real number is its own conjugate."""
     return x.copy()
 
 
@@ -231,13 +231,13 @@ def _conj(w: Walker, a: Args) -> Val:
 
 @stands_for(np.fmax)
 def fmax(x: Any, y: Any) -> Any:
-    """Return the larger; of NaN and a number the number."""
+    """Return the larger number; NaN only if both are NaN."""
     return np.where((x >= y) | np.isnan(y), x, y)
 
 
 @stands_for(np.fmin)
 def fmin(x: Any, y: Any) -> Any:
-    """Return the smaller; of NaN and a number the number."""
+    """Return the smaller number; NaN only if both are NaN."""
     return np.where((x <= y) | np.isnan(y), x, y)
 
 
@@ -249,7 +249,7 @@ def heaviside(x: Any, y: Any) -> Any:
 
 @stands_for(np.float_power)
 def float_power(x: Any, y: Any) -> Any:
-    """Return a power, in float64."""
+    """Return ``x**y`` in float64."""
     return np.power(x, y)
 
 
@@ -267,8 +267,8 @@ def degrees(x: Any) -> Any:
 
 @stands_for(np.ldexp)
 def ldexp(x: Any, y: Any) -> Any:
-    """Return x times a power of 2, in four steps of which none is beyond all floats."""
-    most = 600 if x.dtype == np.float64 else 80  # four of them lead from the smallest float beyond the largest
+    """Return ``x * 2**y``, in four steps, as the power alone may overflow or underflow."""
+    most = 600 if x.dtype == np.float64 else 80  # four steps lead from the smallest float past the largest
     y = np.clip(y.astype(np.int64), -4 * most, 4 * most)
     for _ in range(4):
         step = np.clip(y, -most, most)
@@ -277,13 +277,13 @@ def ldexp(x: Any, y: Any) -> Any:
 
 
 def without_sign(x: Any) -> Any:
-    """Return the absolute values of integers, of the smallest one too."""
+    """Return the absolute values of integers as uint64, which holds that of the least int64."""
     return np.abs(x.astype(np.int64)).astype(np.uint64) if x.dtype.kind == "i" else x.astype(np.uint64)
 
 
 @stands_for(np.gcd)
 def gcd(x: Any, y: Any) -> Any:
-    """Return the greatest common divisor, in the steps that numbers of 64 bits need at most."""
+    """Return the greatest common divisor: Euclid's algorithm, until it is done for all elements."""
     kind = x.dtype
     x, y = without_sign(x), without_sign(y)
     while np.any(y != 0):
@@ -293,30 +293,30 @@ def gcd(x: Any, y: Any) -> Any:
 
 @stands_for(np.lcm)
 def lcm(x: Any, y: Any) -> Any:
-    """Return the least common multiple, which wraps."""
+    """Return the least common multiple, which wraps on overflow."""
     kind = x.dtype
     x, y = without_sign(x), without_sign(y)
     return (x // np.maximum(np.gcd(x, y), 1) * y).astype(kind)
 
 
-# ---- what is no ufunc
+# ---- functions that are no ufuncs
 
 
 @stands_for(np.real)
 def real(val: Any) -> Any:
-    """Return the number."""
+    """Return the real part: the number itself."""
     return np.asarray(val)[()]
 
 
 @stands_for(np.imag)
 def imag(val: Any) -> Any:
-    """Return zeros."""
+    """Return the imaginary part: zeros."""
     return np.zeros_like(val)
 
 
 @stands_for(np.angle)
 def angle(z: Any, deg: Any) -> Any:
-    """Return the angle to the positive axis: 0 or pi."""
+    """Return the angle to the positive real axis: 0 or pi."""
     out = np.arctan2(0, z)
     return out * (180 / np.pi) if deg else out
 
@@ -335,13 +335,13 @@ def isposinf(x: Any) -> Any:
 
 @stands_for(np.fix)
 def fix(x: Any) -> Any:
-    """Return the number without its fraction."""
+    """Return x rounded toward zero."""
     return np.trunc(x)
 
 
 @stands_for(np.round, np.around, method="round")
 def rounded(a: Any, decimals: Any) -> Any:
-    """Round to decimals: times a power of 10, to the nearest whole number, and back, as NumPy does."""
+    """Round to decimals as NumPy does: scale by a power of 10, round to the nearest integer, scale back."""
     x = np.asarray(a)
     if x.dtype == np.bool_:
         return np.rint(x.astype(np.float16))
@@ -359,7 +359,7 @@ def rounded(a: Any, decimals: Any) -> Any:
 
 @stands_for(np.nan_to_num)
 def nan_to_num(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
-    """Return the numbers with others in place of NaN and infinities."""
+    """Return x with NaN and infinities replaced by numbers."""
     x = np.array(x)
     if x.dtype.kind != "f":
         return x[()]
@@ -373,16 +373,16 @@ def nan_to_num(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
 
 @stands_for(np.divmod)
 def both_parts(x: Any, y: Any) -> Any:
-    """Return quotient and remainder."""
+    """Return the floored quotient and the remainder."""
     return np.floor_divide(x, y), np.remainder(x, y)
 
 
 @stands_for(np.modf)
 def modf(x: Any) -> Any:
-    """Return the fraction and the whole part, both with the sign of the number."""
+    """Return the fractional and the integral part, both with the sign of x."""
     whole = np.trunc(x)
     fraction = np.where(x == 0, x, np.copysign(np.where(np.isinf(x), 0, x - whole), x))
-    return fraction * x.dtype.type(1), whole  # a product of numbers is a number, as NumPy's fraction is
+    return fraction * x.dtype.type(1), whole  # the product is a scalar where np.where gives an array of rank 0
 
 
 @stands_for(np.sinc)
@@ -396,7 +396,7 @@ def sinc(x: Any) -> Any:
 
 @stands_for(np.isclose)
 def isclose(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: Any) -> Any:
-    """Return whether numbers are close to one another, by what b is."""
+    """Return whether ``abs(a - b) <= atol + rtol * abs(b)``, for each element."""
     b = np.asarray(b)
     b = b if b.dtype.kind == "f" else b.astype(np.float64)
     near = (np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b) | (a == b)
@@ -405,13 +405,13 @@ def isclose(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: Any) -> Any:
 
 @stands_for(np.allclose)
 def allclose(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: Any) -> Any:
-    """Return whether all numbers are close to one another."""
+    """Return whether `isclose` holds for all elements."""
     return bool(np.all(np.isclose(a, b, rtol, atol, equal_nan)))
 
 
 @stands_for(np.array_equal)
 def array_equal(a1: Any, a2: Any, equal_nan: Any) -> Any:
-    """Return whether two arrays have one shape and the same elements."""
+    """Return whether two arrays have the same shape and elements."""
     a1, a2 = np.asarray(a1), np.asarray(a2)
     if a1.ndim != a2.ndim or a1.shape != a2.shape:
         return False
@@ -421,7 +421,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: Any) -> Any:
 
 @stands_for(np.select)
 def select(condlist: Any, choicelist: Any, default: Any) -> Any:
-    """Return of the first condition that holds the choice."""
+    """Return the choice of the first condition that holds, else the default."""
     out = default
     for k in range(len(condlist) - 1, -1, -1):
         out = np.where(condlist[k], choicelist[k], out)
@@ -430,7 +430,7 @@ def select(condlist: Any, choicelist: Any, default: Any) -> Any:
 
 @stands_for(np.choose, choices={"mode": ["raise"]})
 def choose(a: Any, choices: Any, mode: Any) -> Any:
-    """Return of each element the one of as many arrays that its number says."""
+    """Return, for each index in `a`, the element at its position in the array ``choices[index]``."""
     a = np.asarray(a)
     if np.any((a < 0) | (a >= len(choices))):
         raise ValueError("invalid entry in choice array")

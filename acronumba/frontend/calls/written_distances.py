@@ -1,4 +1,4 @@
-"""Functions of `scipy.spatial.distance`, written as models are (see `written_special`)."""
+"""Functions of `scipy.spatial.distance` in the compiled language (see `written_special`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ METRICS = ("euclidean", "sqeuclidean", "cityblock", "cosine", "chebyshev", "corr
 
 
 def cdist(XA: Any, XB: Any, metric: Any) -> Any:
-    """Return the distances of the rows of a matrix from those of another one."""
+    """Return the matrix of distances between the rows of two matrices."""
     a, b = np.asarray(XA), np.asarray(XB)
     if a.ndim != 2:
         raise ValueError("XA must be a 2-dimensional array.")
@@ -25,7 +25,7 @@ def cdist(XA: Any, XB: Any, metric: Any) -> Any:
 
 
 def pdist(X: Any, metric: Any) -> Any:
-    """Return the distances of the rows of a matrix from each other: of the first from all others, and so on."""
+    """Return the distances between all pairs of rows i < j of a matrix, in lexicographic order of (i, j)."""
     x = np.asarray(X)
     if x.ndim != 2:
         raise ValueError("A 2-dimensional array must be passed.")
@@ -35,7 +35,7 @@ def pdist(X: Any, metric: Any) -> Any:
 
 
 def _between(x: Any, y: Any, metric: Any) -> Any:
-    """Return the distances along the last axis."""
+    """Return the distances between vectors along the last axis."""
     if metric == "correlation":
         x, y = x - np.mean(x, axis=-1, keepdims=True), y - np.mean(y, axis=-1, keepdims=True)
     if metric in ("cosine", "correlation"):
@@ -44,14 +44,14 @@ def _between(x: Any, y: Any, metric: Any) -> Any:
     d = x - y
     if metric == "cityblock":
         return np.sum(np.abs(d), axis=-1)
-    if metric == "chebyshev":  # NaN is no number that is larger
+    if metric == "chebyshev":  # ignores NaN, as SciPy does
         return np.max(np.where(np.isnan(d), 0, np.abs(d)), axis=-1, initial=0)
     square = np.sum(d * d, axis=-1)
     return square if metric == "sqeuclidean" else root(square)
 
 
 def squareform(X: Any, checks: Any) -> Any:
-    """Return the matrix of the distances of pairs, or the distances of pairs of a matrix."""
+    """Convert the distances of all pairs to a symmetric matrix, or a matrix to the distances."""
     x = np.asarray(X)
     if x.ndim == 2:
         if x.shape[0] != x.shape[1]:
@@ -77,7 +77,7 @@ def squareform(X: Any, checks: Any) -> Any:
     return np.concatenate([x, np.zeros(1, x.dtype)])[place]
 
 
-# ---- of two vectors
+# ---- distances of two vectors
 
 
 def _vector(u: Any) -> Any:
@@ -88,7 +88,7 @@ def _vector(u: Any) -> Any:
 
 
 def euclidean(u: Any, v: Any) -> Any:
-    """Return the length of the difference: a number of Python where that has floats, as SciPy does."""
+    """Return the norm of u - v: a Python float if u - v has a float dtype, as in SciPy."""
     d = _vector(u) - _vector(v)
     if d.dtype.kind == "f" and len(d) == 0:
         raise ValueError("the distance of empty vectors, which is no float in SciPy")
@@ -102,7 +102,7 @@ def euclidean(u: Any, v: Any) -> Any:
 
 
 def sqeuclidean(u: Any, v: Any) -> Any:
-    """Return the sum of the squares of the difference."""
+    """Return the squared norm of u - v."""
     u, v = _vector(u), _vector(v)
     u = u if u.dtype.kind == "f" else u.astype(np.float64)
     v = v if v.dtype.kind == "f" else v.astype(np.float64)
@@ -111,12 +111,12 @@ def sqeuclidean(u: Any, v: Any) -> Any:
 
 
 def cityblock(u: Any, v: Any) -> Any:
-    """Return the sum of the sizes of the differences."""
+    """Return the sum of the absolute differences."""
     return np.sum(np.abs(_vector(u) - _vector(v)))
 
 
 def chebyshev(u: Any, v: Any) -> Any:
-    """Return the largest of the sizes of the differences, as `max` finds it."""
+    """Return the largest absolute difference, as Python's `max`: NaN only if the first one is NaN."""
     d = np.abs(_vector(u) - _vector(v))
     if len(d) == 0:
         raise ValueError("max() arg is an empty sequence")
@@ -126,12 +126,12 @@ def chebyshev(u: Any, v: Any) -> Any:
 
 
 def cosine(u: Any, v: Any) -> Any:
-    """Return 1 less the cosine of the angle."""
+    """Return 1 minus the cosine of the angle between two vectors."""
     return _apart(_vector(u), _vector(v), False)
 
 
 def correlation(u: Any, v: Any) -> Any:
-    """Return 1 less the correlation."""
+    """Return 1 minus the correlation of two vectors."""
     return _apart(_vector(u), _vector(v), True)
 
 

@@ -1,4 +1,4 @@
-"""Functions of `scipy.linalg`, written as models are, by those of `np.linalg`: `written_special` finds SciPy's own."""
+"""Functions of `scipy.linalg` in the compiled language, made of those of `np.linalg` (see `written_special`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from acronumba.frontend.calls.written import rejected
 
 
 def checked(a: Any) -> Any:
-    """Return an array of numbers: SciPy takes no other."""
+    """Return an array; its elements must be finite, as in SciPy."""
     a = np.asarray(a)
     if not np.all(np.isfinite(a)):
         raise ValueError("array must not contain infs or NaNs")
@@ -18,7 +18,7 @@ def checked(a: Any) -> Any:
 
 
 def square(a: Any) -> Any:
-    """Return a matrix that is checked."""
+    """Return a matrix, which must be square and finite."""
     a = checked(a)
     if a.ndim != 2:
         rejected("scipy.linalg of a stack of matrices", "a call for each matrix: [inv(x) for x in xs]")
@@ -28,28 +28,28 @@ def square(a: Any) -> Any:
 
 
 def cholesky(a: Any, lower: Any) -> Any:
-    """Return a triangle, the upper one by default, whose product with its transpose is the matrix."""
+    """Return the Cholesky factor, upper triangular unless `lower`."""
     a = square(a)
     return np.linalg.cholesky(a) if lower else np.linalg.cholesky(a.T).T
 
 
 def inv(a: Any) -> Any:
-    """Return the inverse."""
+    """Return the inverse of a square matrix."""
     return np.linalg.inv(square(a))
 
 
 def det(a: Any) -> Any:
-    """Return the determinant."""
+    """Return the determinant of a square matrix."""
     return np.linalg.det(square(a))
 
 
 def solve(a: Any, b: Any) -> Any:
-    """Return what the matrix makes the right side of."""
+    """Return the solution x of ``a @ x = b``."""
     return np.linalg.solve(square(a), checked(b))
 
 
 def solve_triangular(a: Any, b: Any, trans: Any, lower: Any, unit_diagonal: Any) -> Any:
-    """Solve with one triangle of a matrix."""
+    """Solve ``t @ x = b`` for a triangle t of a matrix, or its transpose."""
     a = square(a)
     a = np.tril(a) if lower else np.triu(a)
     if unit_diagonal:
@@ -60,7 +60,7 @@ def solve_triangular(a: Any, b: Any, trans: Any, lower: Any, unit_diagonal: Any)
 
 
 def pinv(a: Any) -> Any:
-    """Return the inverse of Moore and Penrose."""
+    """Return the Moore-Penrose pseudo-inverse."""
     return np.linalg.pinv(checked(a))
 
 

@@ -1,4 +1,4 @@
-"""Functions of `math` that are made of others, written as models are; numbers of NumPy become Python's first."""
+"""Functions of `math` made of others, in the compiled language; NumPy scalars are converted to Python numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from acronumba.frontend.calls.written import stands_for
 
 @stands_for(math.cbrt)
 def cbrt(x: Any) -> Any:
-    """Return the cube root: a power, and one step of Newton's."""
+    """Return the cube root: a power, refined by one Newton step."""
     x = float(x)
     a = abs(x)
     if a == 0.0 or math.isinf(a) or math.isnan(a):
@@ -27,7 +27,7 @@ def exp2(x: Any) -> Any:
 
 @stands_for(math.ldexp)
 def ldexp(x: Any, i: Any) -> Any:
-    """Return x times a power of 2, in steps: one alone may be beyond all floats."""
+    """Return ``x * 2**i``, in several steps, as the power alone may overflow or underflow."""
     x = float(x)
     while i > 1000 and x != 0.0 and not math.isinf(x):
         x, i = x * 2.0**1000, i - 1000
@@ -43,7 +43,7 @@ def ldexp(x: Any, i: Any) -> Any:
 
 @stands_for(math.modf)
 def modf(x: Any) -> Any:
-    """Return the fraction and the whole part, both with the sign of the number."""
+    """Return the fractional and the integral part, both with the sign of x."""
     x = float(x)
     if math.isinf(x):
         return math.copysign(0.0, x), x
@@ -55,7 +55,7 @@ def modf(x: Any) -> Any:
 
 @stands_for(math.remainder)
 def remainder(x: Any, y: Any) -> Any:
-    """Return the difference from the nearest multiple, of two the even one, as CPython does."""
+    """Return x minus the nearest multiple of y (ties to the even quotient), as CPython does."""
     x, y = float(x), float(y)
     if math.isnan(x) or math.isnan(y):
         return x + y
@@ -77,7 +77,7 @@ def remainder(x: Any, y: Any) -> Any:
 
 @stands_for(math.dist)
 def dist(p: Any, q: Any) -> Any:
-    """Return the distance of two points."""
+    """Return the Euclidean distance of two points."""
     if len(p) != len(q):
         raise ValueError("both points must have the same number of dimensions")
     total = 0.0
@@ -86,14 +86,14 @@ def dist(p: Any, q: Any) -> Any:
     return total
 
 
-MOST_DIGITS = 22  # powers of 10 up to there are floats
+MOST_DIGITS = 22  # powers of 10 up to 10**22 are exact floats
 
 
 def rounded_float(x: Any, ndigits: Any) -> Any:
-    """Return `round(x, ndigits)` for up to `MOST_DIGITS` digits, to the last bit.
+    """Return `round(x, ndigits)` for up to `MOST_DIGITS` digits, correctly rounded.
 
-    What has no digit behind the last one that counts stays as it is. Else the nearest whole number of steps is exact,
-    and so is what a product or quotient that lies on half a step was rounded by: it says on which side x lies.
+    A float of 2**53 or more steps of ``10**-ndigits`` is returned as it is. If the number of steps lies halfway between
+    integers, the exact rounding error of the product or quotient that gave it tells on which side x lies.
     """
     step = 10.0 ** abs(ndigits)
     a = abs(x)
@@ -111,7 +111,7 @@ def rounded_float(x: Any, ndigits: Any) -> Any:
 
 
 def _beyond(x: Any, y: Any, product: Any) -> Any:
-    """Return `x * y - product` for floats of which that is a float, by halves of their digits (Dekker 1971)."""
+    """Return `x * y - product` exactly, if it is a float: x and y are split into halves (Dekker 1971)."""
     a, b = x * 134217729.0, y * 134217729.0
     high, top = a - (a - x), b - (b - y)
     low, rest = x - high, y - top
@@ -119,7 +119,7 @@ def _beyond(x: Any, y: Any, product: Any) -> Any:
 
 
 def rounded_int(x: Any, ndigits: Any) -> Any:
-    """Return `round(x, ndigits)` of an int, for digits before the point: of two the even multiple."""
+    """Return `round(x, ndigits)` of an int for a negative `ndigits`, ties to the even multiple."""
     step = 10**-ndigits
     many, rest = x // step, x % step
     if rest > step - rest or (rest == step - rest and many % 2 == 1):

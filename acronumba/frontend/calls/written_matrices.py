@@ -1,7 +1,7 @@
-"""NumPy's functions of matrices, written as models are: elimination, factors, eigenvalues of small ones.
+"""NumPy's linear algebra in the compiled language: elimination, factorizations, eigenvalues of small matrices.
 
-Each step of elimination is a step of a loop of the model; its operations act on the whole matrix. Results are those of
-LAPACK up to rounding; where they are open (the signs of eigenvectors) there is no function here.
+Each step of elimination is an iteration of a compiled loop, whose operations act on the whole matrix. Results are those
+of LAPACK up to rounding; functions with ambiguous results (the signs of eigenvectors) are not supported.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SlogdetResult: Any = type(np.linalg.slogdet(np.eye(1)))
 QRResult: Any = type(np.linalg.qr(np.eye(1)))
-SWEEPS = 12  # over all pairs of columns: each squares what is left, so that a few are enough
+SWEEPS = 12  # over all pairs of columns; convergence is quadratic, so a few suffice
 
 # ---- matrices
 
@@ -41,9 +41,9 @@ def one_matrix(a: Any) -> Any:
 
 
 def eliminated(a: Any, right: Any) -> Any:
-    """Solve by elimination: the matrix with zeros below its diagonal, what it makes of the right side, its sign.
+    """Eliminate ``a | right``: return the upper triangle, the new right side and the sign of the row permutation.
 
-    The largest of a column leads, as in LAPACK; rows are exchanged by where they are read.
+    The pivot is the largest element of its column, as in LAPACK; rows are exchanged by indexing.
     """
     n = a.shape[0]
     both = np.concatenate([a, right], axis=1)
@@ -60,7 +60,7 @@ def eliminated(a: Any, right: Any) -> Any:
 
 
 def backwards(upper: Any, right: Any) -> Any:
-    """Solve a system whose matrix has zeros below its diagonal."""
+    """Solve an upper triangular system by back substitution."""
     n = upper.shape[0]
     rows = np.arange(n)
     for j in range(n):
@@ -72,7 +72,7 @@ def backwards(upper: Any, right: Any) -> Any:
 
 @stands_for(np.linalg.solve)
 def solve(a: Any, b: Any) -> Any:
-    """Return what a matrix turns into b."""
+    """Return the solution x of ``a @ x = b``."""
     a, b = one_matrix(a), np.asarray(b)
     kind = np.result_type(a, b) if b.dtype.kind == "f" else a.dtype if a.dtype == np.float64 else np.dtype(np.float64)
     upper, right, _ = eliminated(a.astype(kind), b.astype(kind).reshape(a.shape[0], -1))
@@ -90,7 +90,7 @@ def inv(a: Any) -> Any:
 
 @stands_for(np.linalg.det)
 def det(a: Any) -> Any:
-    """Return the determinant: what elimination leaves on the diagonal, multiplied."""
+    """Return the determinant: the product of the diagonal after elimination, with its sign."""
     a = one_matrix(a)
     upper, _, sign = eliminated(a, a[:, :0])
     return sign * np.prod(np.diagonal(upper))
@@ -98,7 +98,7 @@ def det(a: Any) -> Any:
 
 @stands_for(np.linalg.slogdet)
 def slogdet(a: Any) -> Any:
-    """Return the sign of the determinant and the logarithm of its size."""
+    """Return the sign of the determinant and the logarithm of its absolute value."""
     a = one_matrix(a)
     upper, _, sign = eliminated(a, a[:, :0])
     on = np.diagonal(upper)
@@ -107,7 +107,7 @@ def slogdet(a: Any) -> Any:
 
 @stands_for(np.linalg.cholesky)
 def cholesky(a: Any, upper: Any) -> Any:
-    """Return the lower triangle whose product with its own transpose is the matrix."""
+    """Return the Cholesky factor, lower triangular unless `upper`."""
     a = one_matrix(a)
     a = a.T if upper else a
     n = a.shape[0]
@@ -136,8 +136,8 @@ def matrix_power(a: Any, n: Any) -> Any:
 
 @stands_for(np.linalg.multi_dot)
 def multi_dot(arrays: Any) -> Any:
-    """Return the product of several matrices, from left to right."""
-    if len(arrays) == 3:  # in the order that takes less, as NumPy does: of bools, it matters
+    """Return the product of several matrices: of three in the cheaper order, else from left to right."""
+    if len(arrays) == 3:  # in the cheaper order, as in NumPy: with bools it affects the result
         a, b, c = arrays
         first = a.shape[0] * b.shape[-1] * (a.shape[-1] + c.shape[-1])
         if first >= a.shape[-1] * c.shape[-1] * (a.shape[0] + b.shape[-1]):
@@ -156,36 +156,36 @@ def trace_of_last(x: Any, offset: Any, dtype: Any) -> Any:
 
 @stands_for(np.matrix_transpose, np.linalg.matrix_transpose)
 def matrix_transpose(x: Any) -> Any:
-    """Return the last two axes exchanged."""
+    """Return an array with its last two axes exchanged."""
     return np.swapaxes(np.asarray(x), -1, -2)
 
 
 @stands_for(np.linalg.matmul)
 def linalg_matmul(x1: Any, x2: Any) -> Any:
-    """Return the product of matrices."""
+    """Return the matrix product."""
     return np.matmul(x1, x2)
 
 
 @stands_for(np.linalg.outer)
 def linalg_outer(x1: Any, x2: Any) -> Any:
-    """Return all products."""
+    """Return the outer product of two vectors."""
     return np.outer(x1, x2)
 
 
 @stands_for(np.linalg.tensordot)
 def linalg_tensordot(x1: Any, x2: Any, axes: Any) -> Any:
-    """Return sums of products over axes."""
+    """Return the tensor contraction over axes."""
     return np.tensordot(x1, x2, axes)
 
 
 @stands_for(np.linalg.vecdot)
 def linalg_vecdot(x1: Any, x2: Any, axis: Any) -> Any:
-    """Return the sums of products of an axis."""
+    """Return the dot products of vectors along an axis."""
     return np.vecdot(x1, x2, axis=axis)  # type: ignore[call-overload]
 
 
 def vector_norm(x: Any, axis: Any, keepdims: Any, ord: Any) -> Any:
-    """Return the size of vectors."""
+    """Return the norms of vectors along axes, or of all elements."""
     x = np.asarray(x)
     if axis is None:
         whole = (1,) * x.ndim
@@ -203,16 +203,16 @@ def _vector_norm(w: Walker, a: Args) -> Val:
 
 @stands_for(np.linalg.matrix_norm)
 def matrix_norm(x: Any, keepdims: Any, ord: Any) -> Any:
-    """Return the size of matrices."""
+    """Return the norms of matrices in the last two axes."""
     return np.linalg.norm(x, ord, (-2, -1), keepdims)
 
 
-# ---- factors
+# ---- factorizations
 
 
 @stands_for(np.linalg.qr, choices={"mode": ["reduced", "complete", "r"]})
 def qr(a: Any, mode: Any) -> Any:
-    """Return orthogonal columns and a triangle, whose product is the matrix: by reflections, as in LAPACK."""
+    """Return the QR factorization by Householder reflections, as in LAPACK; R alone with `mode` "r"."""
     a = floats(a)
     if a.ndim != 2:
         rejected("np.linalg.qr of a stack of matrices", "[np.linalg.qr(x) for x in xs]")
@@ -234,14 +234,14 @@ def qr(a: Any, mode: Any) -> Any:
 
 
 def turned(a: Any, columns: Any, p: Any, q: Any, c: Any, s: Any) -> Any:
-    """Return a matrix with two of its columns turned in their plane."""
+    """Apply a Givens rotation (c, s) to the columns p and q of a matrix."""
     x, y = a[:, p], a[:, q]
     first, second = (c * x - s * y)[:, None], (s * x + c * y)[:, None]
     return np.where(columns == p, first, np.where(columns == q, second, a))
 
 
 def rotated(a: Any) -> Any:
-    """Return a matrix whose columns are at right angles, and the rotation: Jacobi's method, one side (Hestenes)."""
+    """Return a matrix with its columns rotated to be orthogonal, and the rotation: one-sided Jacobi (Hestenes)."""
     n = a.shape[1]
     v = np.eye(n, dtype=a.dtype)
     columns = np.arange(n)
@@ -261,7 +261,7 @@ def rotated(a: Any) -> Any:
 
 @stands_for(np.linalg.svdvals)
 def svdvals(x: Any) -> Any:
-    """Return the singular values, the largest first."""
+    """Return the singular values in decreasing order."""
     a = floats(x)
     if a.ndim != 2:
         rejected("the singular values of a stack of matrices", "[np.linalg.svdvals(x) for x in xs]")
@@ -271,13 +271,13 @@ def svdvals(x: Any) -> Any:
 
 @stands_for(np.linalg.svd, choices={"compute_uv": [False]})
 def svd(a: Any, full_matrices: Any, compute_uv: Any) -> Any:
-    """Return the singular values; the signs of singular vectors are open, and are rejected."""
+    """Return the singular values; singular vectors, whose signs are ambiguous, are not supported."""
     return np.linalg.svdvals(a)
 
 
 @stands_for(np.linalg.pinv)
 def pinv(a: Any, rcond: Any, rtol: Any) -> Any:
-    """Return the pseudo-inverse: of singular values that are almost 0, none."""
+    """Return the pseudo-inverse; nearly zero singular values count as 0."""
     a = floats(a)
     if a.ndim != 2:
         rejected("np.linalg.pinv of a stack of matrices", "[np.linalg.pinv(x) for x in xs]")
@@ -292,7 +292,7 @@ def pinv(a: Any, rcond: Any, rtol: Any) -> Any:
 
 @stands_for(np.linalg.matrix_rank)
 def matrix_rank(A: Any, tol: Any, rtol: Any) -> Any:
-    """Return how many singular values are not almost 0."""
+    """Return the number of singular values that are not nearly zero."""
     a = floats(A)
     sizes = np.linalg.svdvals(a)
     most = np.max(sizes)
@@ -304,7 +304,7 @@ def matrix_rank(A: Any, tol: Any, rtol: Any) -> Any:
 
 @stands_for(np.linalg.eigvalsh)
 def eigvalsh(a: Any, UPLO: Any) -> Any:
-    """Return the eigenvalues of a symmetric matrix, the smallest first: Jacobi's method."""
+    """Return the eigenvalues of a symmetric matrix in increasing order, by Jacobi rotations."""
     a = one_matrix(a)
     a = np.tril(a) + np.tril(a, -1).T if UPLO == "L" else np.triu(a) + np.triu(a, 1).T
     n = a.shape[0]

@@ -1,8 +1,8 @@
-"""NumPy's functions of order, written as models are: sorting, searching, sets, what is counted.
+"""NumPy's functions of sorting, searching, sets, counting and quantiles, in the compiled language.
 
-Operations say where elements stand in order (`argsort`) and where they belong (`place_among`); the rest is made of
-them. NaN comes last, as in NumPy. Where NumPy leaves an order open (`argsort` without `kind="stable"` among equal
-elements, the two sides of a `partition`), elements stand as in a stable sort.
+Two operations of the compiler, `np.argsort` and `place_among` (binary search), are the basis of the others. NaN comes
+last, as in NumPy. Where NumPy leaves an order open (equal elements in `argsort` without `kind="stable"`, the two sides
+of a `partition`), it is that of a stable sort.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ UniqueInverse: Any = type(np.unique_inverse([0]))
 
 
 def places(x: Any) -> Any:
-    """Return the place of each element in the order of its row, along the last axis."""
+    """Return the rank of each element in sorted order, along the last axis."""
     return np.argsort(np.argsort(x))
 
 
 @stands_for(np.sort, axis="flat", choices={"order": [None]})
 def sort(a: Any, axis: Any, kind: Any, stable: Any, order: Any) -> Any:
-    """Return the elements in their order."""
+    """Return a sorted copy."""
     a = np.asarray(a)
     if axis is None:
         a, axis = a.reshape(-1), 0
@@ -40,25 +40,25 @@ def sort(a: Any, axis: Any, kind: Any, stable: Any, order: Any) -> Any:
 
 @stands_for(method="sort", axis="one", choices={"order": [None]}, writes=True)
 def sort_in_place(a: Any, axis: Any, kind: Any, order: Any, stable: Any) -> None:
-    """Put the elements of an array in their order."""
+    """Sort an array in place."""
     a[...] = np.sort(a.copy(), axis)
 
 
 @stands_for(np.partition, axis="flat", choices={"order": [None]})
 def partition(a: Any, kth: Any, axis: Any, order: Any) -> Any:
-    """Return the elements in their order, which is one of those that NumPy may return."""
+    """Return a sorted copy, which is a valid partition at any `kth`."""
     return np.sort(a, axis)
 
 
 @stands_for(np.argpartition, method="argpartition", axis="flat", choices={"order": [None]})
 def argpartition(a: Any, kth: Any, axis: Any, order: Any) -> Any:
-    """Return the places of the elements in their order."""
+    """Return the indices that sort an array, which is a valid partition at any `kth`."""
     return np.argsort(a, axis)
 
 
 @stands_for(np.lexsort)
 def lexsort(keys: Any, axis: Any) -> Any:
-    """Return the places in the order of several keys, of which the last counts first."""
+    """Return the indices that sort by several keys, of which the last is the primary one."""
     out = np.argsort(keys[0], axis)
     for k in range(1, len(keys)):
         out = np.take_along_axis(out, np.argsort(np.take_along_axis(np.asarray(keys[k]), out, axis), axis), axis)
@@ -66,7 +66,7 @@ def lexsort(keys: Any, axis: Any) -> Any:
 
 
 def place_among(a: Any, v: Any, right: Any) -> Any:
-    """Return where values belong among those of a vector: an operation of its own to the compiler."""
+    """Return the indices at which to insert values in a sorted vector: an operation of the compiler."""
     return np.searchsorted(a, v, side="right" if right else "left")
 
 
@@ -77,9 +77,9 @@ def _place_among(w: Walker, a: Args) -> Val:
 
 @stands_for(np.searchsorted, method="searchsorted", choices={"side": ["left", "right"]})
 def searchsorted(a: Any, v: Any, side: Any) -> Any:
-    """Return how many elements of a sorted array come before each value, or (right) do not come after it.
+    """Return how many elements of a sorted array precede each value, or with `side` "right" do not follow it.
 
-    Of an array that is not in order, what NumPy's search happens to find.
+    In an array that is not sorted, the result is the one that NumPy's binary search finds.
     """
     a, v = np.asarray(a), np.asarray(v)
     if a.ndim != 1:
@@ -90,7 +90,7 @@ def searchsorted(a: Any, v: Any, side: Any) -> Any:
 
 @stands_for(np.digitize)
 def digitize(x: Any, bins: Any, right: Any) -> Any:
-    """Return the number of the bin of each value; bins may rise or fall."""
+    """Return the index of the bin of each value; bins may increase or decrease."""
     bins = np.asarray(bins)
     rises, falls = np.all(bins[1:] >= bins[:-1]), np.all(bins[1:] <= bins[:-1])
     if not (rises | falls):
@@ -100,7 +100,7 @@ def digitize(x: Any, bins: Any, right: Any) -> Any:
     return np.where(rises, up, down)[()]
 
 
-# ---- places
+# ---- indices of elements
 
 
 COUNTS_ARE_INTS = isinstance(np.count_nonzero(()), int)  # up to NumPy 2.3
@@ -108,7 +108,7 @@ COUNTS_ARE_INTS = isinstance(np.count_nonzero(()), int)  # up to NumPy 2.3
 
 @stands_for(np.count_nonzero, axis="several")
 def count_nonzero(a: Any, axis: Any, keepdims: Any) -> Any:
-    """Return how many elements are not zero."""
+    """Return the number of nonzero elements."""
     found = np.sum(np.asarray(a) != 0, axis=axis, keepdims=keepdims, dtype=np.int64)
     if COUNTS_ARE_INTS and axis is None and not keepdims:
         return int(found)
@@ -117,25 +117,25 @@ def count_nonzero(a: Any, axis: Any, keepdims: Any) -> Any:
 
 @stands_for(np.flatnonzero)
 def flatnonzero(a: Any) -> Any:
-    """Return where a flattened array is not zero."""
+    """Return the indices of the nonzero elements of the flattened array."""
     return np.nonzero(np.ravel(a))[0]
 
 
 @stands_for(np.argwhere)
 def argwhere(a: Any) -> Any:
-    """Return where an array is not zero, a row for each element."""
+    """Return the indices of the nonzero elements, one row per element."""
     return np.stack(np.nonzero(a), axis=1)
 
 
 @stands_for(np.extract)
 def extract(condition: Any, arr: Any) -> Any:
-    """Return the elements for which a condition holds."""
+    """Return the elements at which a condition holds."""
     return np.ravel(arr)[np.nonzero(np.ravel(condition))[0]]
 
 
 @stands_for(np.compress)
 def compress(condition: Any, a: Any, axis: Any) -> Any:
-    """Return the parts along an axis for which a condition holds."""
+    """Return the slices along an axis at which a condition holds."""
     a = np.asarray(a)
     if axis is None:
         return a.reshape(-1)[np.nonzero(condition)[0]]
@@ -144,7 +144,7 @@ def compress(condition: Any, a: Any, axis: Any) -> Any:
 
 @stands_for(np.trim_zeros, choices={"trim": ["fb", "f", "b", "bf"]})
 def trim_zeros(filt: Any, trim: Any) -> Any:
-    """Return a vector without the zeros at its ends."""
+    """Return a vector without its leading zeros, its trailing zeros, or both."""
     filt = np.asarray(filt)
     rest = np.nonzero(filt)[0]
     if len(rest) == 0:
@@ -158,7 +158,7 @@ def trim_zeros(filt: Any, trim: Any) -> Any:
 
 
 def first_of(s: Any) -> Any:
-    """Return where a sorted vector has another element than before; all NaN are one."""
+    """Return the mask of elements of a sorted vector that differ from their predecessors; all NaN are equal."""
     new = s[1:] != s[:-1]
     if s.dtype.kind == "f":
         new = new & ~(np.isnan(s[1:]) & np.isnan(s[:-1]))
@@ -167,7 +167,7 @@ def first_of(s: Any) -> Any:
 
 @stands_for(np.unique)
 def unique(ar: Any, return_index: Any, return_inverse: Any, return_counts: Any) -> Any:
-    """Return the different elements in their order; which came first, which one each is, how many there are."""
+    """Return the sorted distinct elements, and on request their first indices, inverse indices and counts."""
     ar = np.asarray(ar)
     flat = ar.reshape(-1)
     at = np.argsort(flat)
@@ -189,28 +189,28 @@ def unique(ar: Any, return_index: Any, return_inverse: Any, return_counts: Any) 
 
 @stands_for(np.unique_all)
 def unique_all(x: Any) -> Any:
-    """Return what `unique` returns, all of it."""
+    """Return the sorted distinct elements, their first indices, the inverse indices and the counts."""
     values, index, inverse, counts = np.unique(x, True, True, True)
     return UniqueAll(values, index, inverse, counts)
 
 
 @stands_for(np.unique_counts)
 def unique_counts(x: Any) -> Any:
-    """Return the different elements, and how many there are of each."""
+    """Return the sorted distinct elements, and their counts."""
     values, counts = np.unique(x, return_counts=True)
     return UniqueCounts(values, counts)
 
 
 @stands_for(np.unique_inverse)
 def unique_inverse(x: Any) -> Any:
-    """Return the different elements, and which one each is."""
+    """Return the sorted distinct elements, and the inverse indices."""
     values, inverse = np.unique(x, return_inverse=True)
     return UniqueInverse(values, inverse)
 
 
 @stands_for(np.isin)
 def isin(element: Any, test_elements: Any, assume_unique: Any, invert: Any) -> Any:
-    """Return which elements are among others."""
+    """Return the mask of elements that occur in another array."""
     element = np.asarray(element)
     found = np.any(element[..., None] == np.ravel(test_elements), axis=-1)
     return np.asarray(~found if invert else found)
@@ -218,13 +218,13 @@ def isin(element: Any, test_elements: Any, assume_unique: Any, invert: Any) -> A
 
 @stands_for(np.union1d)
 def union1d(ar1: Any, ar2: Any) -> Any:
-    """Return what is in either, in order."""
+    """Return the sorted distinct elements of both arrays."""
     return np.unique(np.concatenate([np.ravel(ar1), np.ravel(ar2)]))
 
 
 @stands_for(np.intersect1d)
 def intersect1d(ar1: Any, ar2: Any) -> Any:
-    """Return what is in both, in order."""
+    """Return the sorted distinct elements that occur in both arrays."""
     a, b = np.unique(ar1), np.unique(ar2)
     kind = np.result_type(a, b)
     return a[np.isin(a, b)].astype(kind)
@@ -232,25 +232,25 @@ def intersect1d(ar1: Any, ar2: Any) -> Any:
 
 @stands_for(np.setdiff1d)
 def setdiff1d(ar1: Any, ar2: Any) -> Any:
-    """Return what is in the first and not in the second, in order."""
+    """Return the sorted distinct elements of the first array that do not occur in the second."""
     a = np.unique(ar1)
     return a[~np.isin(a, ar2)]
 
 
 @stands_for(np.setxor1d)
 def setxor1d(ar1: Any, ar2: Any) -> Any:
-    """Return what is in one and not in both, in order."""
+    """Return the sorted distinct elements that occur in exactly one of two arrays."""
     a, b = np.unique(ar1), np.unique(ar2)
     return np.sort(np.concatenate([a[~np.isin(a, b)], b[~np.isin(b, a)]]))
 
 
 @stands_for(np.bincount)
 def bincount(x: Any, weights: Any, minlength: Any) -> Any:
-    """Return how often each number occurs, or the sum of its weights."""
+    """Return the number of occurrences of each integer, or the sum of its weights."""
     x = np.asarray(x)
     if len(x) == 0:
         return np.zeros(minlength, np.int64)
-    most = np.max(x)  # before it is waited for the least
+    most = np.max(x)  # computed before the wait for the minimum
     if np.min(x) < 0:
         raise ValueError("'list' argument must have no negative elements")
     size = max(int(most) + 1, minlength)
@@ -259,12 +259,12 @@ def bincount(x: Any, weights: Any, minlength: Any) -> Any:
     return nn.segment_sum(np.asarray(weights).astype(np.float64), x, size)
 
 
-# ---- what is in the middle
+# ---- medians and quantiles
 
 
 @stands_for(np.median)
 def median(a: Any, axis: Any, keepdims: Any) -> Any:
-    """Return what is in the middle, or the mean of the two that are; NaN where there is one."""
+    """Return the middle element in sorted order, or the mean of the middle two; NaN if any element is NaN."""
     a = np.asarray(a)
     whole = (1,) * a.ndim
     if axis is None:
@@ -285,7 +285,7 @@ def median(a: Any, axis: Any, keepdims: Any) -> Any:
 
 
 def between(s: Any, q: Any) -> Any:
-    """Return the quantile q of rows that are sorted along the first axis, between two elements by a straight line."""
+    """Return quantiles along the first axis, which is sorted, by linear interpolation."""
     n = s.shape[0]
     at = q * (n - 1)
     low = np.floor(at)
@@ -300,7 +300,7 @@ def between(s: Any, q: Any) -> Any:
 
 @stands_for(np.quantile)
 def quantile(a: Any, q: Any, axis: Any, keepdims: Any) -> Any:
-    """Return what a part q of the elements is below of."""
+    """Return quantiles, by linear interpolation."""
     a, q = np.asarray(a), np.asarray(q)
     kind = np.result_type(a, np.float64) if a.dtype.kind != "f" else a.dtype
     whole = (1,) * a.ndim
@@ -325,15 +325,15 @@ def quantile(a: Any, q: Any, axis: Any, keepdims: Any) -> Any:
 
 @stands_for(np.percentile)
 def percentile(a: Any, q: Any, axis: Any, keepdims: Any) -> Any:
-    """Return what q in a hundred elements are below of."""
+    """Return percentiles, by linear interpolation."""
     return np.quantile(a, np.asarray(q) / 100, axis=axis, keepdims=keepdims)
 
 
-# ---- by comparison
+# ---- sorting by comparison
 
 
 def order_by_comparison(keys: Any, down: Any) -> Any:
-    """Return the places of keys in their order, found by `<` alone: pairs of runs are merged. Equal ones stay."""
+    """Return the indices that sort keys, stably: a bottom-up merge sort that compares by `<` alone."""
     n = len(keys)
     order = [n - 1 - k if down else k for k in range(n)]
     width = 1

@@ -1,4 +1,4 @@
-"""NumPy's functions of sums, products and matrices, written as models are."""
+"""NumPy's sums, differences, products, statistics and methods of ufuncs, in the compiled language."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from acronumba.frontend.calls.written import rejected, root, stands_for
 
 @stands_for(np.cumulative_sum)
 def cumulative_sum(x: Any, axis: Any, dtype: Any, include_initial: Any) -> Any:
-    """Return the sums of the elements up to each one; before them 0, where it is asked for."""
+    """Return the cumulative sums, preceded by 0 if `include_initial`."""
     x = np.asarray(x)
     axis = 0 if axis is None else axis
     out = np.cumsum(x, axis=axis, dtype=dtype)
@@ -26,7 +26,7 @@ def cumulative_sum(x: Any, axis: Any, dtype: Any, include_initial: Any) -> Any:
 
 @stands_for(np.cumulative_prod)
 def cumulative_prod(x: Any, axis: Any, dtype: Any, include_initial: Any) -> Any:
-    """Return the products of the elements up to each one; before them 1, where it is asked for."""
+    """Return the cumulative products, preceded by 1 if `include_initial`."""
     x = np.asarray(x)
     axis = 0 if axis is None else axis
     out = np.cumprod(x, axis=axis, dtype=dtype)
@@ -39,7 +39,7 @@ def cumulative_prod(x: Any, axis: Any, dtype: Any, include_initial: Any) -> Any:
 
 @stands_for(np.diff)
 def diff(a: Any, n: Any, axis: Any) -> Any:
-    """Return the differences of neighbours."""
+    """Return the n-th differences of adjacent elements."""
     out = np.moveaxis(np.asarray(a), axis, -1)
     for _ in range(n):
         out = out[..., 1:] != out[..., :-1] if out.dtype == np.bool_ else out[..., 1:] - out[..., :-1]
@@ -48,14 +48,14 @@ def diff(a: Any, n: Any, axis: Any) -> Any:
 
 @stands_for(np.ediff1d)
 def ediff1d(ary: Any) -> Any:
-    """Return the differences of neighbours of all elements."""
+    """Return the differences of adjacent elements of the flattened array."""
     flat = np.ravel(ary)
     return flat[1:] - flat[:-1]
 
 
 @stands_for(np.trapezoid)
 def trapezoid(y: Any, x: Any, dx: Any, axis: Any) -> Any:
-    """Return the area below points."""
+    """Return the integral by the trapezoidal rule."""
     y = np.moveaxis(np.asarray(y), axis, -1)
     step = dx if x is None else np.diff(np.asarray(x))
     return np.sum(step * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
@@ -63,13 +63,13 @@ def trapezoid(y: Any, x: Any, dx: Any, axis: Any) -> Any:
 
 @stands_for(np.ptp, axis="several")
 def ptp(a: Any, axis: Any, keepdims: Any) -> Any:
-    """Return the largest less the smallest."""
+    """Return the maximum minus the minimum."""
     return np.max(a, axis=axis, keepdims=keepdims) - np.min(a, axis=axis, keepdims=keepdims)
 
 
 @stands_for(np.average)
 def average(a: Any, axis: Any, weights: Any, keepdims: Any) -> Any:
-    """Return the mean, or the mean by weights."""
+    """Return the mean, weighted if there are weights."""
     a = np.asarray(a)
     if weights is None:
         return np.mean(a, axis=axis, keepdims=keepdims)
@@ -92,43 +92,43 @@ def average(a: Any, axis: Any, weights: Any, keepdims: Any) -> Any:
 
 
 def known(a: Any, other: Any) -> Any:
-    """Return an array with another number in place of NaN."""
+    """Return an array with NaN replaced by another number."""
     a = np.asarray(a)
     return np.where(np.isnan(a), a.dtype.type(other), a) if a.dtype.kind == "f" else a
 
 
 def there(a: Any, axis: Any, keepdims: Any) -> Any:
-    """Return how many elements are not NaN."""
+    """Return the number of elements that are not NaN."""
     return np.sum(~np.isnan(a), axis=axis, keepdims=keepdims)
 
 
 @stands_for(np.nansum, axis="several")
 def nansum(a: Any, axis: Any, dtype: Any, keepdims: Any) -> Any:
-    """Return the sum without NaN."""
+    """Return the sum of the elements that are not NaN."""
     return np.sum(known(a, 0), axis=axis, dtype=dtype, keepdims=keepdims)
 
 
 @stands_for(np.nanprod, axis="several")
 def nanprod(a: Any, axis: Any, dtype: Any, keepdims: Any) -> Any:
-    """Return the product without NaN."""
+    """Return the product of the elements that are not NaN."""
     return np.prod(known(a, 1), axis=axis, dtype=dtype, keepdims=keepdims)
 
 
 @stands_for(np.nancumsum)
 def nancumsum(a: Any, axis: Any, dtype: Any) -> Any:
-    """Return the sums up to each element without NaN."""
+    """Return the cumulative sums, with NaN taken as 0."""
     return np.cumsum(known(a, 0), axis=axis, dtype=dtype)
 
 
 @stands_for(np.nancumprod)
 def nancumprod(a: Any, axis: Any, dtype: Any) -> Any:
-    """Return the products up to each element without NaN."""
+    """Return the cumulative products, with NaN taken as 1."""
     return np.cumprod(known(a, 1), axis=axis, dtype=dtype)
 
 
 @stands_for(np.nanmax, axis="several")
 def nanmax(a: Any, axis: Any, keepdims: Any) -> Any:
-    """Return the largest that is not NaN."""
+    """Return the largest element that is not NaN."""
     a = np.asarray(a)
     if a.dtype.kind != "f":
         return np.max(a, axis=axis, keepdims=keepdims)
@@ -138,7 +138,7 @@ def nanmax(a: Any, axis: Any, keepdims: Any) -> Any:
 
 @stands_for(np.nanmin, axis="several")
 def nanmin(a: Any, axis: Any, keepdims: Any) -> Any:
-    """Return the smallest that is not NaN."""
+    """Return the smallest element that is not NaN."""
     a = np.asarray(a)
     if a.dtype.kind != "f":
         return np.min(a, axis=axis, keepdims=keepdims)
@@ -148,7 +148,7 @@ def nanmin(a: Any, axis: Any, keepdims: Any) -> Any:
 
 @stands_for(np.nanmean, axis="several")
 def nanmean(a: Any, axis: Any, keepdims: Any) -> Any:
-    """Return the mean without NaN."""
+    """Return the mean of the elements that are not NaN."""
     a = np.asarray(a)
     if a.dtype.kind != "f":
         return np.mean(a, axis=axis, keepdims=keepdims)
@@ -157,7 +157,7 @@ def nanmean(a: Any, axis: Any, keepdims: Any) -> Any:
 
 @stands_for(np.nanvar, axis="several")
 def nanvar(a: Any, axis: Any, ddof: Any, keepdims: Any) -> Any:
-    """Return the variance without NaN."""
+    """Return the variance of the elements that are not NaN."""
     a = np.asarray(a)
     if a.dtype.kind != "f":
         return np.var(a, axis=axis, ddof=ddof, keepdims=keepdims)
@@ -169,13 +169,13 @@ def nanvar(a: Any, axis: Any, ddof: Any, keepdims: Any) -> Any:
 
 @stands_for(np.nanstd, axis="several")
 def nanstd(a: Any, axis: Any, ddof: Any, keepdims: Any) -> Any:
-    """Return the standard deviation without NaN."""
+    """Return the standard deviation of the elements that are not NaN."""
     return root(np.nanvar(a, axis=axis, ddof=ddof, keepdims=keepdims))
 
 
 @stands_for(np.nanargmax)
 def nanargmax(a: Any, axis: Any, keepdims: Any) -> Any:
-    """Return where the largest is that is not NaN."""
+    """Return the index of the largest element that is not NaN."""
     if np.any(there(a, axis, False) == 0):
         raise ValueError("All-NaN slice encountered")
     return np.argmax(known(a, -np.inf), axis=axis, keepdims=keepdims)
@@ -183,7 +183,7 @@ def nanargmax(a: Any, axis: Any, keepdims: Any) -> Any:
 
 @stands_for(np.nanargmin)
 def nanargmin(a: Any, axis: Any, keepdims: Any) -> Any:
-    """Return where the smallest is that is not NaN."""
+    """Return the index of the smallest element that is not NaN."""
     if np.any(there(a, axis, False) == 0):
         raise ValueError("All-NaN slice encountered")
     return np.argmin(known(a, np.inf), axis=axis, keepdims=keepdims)
@@ -194,7 +194,7 @@ def nanargmin(a: Any, axis: Any, keepdims: Any) -> Any:
 
 @stands_for(np.vecdot, axis="one")
 def vecdot(x1: Any, x2: Any, axis: Any) -> Any:
-    """Return the sums of products of an axis, the last one by default."""
+    """Return the dot products of vectors along an axis, the last one by default."""
     x1, x2 = np.asarray(x1), np.asarray(x2)
     if x1.ndim == 0 or x2.ndim == 0:
         raise ValueError("vecdot: an operand does not have enough dimensions")
@@ -205,7 +205,7 @@ def vecdot(x1: Any, x2: Any, axis: Any) -> Any:
 
 @stands_for(np.matvec)
 def matvec(x1: Any, x2: Any) -> Any:
-    """Return matrices times vectors."""
+    """Return the products of matrices with vectors."""
     x1, x2 = np.asarray(x1), np.asarray(x2)
     if x1.ndim < 2 or x2.ndim == 0:
         raise ValueError("matvec: an operand does not have enough dimensions")
@@ -214,7 +214,7 @@ def matvec(x1: Any, x2: Any) -> Any:
 
 @stands_for(np.vecmat)
 def vecmat(x1: Any, x2: Any) -> Any:
-    """Return vectors times matrices."""
+    """Return the products of vectors with matrices."""
     x1, x2 = np.asarray(x1), np.asarray(x2)
     if x1.ndim == 0 or x2.ndim < 2:
         raise ValueError("vecmat: an operand does not have enough dimensions")
@@ -223,7 +223,7 @@ def vecmat(x1: Any, x2: Any) -> Any:
 
 @stands_for(np.kron)
 def kron(a: Any, b: Any) -> Any:
-    """Return all products, those with one element of the first side by side."""
+    """Return the Kronecker product of arrays of at most two axes."""
     a, b = np.asarray(a), np.asarray(b)
     rank = max(a.ndim, b.ndim)
     a, b = a.reshape((1,) * (rank - a.ndim) + a.shape), b.reshape((1,) * (rank - b.ndim) + b.shape)
@@ -238,7 +238,7 @@ def kron(a: Any, b: Any) -> Any:
 
 @stands_for(np.linalg.cross)
 def cross_of_three(x1: Any, x2: Any) -> Any:
-    """Return the vectors at right angles."""
+    """Return the cross products of vectors with three components."""
     a, b = np.asarray(x1), np.asarray(x2)
     a, b = np.broadcast_arrays(a, b)
     return np.stack([a[..., i] * b[..., j] - a[..., j] * b[..., i] for i, j in ((1, 2), (2, 0), (0, 1))], axis=-1)
@@ -246,13 +246,13 @@ def cross_of_three(x1: Any, x2: Any) -> Any:
 
 @stands_for(np.cross)
 def cross(a: Any, b: Any) -> Any:
-    """Return the vectors at right angles."""
+    """Return the cross products of vectors with three components."""
     return np.linalg.cross(a, b)
 
 
 @stands_for(np.convolve, choices={"mode": ["full", "same", "valid"]})
 def convolve(a: Any, v: Any, mode: Any) -> Any:
-    """Return the sums of products of a sequence and another one, backwards, at all places."""
+    """Return the discrete convolution of two sequences."""
     a, v = np.atleast_1d(a), np.atleast_1d(v)
     if len(a) == 0 or len(v) == 0:
         raise ValueError("a and v cannot be empty")
@@ -270,13 +270,13 @@ def convolve(a: Any, v: Any, mode: Any) -> Any:
 
 @stands_for(np.correlate, choices={"mode": ["full", "same", "valid"]})
 def correlate(a: Any, v: Any, mode: Any) -> Any:
-    """Return the sums of products of a sequence and another one, at all places."""
+    """Return the cross-correlation of two sequences."""
     return np.convolve(a, np.asarray(v)[::-1], mode)
 
 
 @stands_for(np.cov, choices={"ddof": [None, 0, 1]})
 def cov(m: Any, rowvar: Any, bias: Any, ddof: Any) -> Any:
-    """Return the covariances of rows."""
+    """Return the covariance matrix of rows (columns unless `rowvar`)."""
     x = np.asarray(m)
     x = x if x.dtype == np.float64 else x.astype(np.float64)
     less = (0 if bias else 1) if ddof is None else ddof
@@ -291,7 +291,7 @@ def cov(m: Any, rowvar: Any, bias: Any, ddof: Any) -> Any:
 
 @stands_for(np.corrcoef)
 def corrcoef(x: Any, rowvar: Any) -> Any:
-    """Return the correlations of rows."""
+    """Return the correlation matrix of rows (columns unless `rowvar`)."""
     x = np.asarray(x)
     if x.ndim == 1:
         c = np.cov(x)
@@ -306,7 +306,7 @@ def corrcoef(x: Any, rowvar: Any) -> Any:
 
 
 def _of_rows(x: Any, less: Any) -> Any:
-    """Return the covariances of the rows of a matrix, as a matrix."""
+    """Return the covariance matrix of rows; the divisor is their length minus `less`."""
     x = x - np.mean(x, axis=1, keepdims=True)
     return x @ x.T / max(x.shape[1] - less, 0)
 
@@ -315,14 +315,14 @@ def _of_rows(x: Any, less: Any) -> Any:
 
 
 def by_segments(total: Any, least: Any) -> Any:
-    """Return the method `reduceat` of a ufunc, from what reduces rows, and what changes nothing."""
+    """Return the method `reduceat` of a ufunc, from its reduction along axis 1 and its identity in a dtype."""
 
     def reduceat(array: Any, indices: Any, axis: Any, dtype: Any) -> Any:
         x, starts = np.moveaxis(np.asarray(array), axis, 0), np.asarray(indices).astype(np.int64)
         n, many = x.shape[0], starts.shape[0]
         kind = total(np.zeros((1, 1), x.dtype), dtype).dtype
         x = x.astype(kind)
-        alone = x[np.where(starts < 0, n, starts)]  # where the next segment starts no later
+        alone = x[np.where(starts < 0, n, starts)]  # the result where the next segment starts no later
         if n == 0:
             return np.moveaxis(alone, 0, axis)
         ends = np.concatenate([starts[1:], np.full(1, n)])[:many]
@@ -336,7 +336,7 @@ def by_segments(total: Any, least: Any) -> Any:
 
 
 def summed(x: Any, kind: Any) -> Any:
-    """Return the sums of rows; of nothing but -0 it is -0, other than of `np.sum`."""
+    """Return the sums along axis 1; unlike in `np.sum`, a sum of nothing but -0 is -0."""
     out = np.sum(x, axis=1, dtype=kind)
     if out.dtype.kind != "f":
         return out
@@ -344,17 +344,17 @@ def summed(x: Any, kind: Any) -> Any:
 
 
 def in_dtype(x: Any, kind: Any) -> Any:
-    """Return an array in a dtype, if there is one."""
+    """Return an array cast to a dtype, unless that is None."""
     return x if kind is None else x.astype(kind)
 
 
 def lowest(dtype: Any) -> Any:
-    """Return what is no larger than any number."""
+    """Return the least value of a dtype: the identity of `np.maximum`."""
     return dtype.type(-np.inf) if dtype.kind == "f" else dtype.type(0 if dtype == np.bool_ else np.iinfo(dtype).min)
 
 
 def highest(dtype: Any) -> Any:
-    """Return what is no smaller than any number."""
+    """Return the greatest value of a dtype: the identity of `np.minimum`."""
     return dtype.type(np.inf) if dtype.kind == "f" else dtype.type(1 if dtype == np.bool_ else np.iinfo(dtype).max)
 
 
@@ -366,7 +366,7 @@ stands_for(np.minimum.reduceat)(by_segments(lambda x, kind: np.min(in_dtype(x, k
 
 @stands_for(np.logaddexp.reduce)
 def logaddexp_reduce(array: Any, axis: Any, keepdims: Any) -> Any:
-    """Return the logarithm of the sum of exponentials."""
+    """Return the logarithm of the sum of exponentials along an axis."""
     x = np.asarray(array)
     most = np.max(
         np.concatenate([x, np.full_like(np.sum(x, axis=axis, keepdims=True), -np.inf)], axis=axis),
@@ -382,7 +382,7 @@ def logaddexp_reduce(array: Any, axis: Any, keepdims: Any) -> Any:
 
 @stands_for(np.bitwise_or.reduce)
 def bitwise_or_reduce(array: Any, axis: Any) -> Any:
-    """Return the bits that any element has."""
+    """Return the bitwise or of the elements along an axis."""
     rows = np.moveaxis(np.asarray(array), axis, 0)
     out = np.zeros(rows.shape[1:], rows.dtype)
     for k in range(len(rows)):
@@ -392,7 +392,7 @@ def bitwise_or_reduce(array: Any, axis: Any) -> Any:
 
 @stands_for(np.bitwise_xor.reduce)
 def bitwise_xor_reduce(array: Any, axis: Any) -> Any:
-    """Return the bits that an odd number of elements have."""
+    """Return the bitwise exclusive or of the elements along an axis."""
     rows = np.moveaxis(np.asarray(array), axis, 0)
     out = np.zeros(rows.shape[1:], rows.dtype)
     for k in range(len(rows)):

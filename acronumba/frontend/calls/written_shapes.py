@@ -1,4 +1,4 @@
-"""NumPy's functions of shapes and of making arrays, written as models are."""
+"""NumPy's functions that make, rearrange, index and write arrays, in the compiled language."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import numpy as np
 from acronumba import nn
 from acronumba.frontend.calls.written import rejected, stands_for
 
-# ---- what is made
+# ---- constructors
 
 
 @stands_for(np.tri)
 def tri(N: Any, M: Any, k: Any, dtype: Any) -> Any:
-    """Return ones at and below a diagonal."""
+    """Return a matrix of ones at and below a diagonal, and zeros above it."""
     columns = N if M is None else M
     return (np.arange(N)[:, None] >= np.arange(-k, columns - k)[None, :]).astype(dtype)
 
 
 def below(m: Any, k: Any) -> Any:
-    """Return which elements of the last two axes are at or below a diagonal."""
+    """Return the mask of the last two axes that is true at and below a diagonal."""
     rows = m.shape[-1] if m.ndim == 1 else m.shape[-2]
     return np.arange(rows)[:, None] + k >= np.arange(m.shape[-1])[None, :]
 
@@ -62,7 +62,7 @@ def diag(v: Any, k: Any) -> Any:
 
 @stands_for(np.diagflat)
 def diagflat(v: Any, k: Any) -> Any:
-    """Return a matrix with all elements on a diagonal."""
+    """Return a matrix with the flattened elements on a diagonal."""
     return np.diag(np.ravel(v), k)
 
 
@@ -74,7 +74,7 @@ def trace(a: Any, offset: Any, axis1: Any, axis2: Any, dtype: Any) -> Any:
 
 @stands_for(np.vander)
 def vander(x: Any, N: Any, increasing: Any) -> Any:
-    """Return the powers of numbers, a row for each."""
+    """Return the Vandermonde matrix: a row of powers per number."""
     x = np.asarray(x)
     n = len(x) if N is None else N
     kind = np.promote_types(x.dtype, np.int64)
@@ -87,7 +87,7 @@ def vander(x: Any, N: Any, increasing: Any) -> Any:
 
 @stands_for(np.linspace)
 def linspace(start: Any, stop: Any, num: Any, endpoint: Any, dtype: Any) -> Any:
-    """Return numbers that are equally far apart."""
+    """Return evenly spaced numbers."""
     start = (np.asarray(start) if np.ndim(start) else start) * 1.0  # Python's numbers stay weak
     stop = (np.asarray(stop) if np.ndim(stop) else stop) * 1.0
     kind = np.result_type(start, stop, float(num))
@@ -108,13 +108,13 @@ def linspace(start: Any, stop: Any, num: Any, endpoint: Any, dtype: Any) -> Any:
 
 @stands_for(np.logspace)
 def logspace(start: Any, stop: Any, num: Any, endpoint: Any, base: Any) -> Any:
-    """Return powers of a base that are equally far apart."""
+    """Return powers of a base with evenly spaced exponents."""
     return np.power(base, np.linspace(start, stop, num, endpoint))
 
 
 @stands_for(np.geomspace)
 def geomspace(start: Any, stop: Any, num: Any, endpoint: Any) -> Any:
-    """Return numbers each of which is the last one times a factor."""
+    """Return a geometric sequence from `start` to `stop`."""
     start, stop = np.asarray(start).astype(np.float64), np.asarray(stop).astype(np.float64)
     if np.any(start == 0) or np.any(stop == 0):
         raise ValueError("Geometric sequence cannot include zero")
@@ -130,13 +130,13 @@ def geomspace(start: Any, stop: Any, num: Any, endpoint: Any) -> Any:
 
 @stands_for(np.tril_indices)
 def tril_indices(n: Any, k: Any, m: Any) -> Any:
-    """Return the places at and below a diagonal."""
+    """Return the indices of the elements at and below a diagonal."""
     return np.nonzero(np.tri(n, m, k, bool))
 
 
 @stands_for(np.triu_indices)
 def triu_indices(n: Any, k: Any, m: Any) -> Any:
-    """Return the places at and above a diagonal."""
+    """Return the indices of the elements at and above a diagonal."""
     return np.nonzero(~np.tri(n, m, k - 1, bool))
 
 
@@ -154,12 +154,12 @@ def hamming(M: Any) -> Any:
     return np.ones(M) if M == 1 else 0.54 + 0.46 * np.cos(np.pi * n / (M - 1))
 
 
-# ---- what is moved
+# ---- rearrangement
 
 
 @stands_for(np.repeat, method="repeat")
 def repeat(a: Any, repeats: Any, axis: Any) -> Any:
-    """Return each element several times."""
+    """Return an array with each element, or slice along an axis, repeated."""
     a = np.asarray(a)
     if axis is None:
         a, axis = a.reshape(-1), 0
@@ -175,7 +175,7 @@ def repeat(a: Any, repeats: Any, axis: Any) -> Any:
 
 @stands_for(np.roll, axis="several")
 def roll(a: Any, shift: Any, axis: Any) -> Any:
-    """Return elements further along an axis; those beyond the end are at the start."""
+    """Return elements shifted along an axis; those beyond its end come first."""
     a = np.asarray(a)
     if axis is None:
         return np.roll(a.reshape(-1), shift, 0).reshape(a.shape)
@@ -189,19 +189,19 @@ def roll(a: Any, shift: Any, axis: Any) -> Any:
 
 @stands_for(np.fliplr)
 def fliplr(m: Any) -> Any:
-    """Return the second axis the other way round."""
+    """Return an array with its second axis reversed."""
     return np.asarray(m)[:, ::-1]
 
 
 @stands_for(np.flipud)
 def flipud(m: Any) -> Any:
-    """Return the first axis the other way round."""
+    """Return an array with its first axis reversed."""
     return np.asarray(m)[::-1]
 
 
 @stands_for(np.rot90)
 def rot90(m: Any, k: Any, axes: Any) -> Any:
-    """Return an array turned by quarters of a circle."""
+    """Return an array rotated by k times 90 degrees in the plane of two axes."""
     m = np.asarray(m)
     if axes[0] % m.ndim == axes[1] % m.ndim:
         raise ValueError("Axes must be different.")
@@ -217,7 +217,7 @@ def rot90(m: Any, k: Any, axes: Any) -> Any:
 
 @stands_for(np.rollaxis)
 def rollaxis(a: Any, axis: Any, start: Any) -> Any:
-    """Return an axis before another one."""
+    """Return an array with an axis moved before another one."""
     a = np.asarray(a)
     axis, start = axis % a.ndim, start + a.ndim if start < 0 else start
     return np.moveaxis(a, axis, start - 1 if axis < start else start)
@@ -225,7 +225,7 @@ def rollaxis(a: Any, axis: Any, start: Any) -> Any:
 
 @stands_for(np.append)
 def append(arr: Any, values: Any, axis: Any) -> Any:
-    """Return arrays one after the other."""
+    """Return two arrays, concatenated."""
     if axis is None:
         return np.concatenate([np.ravel(arr), np.ravel(values)])
     return np.concatenate([np.asarray(arr), np.asarray(values)], axis=axis)
@@ -233,7 +233,7 @@ def append(arr: Any, values: Any, axis: Any) -> Any:
 
 @stands_for(np.insert)
 def insert(arr: Any, obj: Any, values: Any, axis: Any) -> Any:
-    """Return an array with something before one place of an axis."""
+    """Return an array with values inserted before one index of an axis."""
     arr = np.asarray(arr)
     if axis is None:
         arr, axis = arr.reshape(-1), 0
@@ -249,7 +249,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any) -> Any:
 
 @stands_for(np.delete)
 def delete(arr: Any, obj: Any, axis: Any) -> Any:
-    """Return an array without one place of an axis."""
+    """Return an array without one index of an axis."""
     arr = np.asarray(arr)
     if axis is None:
         arr, axis = arr.reshape(-1), 0
@@ -264,7 +264,7 @@ def delete(arr: Any, obj: Any, axis: Any) -> Any:
 
 @stands_for(np.resize)
 def resize(a: Any, new_shape: Any) -> Any:
-    """Return the elements again and again until a shape is full."""
+    """Return an array of a given shape, filled by repeating the elements."""
     flat = np.ravel(a)
     shape = new_shape if isinstance(new_shape, tuple) else (new_shape,)
     total = 1
@@ -273,12 +273,12 @@ def resize(a: Any, new_shape: Any) -> Any:
     return flat[np.arange(total) % max(len(flat), 1)].reshape(shape)
 
 
-# ---- what is looked up
+# ---- look-ups
 
 
 @stands_for(np.take_along_axis, axis="flat")
 def take_along_axis(arr: Any, indices: Any, axis: Any) -> Any:
-    """Return the elements whose places along an axis are in an array."""
+    """Return the elements at given indices along an axis."""
     arr, indices = np.asarray(arr), np.asarray(indices)
     if axis is None:
         if indices.ndim != 1:
@@ -301,7 +301,7 @@ def take_along_axis(arr: Any, indices: Any, axis: Any) -> Any:
 
 @stands_for(np.unravel_index, choices={"order": ["C"]})
 def unravel_index(indices: Any, shape: Any, order: Any) -> Any:
-    """Return places on each axis of what is numbered in the order of memory."""
+    """Return the index on each axis of flat (C order) indices."""
     at = np.asarray(indices)
     out: tuple[Any, ...] = ()
     for k in range(len(shape) - 1, 0, -1):
@@ -312,7 +312,7 @@ def unravel_index(indices: Any, shape: Any, order: Any) -> Any:
 
 @stands_for(np.ravel_multi_index, choices={"order": ["C"]})
 def ravel_multi_index(multi_index: Any, dims: Any, order: Any) -> Any:
-    """Return numbers in the order of memory."""
+    """Return the flat (C order) indices of indices on each axis."""
     out = np.asarray(multi_index[0])
     for k in range(1, len(dims)):
         out = out * dims[k] + np.asarray(multi_index[k])
@@ -321,7 +321,7 @@ def ravel_multi_index(multi_index: Any, dims: Any, order: Any) -> Any:
 
 @stands_for(np.interp)
 def interp(x: Any, xp: Any, fp: Any, left: Any, right: Any) -> Any:
-    """Return values between those at given places, on straight lines."""
+    """Return the piecewise linear interpolant of given points at x."""
     xp, fp, x = np.asarray(xp) * 1.0, np.asarray(fp) * 1.0, np.asarray(x) * 1.0
     n = len(xp)
     at = np.minimum(np.maximum(np.searchsorted(xp, x, side="right") - 1, 0), max(n - 2, 0))
@@ -339,20 +339,20 @@ def interp(x: Any, xp: Any, fp: Any, left: Any, right: Any) -> Any:
 
 @stands_for(np.fft.fftfreq)
 def fftfreq(n: Any, d: Any) -> Any:
-    """Return the frequencies of a transform."""
+    """Return the sample frequencies of a discrete Fourier transform."""
     k = np.arange(n)
     return np.where(k < (n - 1) // 2 + 1, k, k - n) * (1.0 / (n * d))
 
 
 @stands_for(np.fft.rfftfreq)
 def rfftfreq(n: Any, d: Any) -> Any:
-    """Return the frequencies of a transform of real numbers."""
+    """Return the sample frequencies of a discrete Fourier transform of real input."""
     return np.arange(n // 2 + 1) * (1.0 / (n * d))
 
 
 @stands_for(np.fft.fftshift)
 def fftshift(x: Any, axes: Any) -> Any:
-    """Return the middle where the start was."""
+    """Return an array with the zero frequency moved from the start to the middle of axes."""
     x = np.asarray(x)
     for k in range(x.ndim) if axes is None else axes if isinstance(axes, tuple) else (axes,):
         x = np.roll(x, x.shape[k] // 2, k)
@@ -361,7 +361,7 @@ def fftshift(x: Any, axes: Any) -> Any:
 
 @stands_for(np.fft.ifftshift)
 def ifftshift(x: Any, axes: Any) -> Any:
-    """Return the start where the middle was."""
+    """Return an array with the zero frequency moved from the middle to the start of axes."""
     x = np.asarray(x)
     for k in range(x.ndim) if axes is None else axes if isinstance(axes, tuple) else (axes,):
         x = np.roll(x, -(x.shape[k] // 2), k)
@@ -370,9 +370,9 @@ def ifftshift(x: Any, axes: Any) -> Any:
 
 @stands_for(np.unwrap)
 def unwrap(p: Any, discont: Any, axis: Any, period: Any) -> Any:
-    """Return angles without jumps of more than half a period."""
+    """Return angles with jumps of more than half a period removed."""
     p = np.moveaxis(np.asarray(p), axis, -1)
-    step = np.diff(p)  # of integers in their own dtype, as NumPy has it
+    step = np.diff(p)  # integers in their own dtype, as in NumPy
     if p.dtype.kind != "f":
         p = p.astype(np.float64)
     half = period / 2
@@ -382,12 +382,12 @@ def unwrap(p: Any, discont: Any, axis: Any, period: Any) -> Any:
     return np.moveaxis(np.concatenate([p[..., :1], p[..., 1:] + np.cumsum(change, axis=-1)], axis=-1), -1, axis)
 
 
-# ---- what is written to
+# ---- writes
 
 
 @stands_for(np.put_along_axis, writes=True)
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> Any:
-    """Write to the places along an axis that are in an array."""
+    """Write values at given indices along an axis."""
     if arr.ndim == 1:
         arr[indices] = values
     elif arr.ndim == 2 and axis in (1, -1):
@@ -409,14 +409,14 @@ def fill_diagonal(a: Any, val: Any) -> Any:
 
 @stands_for(np.copyto, writes=True)
 def copyto(dst: Any, src: Any) -> Any:
-    """Write to all of an array."""
+    """Copy values into an array."""
     dst[...] = src
 
 
 def place_by_place(f: Any, sums: Any) -> Any:
-    """Return the method `at` of a ufunc: an element that is named twice is changed twice, in order.
+    """Return the method `at` of a ufunc: an index that occurs twice is updated twice, in order.
 
-    What is added (`sums`) is added up first: one operation in place of a loop.
+    With `sums`, the updates of each element are summed first: one operation in place of a loop.
     """
 
     def at(a: Any, indices: Any, b: Any) -> None:
@@ -448,7 +448,7 @@ for _f in (np.add, np.subtract, np.multiply, np.maximum, np.minimum):
 
 
 def bordered(x: Any, axis: Any, low: Any, high: Any, first: Any, last: Any) -> Any:
-    """Return an array with constants before and after an axis."""
+    """Return an array padded with constants before and after an axis."""
     rows = np.moveaxis(x, axis, 0)
     before = np.full((low, *rows.shape[1:]), np.asarray(first).astype(x.dtype))
     after = np.full((high, *rows.shape[1:]), np.asarray(last).astype(x.dtype))
@@ -456,7 +456,7 @@ def bordered(x: Any, axis: Any, low: Any, high: Any, first: Any, last: Any) -> A
 
 
 def continued(x: Any, axis: Any, low: Any, high: Any, mode: Any) -> Any:
-    """Return an array with more of itself before and after an axis."""
+    """Return an array padded along an axis with its own elements, as `mode` says."""
     n = x.shape[axis]
     if n == 0:
         raise ValueError("can't extend empty axis using modes other than 'constant' or 'empty'")
@@ -476,7 +476,7 @@ def continued(x: Any, axis: Any, low: Any, high: Any, mode: Any) -> Any:
 
 @stands_for(np.apply_along_axis)
 def apply_along_axis(func1d: Any, axis: Any, arr: Any) -> Any:
-    """Return what a function gives of each row along an axis, in its place."""
+    """Return an array with each vector along an axis replaced by a function's result for it."""
     arr = np.asarray(arr)
     axis = axis % arr.ndim
     rest = tuple(n for k, n in enumerate(arr.shape) if k != axis)

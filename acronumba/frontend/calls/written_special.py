@@ -1,6 +1,6 @@
-"""Functions of `scipy.special`, written as models are, and how those of SciPy are found.
+"""Functions of `scipy.special` in the compiled language, and the registration of all those of SciPy.
 
-The package does not need SciPy: a row is made when a module has imported it. SciPy's own functions are the plain call.
+SciPy is optional: its functions get rows once their module is imported. The plain call of a model uses SciPy's own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KNOWN: list[Any] = []  # the modules whose functions have rows
 
 
 def scipy_row(value: Any) -> Row | None:
-    """Return the row of a function of SciPy, None if it is none, or has none."""
+    """Add rows for the SciPy modules imported so far; return the row of a value, None if it has none."""
     for path, functions in MODULES.items():
         module = sys.modules.get(path)
         if module is None or module in _KNOWN:
@@ -36,7 +36,7 @@ def scipy_row(value: Any) -> Row | None:
 
 
 def complement(x: Any) -> Any:
-    """Return 1 less the error function: an operation of its own."""
+    """Return 1 minus the error function: an operation of the compiler."""
     raise NotImplementedError
 
 
@@ -58,7 +58,7 @@ def logit(x: Any) -> Any:
 
 
 def softmax(x: Any, axis: Any) -> Any:
-    """Return exponentials that sum to 1."""
+    """Return the exponentials, normalized to sum to 1 along an axis."""
     x = np.asarray(x)
     x = x if x.dtype.kind == "f" else x.astype(np.float64)
     e = np.exp(x - np.max(x, axis=axis, keepdims=True))
@@ -75,7 +75,7 @@ def log_softmax(x: Any, axis: Any) -> Any:
 
 
 def logsumexp(a: Any, axis: Any, b: Any, keepdims: Any, return_sign: Any) -> Any:
-    """Return the logarithm of the sum of exponentials, each times b."""
+    """Return the logarithm of the sum of exponentials, weighted by `b` if it is given."""
     if return_sign:
         rejected("logsumexp with return_sign", "leave it out")
     a = np.asarray(a)
@@ -97,12 +97,12 @@ def erf(x: Any) -> Any:
 
 
 def erfc(x: Any) -> Any:
-    """Return 1 less the error function: of large numbers without a difference."""
+    """Return 1 minus the error function, without cancellation for large x."""
     return complement(x)
 
 
 def ndtr(x: Any) -> Any:
-    """Return how much of a normal distribution is below."""
+    """Return the cumulative distribution function of the standard normal distribution."""
     return 0.5 * complement(-x * x.dtype.type(0.7071067811865476))
 
 
@@ -117,12 +117,12 @@ def xlog1py(x: Any, y: Any) -> Any:
 
 
 def entr(x: Any) -> Any:
-    """Return ``-x log x``, 0 at 0, and minus infinity below."""
+    """Return ``-x log x``, 0 where x is 0, and minus infinity where x is negative."""
     return np.where(x > 0, -x * np.log(x), np.where(x == 0, 0, np.where(x < 0, -np.inf, x)))
 
 
 def rel_entr(x: Any, y: Any) -> Any:
-    """Return ``x log(x / y)``, 0 where x is 0, and infinity where one is negative."""
+    """Return ``x log(x / y)`` for positive x and y, 0 where x is 0 and y >= 0, and infinity otherwise."""
     usual = x * np.log(x / y)
     other = np.where((x == 0) & (y >= 0), x.dtype.type(0), x.dtype.type(np.inf))
     return np.where(np.isnan(x) | np.isnan(y), x + y, np.where((x > 0) & (y > 0), usual, other))
@@ -134,7 +134,7 @@ def softplus(x: Any) -> Any:
 
 
 def huber(delta: Any, r: Any) -> Any:
-    """Return half of a square near 0, and a straight line further away."""
+    """Return the Huber loss: ``r * r / 2`` up to delta, linear beyond; infinity if delta is negative."""
     far = np.abs(r)
     usual = np.where(far <= delta, 0.5 * r * r, delta * (far - 0.5 * delta))
     return np.where(delta < 0, np.inf, usual)

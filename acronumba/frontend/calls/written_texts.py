@@ -1,6 +1,6 @@
-"""Methods of strings that are made of others, written as models are: those that take a string apart or put it together.
+"""Methods of strings made of others, in the compiled language: splitting, stripping, replacing, searching, padding.
 
-In: the string and the arguments that the call gives. Out: what Python gives.
+In: the string and the arguments of the call. Out: the result of Python's method.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def split(s: Any, sep: Any = None, maxsplit: Any = -1) -> Any:
-    """Return the parts between separators, or the words."""
+    """Return the parts between separators; the words if `sep` is None."""
     out: list[str] = []
     if sep is None:
         n = len(s)
@@ -53,23 +53,23 @@ def _end(s: Any, chars: Any, start: Any) -> Any:
 
 
 def strip(s: Any, chars: Any = None) -> Any:
-    """Return a string without what it begins and ends with of some characters."""
+    """Return a string without leading and trailing characters of `chars`, or whitespace."""
     start = _begin(s, chars)
     return s[start : _end(s, chars, start)]
 
 
 def lstrip(s: Any, chars: Any = None) -> Any:
-    """Return a string without what it begins with."""
+    """Return a string without leading characters of `chars`, or whitespace."""
     return s[_begin(s, chars) :]
 
 
 def rstrip(s: Any, chars: Any = None) -> Any:
-    """Return a string without what it ends with."""
+    """Return a string without trailing characters of `chars`, or whitespace."""
     return s[: _end(s, chars, 0)]
 
 
 def replace(s: Any, old: Any, new: Any, count: Any = -1) -> Any:
-    """Return a string with another one in place of each part that is equal to a third."""
+    """Return a string with the first `count` (all if negative) occurrences of `old` replaced by `new`."""
     if len(old) == 0:
         most = len(s) + 1 if count < 0 else count
         parts = [(new if k < most else "") + c for k, c in enumerate(s)]
@@ -78,7 +78,7 @@ def replace(s: Any, old: Any, new: Any, count: Any = -1) -> Any:
 
 
 def count(s: Any, sub: Any) -> Any:
-    """Return how many parts are equal to another string, one behind the other."""
+    """Return the number of non-overlapping occurrences of a substring."""
     if len(sub) == 0:
         return len(s) + 1
     out = 0
@@ -90,7 +90,7 @@ def count(s: Any, sub: Any) -> Any:
 
 
 def rfind(s: Any, sub: Any) -> Any:
-    """Return where another string is in it for the last time, -1 where it is not."""
+    """Return the index of the last occurrence of a substring; -1 if there is none."""
     k = len(s) - len(sub)
     while k >= 0 and not s[k:].startswith(sub):
         k -= 1
@@ -98,7 +98,7 @@ def rfind(s: Any, sub: Any) -> Any:
 
 
 def partition(s: Any, sep: Any) -> Any:
-    """Return what comes before the first separator, it, and what comes behind it."""
+    """Return the part before the first separator, the separator, and the part after it."""
     if len(sep) == 0:
         raise ValueError("empty separator")
     k = s.find(sep)
@@ -108,12 +108,12 @@ def partition(s: Any, sep: Any) -> Any:
 
 
 def capitalize(s: Any) -> Any:
-    """Return a string that begins with a capital, and has small letters behind it."""
+    """Return a string with its first character in upper case, and the others in lower case."""
     return s[:1].upper() + s[1:].lower()
 
 
 def zfill(s: Any, width: Any) -> Any:
-    """Return a string with zeros before it, behind a sign."""
+    """Return a string padded with zeros at the left, after a sign."""
     signed = s[:1] == "-" or s[:1] == "+"
     zeros = "0" * max(width - len(s), 0)
     return s[:1] + zeros + s[1:] if signed else zeros + s
