@@ -1,7 +1,7 @@
-"""Writing IR while the user's code is walked: blocks, points, sites, and scalars.
+"""Emission of IR during the walk over the user's code: blocks, points, failure sites, and scalars.
 
-`Blocks` holds the point of emission (`block`, None where the code cannot be reached) and the state of all names in
-scope (`state`). `Cells`, `Words`, `Merge` and the operations on tensors are built on it, and the walker on those.
+`Blocks` has the point of emission (`block`, None in unreachable code) and the state of all names in scope (`state`).
+`Cells`, `Words`, `Merge`, the operations on tensors and the walker derive from it.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Hopeless(Exception):
 
 
 class Dead(Exception):
-    """The rest of an expression cannot be reached; caught where control flow goes on."""
+    """The rest of an expression is unreachable; caught where control flow continues."""
 
 
 class Abandoned(Exception):
@@ -215,7 +215,7 @@ class Blocks:
         self.errors: list[AcronumbaError] = []
         self.notes: list[Note] = []  # for `explain`
         self.widenings: dict[Loc, None] = {}  # where float32 becomes float64 by NumPy's rules
-        self.naturals: dict[ir.Var, None] = {}  # variables that are never below zero: extents, lengths, counters
+        self.naturals: dict[ir.Var, None] = {}  # variables that are never negative: extents, lengths, counters
         # exclusive upper bounds of variables of loops over a range that starts at 0
         self.below: dict[ir.Var, Num] = {}
         self.came_in: set[ir.Var] = set()  # variables of values that were certainly not made in the call
@@ -258,7 +258,7 @@ class Blocks:
     def reject(
         self, code: str, node: ast.AST | Loc | None = None, seen: str = "", rewrite: str = "", message: str = ""
     ) -> Rejected:
-        """Return the exception to raise for something that is not supported; raise it if the walk ends with it."""
+        """Return the exception to raise for unsupported code; raise `Hopeless` if the walk has to end."""
         error = reject(code, self.at(node), seen, rewrite, message)
         if code == "ACR304" and rewrite == NODES:
             raise Hopeless(error)
@@ -444,7 +444,7 @@ class Blocks:
         return number(value)
 
     def word(self, num: Num | EnumVal) -> ir.Var:
-        """Return the variable of a number, emitting a constant or the read of a shared number if need be."""
+        """Return the variable of a number; emit a constant, or the read of a shared number, if it has none."""
         if num.var is None:
             if isinstance(num, EnumVal):
                 value: Any = members_of(num.cls).index(num.const)
@@ -486,7 +486,7 @@ class Blocks:
         return Num(type, shared=leaf)
 
     def known(self, num: Num) -> Any:
-        """Return the constant value of a number, or NOT_CONST; a shared int becomes a constant by this."""
+        """Return the constant value of a number, or NOT_CONST; a shared int thereby becomes a constant."""
         if num.const is NOT_CONST and num.shared is not None and num.shared.path in self.constants:
             self.demanded.add(num.shared.path)
         return self.present(num) if num.given is None else NOT_CONST

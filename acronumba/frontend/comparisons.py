@@ -61,7 +61,7 @@ from acronumba.ir.types import FLOAT, INT
 DEEPEST = 16  # maximal depth of nested comparisons, beyond the depth of real data
 DEEP = 6  # depth beyond which nested comparisons are counted,
 MOST_COMPARED = 128  # and their maximal number
-MOST_PAIRS = 512  # pairs of elements' types in one comparison: each is written out
+MOST_PAIRS = 512  # maximal number of pairs of element types in one comparison, each of which is compiled separately
 
 _COMPARE = {
     ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Is: "eq",

@@ -211,7 +211,7 @@ def join_list(w: Walker, val: ListVal, axis: int, f: Callable[[Tensor], Tensor])
 
 
 def to_list(w: Walker, val: Val) -> ListVal:
-    """Return an iterable as a list at run time (the same one if it is a list)."""
+    """Return an iterable as a run-time list; a run-time list is returned as it is."""
     if isinstance(val, Stream):
         val = val.inner
     val = as_list(val)

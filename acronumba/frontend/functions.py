@@ -228,7 +228,7 @@ def shared_by_calls(w: Walker, val: Val, func: Func) -> Val:
 
 
 def inline(w: Walker, func: Func, params: Mapping[str, Val]) -> Val:
-    """Walk the body of a function in place of a call."""
+    """Inline a call: walk the body of the function."""
     frame = w.push(func, (*w.frame.path, func.source.node.lineno, w.site))
     saved = w.source, w.here, w.loc, w.outer_loc, w.caller
     if (func.globals.get("__name__") or "").startswith(LIBRARY):
@@ -254,7 +254,7 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val]) -> Val:
 
 
 def nested_function(w: Walker, node: ast.FunctionDef | ast.Lambda, name: str, args: ast.arguments) -> Func:
-    """Return a function that is defined in another one."""
+    """Return the value of a nested function definition or lambda."""
     outer = w.frame
     source = Source(node, outer.func.source.file, f"{outer.func.source.name}.{name}")
     defaults = tuple(w.value(d) for d in args.defaults)

@@ -395,7 +395,7 @@ def template_words(w: Walker, shape: JoinShape, val: Val) -> list[ir.Var]:
 
 
 def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured: Mapping[Any, Val]) -> None:
-    """Write the code of a recursive function for one set of argument types."""
+    """Emit the code of a recursive function for one set of argument types."""
     func = instance.func
     errors, notes = len(w.errors), len(w.notes)
     saved = w.code, w.block, w.state, w.source, w.here, w.loc, w.frames, w.caller

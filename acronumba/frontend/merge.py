@@ -653,7 +653,7 @@ def places_of(a: JoinShape) -> tuple[AllocationSite, ...]:
 
 
 def _is_converted(a: JoinShape, val: Val | None) -> bool:
-    """Whether a union is stored as a value of another type."""
+    """Whether a value is a union that is stored as another type."""
     return isinstance(val, UnionVal) and isinstance(a, TypeShape) and val.type != a.type
 
 

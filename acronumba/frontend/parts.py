@@ -51,7 +51,7 @@ HOLDERS = (Func, Bound, Method, Range, Zip, Enumerate, Reversed, MapView, Stream
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two abstract values are certainly the same value."""
+    """Whether two abstract values are known to be the same value."""
     if a is b:
         return True
     if type(a) is not type(b):

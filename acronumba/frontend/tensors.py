@@ -73,7 +73,7 @@ class TensorOps(Merge):
         return self.op("cast", (self.word(num),), dtype, ())
 
     def _check_range(self, num: Num, dtype: str) -> None:
-        """Check that a Python int or float, without its fraction, is a value of an integer dtype."""
+        """Check that a Python int, or a truncated float, is a value of an integer dtype."""
         info = np.iinfo(dtype)
         least, most = int(info.min), int(info.max)
         if num.type == FLOAT:

@@ -100,7 +100,7 @@ class Ufuncs(Shapes):
             case "clip":
                 first, *bounds = tensors
                 for name, bound in zip(("maximum", "minimum"), bounds, strict=True):
-                    pair = [first, bound]  # of zeros of two signs the second wins: with single bounds, x
+                    pair = [first, bound]  # of zeros of different sign the second wins: with single bounds, x
                     if all(d == 1 for t in bounds for d in t.dims):
                         pair.reverse()
                     first = self.element(name, pair, out)

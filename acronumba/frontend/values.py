@@ -330,8 +330,8 @@ class MapVal:
     cell: ElementInfo  # its items are entries: tuples of a key and a value
     var: ir.Var
     is_set: bool = False
-    outer: ListVal | MapVal | None = None  # the list or dict that it was read from
-    place: FieldPlace | None = None  # the field of an object that it was read from
+    outer: ListVal | MapVal | None = None  # the list or dict from which it was read
+    place: FieldPlace | None = None  # the field of an object from which it was read
 
     @property
     def type(self) -> MapT:
