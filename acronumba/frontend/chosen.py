@@ -1,8 +1,9 @@
 """Advanced indexing of arrays that are written to: the selected elements, their layout, and their assignment.
 
-An index with arrays consists of slices, new axes, numbers and arrays (`Chosen`). Its slices are applied first, as a
-view, of which they are whole axes. If a mask is the only array, the numbers are applied as a view, too: then a value
-equal for all selected elements needs no list of positions, but is a `where` by the mask.
+An index with arrays consists of slices, new axes, numbers and arrays (`Chosen`). Its slices are applied first, which
+gives a view, and are whole slices of that. If a mask is the only array, the numbers are applied to the view, too. Then
+the assignment of a value that is equal for all selected elements needs no list of positions: it is a `where` by the
+mask.
 
 `layout` gives the axes of the result by NumPy's rule. The axes of the broadcast arrays (and numbers) take the place of
 the first of these, or come first if a slice or new axis separates them.

@@ -440,7 +440,7 @@ def row_of_list(w: Walker, val: Val, dtype: str | None) -> Tensor:
 
 @handles(ARRAYS, Range)
 def array_of_range(w: Walker, val: Range, dtype: str | None) -> Tensor:
-    """Return the array of a range; without a dtype it must not be empty, as NumPy then makes a float array."""
+    """Return the array of a range; without a dtype it must not be empty, as NumPy makes floats of an empty range."""
     if dtype is None:
         some = w.scalar("gt", range_count(w, val), number(0))
         w.check(some, "TypeError", _EMPTY.format("range"))

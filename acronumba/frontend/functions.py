@@ -261,7 +261,7 @@ def nested_function(w: Walker, node: ast.FunctionDef | ast.Lambda, name: str, ar
     kw = {a.arg: w.value(d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None}
     scope: Any = outer.overlays[-1][0] if outer.overlays else outer.scope
     taken = source.facts.free | source.facts.outer
-    while scope is not None and taken.isdisjoint(w.scopes[scope][0]):  # it uses no name of this scope
+    while scope is not None and taken.isdisjoint(w.scopes[scope][0]):  # the function uses no name of this scope
         scope = w.scopes[scope][1].scope
     return Func(source, outer.func.globals, outer.func.closure, scope, None, defaults, kw)
 

@@ -173,7 +173,7 @@ def _of_items(base: ListVal | MapVal, item: Type) -> Type:
 
 
 def append(w: Walker, base: ListVal, val: Val, op: str = "append", index: Num | None = None) -> None:
-    """Append a value to a list, or (with another `op`) store it at an index."""
+    """Append a value to a list, or (`op` "insert") insert it at an index."""
     check_mutable(w, base)
     alias(val)
     w.put_in(base.cell, val)

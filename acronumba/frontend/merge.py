@@ -462,7 +462,7 @@ class Merge(Words):
         raise self.reject("ACR308", seen="a value that may be missing")
 
     def instantiate(self, a: JoinShape, name: str) -> tuple[Any, tuple[ir.Var, ...]]:
-        """Return the value of a join shape in fresh variables, and these; it is to be settled in the merged block."""
+        """Return a value in fresh variables for a join shape, to be settled in the merged block, and the variables."""
         match a:
             case StaticShape():
                 return a.val, ()
