@@ -139,7 +139,7 @@ def is_natural(a: Num, naturals: Mapping[ir.Var, None]) -> bool:
 
 
 def fits(op: str, args: Sequence[Num], naturals: Mapping[ir.Var, None]) -> bool:
-    """Whether the result of an operation on ints certainly fits a word: it needs no check."""
+    """Whether the result of an operation on ints is known to fit a word, so that it needs no check."""
     return op in ("neg", "abs", "sub") and all(is_natural(a, naturals) for a in args)
 
 

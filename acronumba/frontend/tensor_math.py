@@ -66,7 +66,7 @@ class TensorMath(Ufuncs):
         return self.op("searchsorted", (x.ref, values.ref), "int64", values.dims, (side,))
 
     def _summed(self, op: str, x: Tensor) -> str:
-        """Return the dtype in which NumPy reduces elements; for maxima and minima it is their own."""
+        """Return the dtype in which NumPy reduces elements: their own for maxima and minima."""
         if op in ("max", "min"):
             return x.type.dtype
         with warnings.catch_warnings():

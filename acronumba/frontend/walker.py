@@ -289,7 +289,7 @@ class Walker(TensorMath):
             return ErrorValue()
 
     def go_on(self) -> None:
-        """Make sure that there is an open block after a rejection, at which none may have been left."""
+        """Open a new block after a rejection, unless the current block is still open."""
         if self.block is None or self.code.ends[self.block] is not None:
             self.block = self.new_block()
 

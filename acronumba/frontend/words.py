@@ -212,7 +212,7 @@ class Words(Cells):
             t = DictT(val.keys, tuple(self.type_of(v) for v in val.items))
         if t is None:
             code = "ACR206" if isinstance(val, Func | Bound | OneOfFunctions) else "ACR308"
-            self.facts.loops_kept = True  # in an unrolled loop, each iteration has one of its own
+            self.facts.loops_kept = True  # in an unrolled loop, each iteration has a value of its own
             raise self.reject(code, seen=self.describe(val), rewrite=storable(val))
         return t
 
