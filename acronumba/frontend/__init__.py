@@ -1,1 +1,1 @@
-"""From the user's functions to a typed program; `lower` is the entry."""
+"""The front end: compiles the user's functions to a typed program; `lower` is the entry."""

@@ -1,4 +1,4 @@
-"""What to write instead: a change of the user's own expression, where it is known."""
+"""Rewrites proposed in errors: a change of the user's own expression, where one is known."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from acronumba.ir.types import (
 
 
 def near(name: str, names: Iterable[str]) -> str:
-    """Return the question whether a name was meant that there is; "" if none is near."""
+    """Return "did you mean ...?" for the existing name closest to `name`; "" if none is close."""
     found = difflib.get_close_matches(name, [n for n in names if n != name], 1, 0.7)
     return f"did you mean `{found[0]}`?" if found else ""
 
 
 def one_type(t: Type) -> str:
-    """Return how values of several types become values of one; "" if that is not known."""
+    """Return the rewrite that gives values of several types one type; "" if none is known."""
     if nesting(t) > _DEEP:
         return NODES
     if is_record_list(t):
@@ -55,18 +55,18 @@ def one_type(t: Type) -> str:
     return "give the arrays one number of axes: x[None], or x.ravel()" if len(ranks) > 1 else ""
 
 
-_DEEP = 6  # lists, tuples and dicts in one another: as deep as trees are
+_DEEP = 6  # levels of nested lists, tuples and dicts beyond which the data are taken for a tree
 
 
 def is_record_list(t: Type) -> bool:
-    """Whether a type is, or holds, that of a list of unlike things: of a list and a number, for example."""
+    """Whether a type is, or contains, a list of elements of unlike types: a list and a number, for example."""
     if isinstance(t, ListT):
         return unlike(members(t.item)) or is_record_list(t.item)
     return any(map(is_record_list, members(t))) if isinstance(t, UnionT) else False
 
 
 def operands(op: ast.AST, a: Val, b: Val, kinds: tuple[type, type]) -> str:
-    """Return what to write in place of an operator between values of these classes; "" if that is not known."""
+    """Return the rewrite for an operator between values of these classes; "" if none is known."""
     names = {kinds[0], kinds[1]}
     if isinstance(a, StrVal) or isinstance(b, StrVal):
         return "compute with numbers; make the text from the results"
@@ -82,7 +82,7 @@ def operands(op: ast.AST, a: Val, b: Val, kinds: tuple[type, type]) -> str:
 
 
 def storable(val: Val) -> str:
-    """Return what may be stored in place of a value that exists only when the model is compiled; "" if nothing may."""
+    """Return the rewrite that makes a compile-time value (a range, an iterator) storable; "" if there is none."""
     if isinstance(val, Kept):
         return f"{'list' if val.kind is deque else 'dict'}(...)"
     return "list(...)" if isinstance(val, Range | Zip | Enumerate | Reversed | Stream | MapView) else ""

@@ -1,4 +1,4 @@
-"""Forms of arrays that are written to: the same form with other numbers, or with those that lie in words."""
+"""Arrays that are written to, rebuilt in the form of another: from other numbers, or from the words of a type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from acronumba.ir.types import INT, ArrayT, TensorT
 
 
 def array_of_numbers(ref: ArrayRef, vals: Sequence[Val]) -> ArrayRef:
-    """Return the array of the form of `ref` that has `vals` for what may differ."""
+    """Return an array of the form of `ref`, with its parts, offset, extents, strides and cuts taken from `vals`."""
     rest = iter(vals)
 
     def extent() -> ir.Extent:
@@ -38,12 +38,12 @@ def array_of_numbers(ref: ArrayRef, vals: Sequence[Val]) -> ArrayRef:
 
 
 def _like(old: Any, new: Callable[[], Any]) -> Any:
-    """Return something new where there was something."""
+    """Return `new()` if `old` is not None, else None."""
     return None if old is None else new()
 
 
 def array_of_words(ref: ArrayRef, t: ArrayT, vars: Sequence[ir.Var]) -> ArrayRef:
-    """Return the array of the form of `ref` that lies in the words of a type; constant extents stay constant."""
+    """Return an array of the form of `ref`, read from the words of a type; constant extents stay constant."""
     nums: list[Val] = [ListVal(ref.parts.cell, vars[0]), *(Num(INT, var=v) for v in vars[1:])]
     at = 2
     for a, n in zip(ref.axes, t.seen.shape, strict=True):

@@ -1,13 +1,13 @@
-"""Arrays that are written to: `x[i] = v`, views of them, and reading what was written.
+"""Arrays that are written to: `x[i] = v`, views, and reads of their current elements.
 
-An array made in the call is a value like any other as long as nothing writes into it. One that is written to is kept
-as a list at run time (`ArrayRef`). Along the axes that the writes in inner loops index by numbers of the host its
-parts lie apart, as elements of the list: to write a part is to store one word, to read it gives what was stored, to
-read several stacks them. Inside of a part, a write makes a new part. A view is the same list with other offsets and
-strides, as in NumPy, so that all names of an array see what is written by any of them.
+An array made in the call is an immutable value as long as nothing writes into it. An array that is written to is stored
+as a run-time list of parts (`ArrayRef`). The axes that writes in inner loops index by host numbers are split: their
+parts are separate elements of the list. Writing a part stores one word, reading one loads it, reading several stacks
+them. A write inside a part makes a new part. A view is the same list with other offsets and strides, as in NumPy, so
+that a write is seen under all names of an array.
 
-What cannot be such a view (a reshaped array, an element of a list) is read at once. If the array may be written to
-while that is still in use, the later of the two is rejected: `note_event`.
+A result that cannot be such a view (a reshaped array, an element of a list) is a copy, read at once. If the array may
+be written to while the copy is still in use, the later of read and write is rejected: `note_event`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from acronumba.ir.types import INT, ListT, TensorT, union
 
 @handles(MADE, Tensor)
 def keep_made(w: Walker, x: Tensor) -> Val:
-    """Note where an array was made; one that is written to is kept as a list of its parts from then on."""
+    """Note the allocation site of a new array; if arrays of that site are written to, return its `ArrayRef`."""
     array = x.type.rank or (x.array0 is not None and x.array0.const is True)
     if not array or x.places or x.named or not x.own or isinstance(x.ref, ir.SharedArg):
         return x
@@ -70,7 +70,7 @@ def keep_made(w: Walker, x: Tensor) -> Val:
 
 
 def made_array(w: Walker, x: Tensor, place: AllocationSite) -> ArrayRef:
-    """Take a new array apart: the list of its parts."""
+    """Split a new array into the list of its parts."""
     rank = x.type.rank
     if x.filled is None and not place.copied:
         place.copied = True
@@ -132,7 +132,7 @@ def _row(w: Walker, rows: Tensor, name: str) -> Tensor:
 
 
 def index_known(w: Walker, x: Tensor, index: Num, axis: int) -> Tensor:
-    """Index one axis by a number that is known to be inside."""
+    """Index one axis by a number that is known to be in range."""
     dims = (*x.dims[:axis], *x.dims[axis + 1 :])
     return w.op("take", (x.ref, w.argument(w.read(index))), x.type.dtype, dims, (axis,), base=x)
 
@@ -142,7 +142,7 @@ def index_known(w: Walker, x: Tensor, index: Num, axis: int) -> Tensor:
 
 @handles(READ, ArrayRef)
 def elements(w: Walker, ref: ArrayRef) -> Tensor:
-    """Return the present elements of an array that is written to."""
+    """Return the current elements of an array that is written to."""
     listed = [a for a in ref.axes if a.stride is not None]
     inside = [a for a in ref.axes if a.stride is None and a.cut >= 0]
     if not listed:
@@ -164,7 +164,7 @@ def elements(w: Walker, ref: ArrayRef) -> Tensor:
 
 
 def listed_parts(w: Walker, ref: ArrayRef, listed: Sequence[Axis]) -> tuple[ListVal, ir.Extent]:
-    """Return the list of the parts that are seen, in order, and how many there are."""
+    """Return the list of the parts visible through `ref`, in order, and their number."""
     count = w.count([a.extent for a in listed])
     last = listed[-1]
     assert last.stride is not None
@@ -181,11 +181,11 @@ def listed_parts(w: Walker, ref: ArrayRef, listed: Sequence[Axis]) -> tuple[List
         w.emit(ir.ListOp(outs=(), op="extend", width=1, args=(out.var, some.var), loc=w.loc))
 
     each_part(w, ref.offset, listed[:-1], row)
-    return _slice_of(w, out, number(0), number(1), count), w.as_extent(count)  # which nothing changes
+    return _slice_of(w, out, number(0), number(1), count), w.as_extent(count)  # a list that nothing changes
 
 
 def _row_major(w: Walker, listed: Sequence[Axis]) -> bool:
-    """Whether parts certainly lie one behind the other in the order of the axes."""
+    """Whether the strides are known at compile time to be row-major."""
     strides = [a.stride for a in listed]
     consts = [w.known(s) if s is not None else NOT_CONST for s in strides]
     if NOT_CONST not in consts and all(isinstance(a.extent, int) for a in listed[1:]):
@@ -194,7 +194,7 @@ def _row_major(w: Walker, listed: Sequence[Axis]) -> bool:
 
 
 def _slice_of(w: Walker, parts: ListVal, start: Num, stride: Num, count: Num) -> ListVal:
-    """Return a new list of some parts: what reads it runs later, and nothing changes it."""
+    """Return a new list of some parts, which nothing changes: its reader runs later."""
     out = ListVal(parts.cell, w.var("seen", parts.var.type))
     args = (parts.var, w.word(w.read(start)), w.word(w.read(stride)), w.word(w.read(count)))
     w.emit(ir.ListOp(outs=(out.var,), op="slice", width=1, args=args, loc=w.loc))
@@ -202,7 +202,7 @@ def _slice_of(w: Walker, parts: ListVal, start: Num, stride: Num, count: Num) ->
 
 
 def part_at(w: Walker, ref: ArrayRef, offset: Num) -> Tensor:
-    """Return one of the parts."""
+    """Return the part at an offset in the list."""
     item = ref.parts.item
     assert isinstance(item, TensorT)
     out = w.var("part", item)
@@ -213,7 +213,7 @@ def part_at(w: Walker, ref: ArrayRef, offset: Num) -> Tensor:
 
 
 def seen_of(w: Walker, x: Tensor, ref: ArrayRef, lead: int) -> Tensor:
-    """Return what is seen of a part, or of several that `lead` axes tell apart."""
+    """Return the elements of a part visible through `ref`; `x` may be several parts, stacked along `lead` axes."""
     where: list[tuple[ir.Extent, int, ir.Extent]] = [(0, 1, n) for n in x.dims[:lead]]
     where += [(0, 1, c.extent) if c.count is None else (c.start, c.step, c.count) for c in ref.cuts]
     out = w.slice(x, where)
@@ -290,12 +290,12 @@ def item(w: Walker, ref: ArrayRef, where: Sequence[Any]) -> Val:
 
 
 def _counted(w: Walker, e: Tensor) -> Num:
-    """Return the index that a scalar of NumPy is as a number of the host."""
+    """Return a NumPy scalar used as an index as a host number."""
     return host_value(w, e, "an index of an array that is written to", index=True)
 
 
 def count_indices(w: Walker, place: AllocationSite) -> None:
-    """Let NumPy's scalars as indices of an array be numbers of the host, if views are made by them."""
+    """Make NumPy scalars that index arrays of a site host numbers, if one of them has been used to read an item."""
     place = place.find()
     if place.looked_up and not place.counted:
         place.counted = w.facts.changed = True
@@ -303,7 +303,7 @@ def count_indices(w: Walker, place: AllocationSite) -> None:
 
 
 def index_of_axes(w: Walker, e: Any) -> Any:
-    """Return the index of one axis: a slice, None for a new axis, a number of the host, or an array or scalar."""
+    """Return the index of one axis: a slice, None for a new axis, a host number, or an array or scalar."""
     if isinstance(e, slice | NoneVal):
         return e
     if isinstance(e, EnumVal):
@@ -317,7 +317,7 @@ def index_of_axes(w: Walker, e: Any) -> Any:
 
 
 def is_advanced(ref: ArrayRef, places: Sequence[Any]) -> bool:
-    """Whether one of the indices makes a copy, or needs the elements."""
+    """Whether one of the indices makes a copy, as in NumPy's advanced indexing, or needs the elements."""
     k = 0
     for e in places:
         if isinstance(e, NoneVal):
@@ -333,7 +333,7 @@ def is_advanced(ref: ArrayRef, places: Sequence[Any]) -> bool:
 
 
 def view(w: Walker, ref: ArrayRef, places: Sequence[Any]) -> ArrayRef:
-    """Return what slices, numbers and new axes make an array that is written to seen as."""
+    """Return the view of an array that is written to under basic indexing: slices, numbers and new axes."""
     offset, cuts, indexed = ref.offset, list(ref.cuts), set(ref.indexed)
     axes: list[Axis] = []
     rest = iter(ref.axes)
@@ -382,14 +382,14 @@ def times(w: Walker, a: Num, b: Num) -> Num:
 
 
 def transposed(ref: ArrayRef, order: Sequence[int]) -> ArrayRef:
-    """Return an array that is written to with its axes in another order."""
+    """Return the transposed view of an array that is written to."""
     axes = tuple(ref.axes[k] for k in order)
     return replace(ref, type=TensorT(ref.type.dtype, tuple(ref.type.shape[k] for k in order)), axes=axes)
 
 
 @handles(ATTRIBUTES, ArrayRef)
 def attribute(w: Walker, ref: ArrayRef, name: str) -> Val:
-    """Read an attribute of an array that is written to: of its shape, or a view."""
+    """Read an attribute of an array that is written to: its shape and dtype, a view, or a method."""
     if name == "T":
         return transposed(ref, tuple(reversed(range(ref.type.rank))))
     if name in ("shape", "ndim", "size", "dtype", "itemsize", "nbytes"):
@@ -400,7 +400,7 @@ def attribute(w: Walker, ref: ArrayRef, name: str) -> Val:
 
 @handles(PROTOCOLS, ArrayRef)
 def rows(w: Walker, ref: ArrayRef) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
-    """Return how to get the number of rows, and one row: a view, or an element."""
+    """Return two functions: one gives the number of rows, the other one row, as a view or an element."""
     if not ref.axes:
         raise w.reject("ACR301", seen="iteration over a rank-0 array")
     full = [slice(None, None, 1)] * (len(ref.axes) - 1)
@@ -408,13 +408,13 @@ def rows(w: Walker, ref: ArrayRef) -> tuple[Callable[[], Num], Callable[[Num], V
     return lambda: n, lambda i: item(w, ref, (i, *full))
 
 
-# ---- who sees what
+# ---- aliasing
 
 
 def written_tensor(w: Walker, x: Tensor, what: str) -> None:
-    """Note that something writes into an array; reject it if the array came in, or is a view of what is kept apart.
+    """Mark the allocation sites of an array as written to; reject the write if the array is an input or a copy.
 
-    The places where it was made are known from the next sweep on.
+    The sites take effect in the next iteration: there the array is made as an `ArrayRef`.
     """
     whole = x.whole
     if whole.read_from is not None:
@@ -445,14 +445,14 @@ WHERE_IT_WAS_MADE = (
 
 
 def came_in(w: Walker, x: Tensor) -> bool:
-    """Whether an array, or what it is a view of, certainly was not made in the call: then a copy can take its place."""
+    """Whether an array, or the base of a view, certainly was not made in the call: then a copy can take its place."""
     while x.base is not None:
         x = x.base
     return isinstance(x.ref, ir.SharedArg) or x.ref in w.came_in
 
 
 def as_view(w: Walker, x: Tensor, name: str) -> str:
-    """Return how a view of an array with another name is written to, so that both see it; "" if it is no such view."""
+    """Return the rewrite of a write into a view of a named array, so that both see it; "" if `x` is no such view."""
     reshaped = {i.out for instrs in w.code.blocks for i in instrs if isinstance(i, ir.Op) and i.op == "reshape"}
     base, other = x, False
     while base.base is not None:
@@ -467,7 +467,7 @@ def as_view(w: Walker, x: Tensor, name: str) -> str:
 
 
 def own_root(w: Walker, name: str) -> str:
-    """Return how to copy the whole that `name` is a part of, if that came in; "" if it was made in the call."""
+    """Return the rewrite that copies the object that contains `name`, if it is an input; "" if the call made it."""
     root = _root(name)
     copied, owner = name_of_copy(w, root), w.state.get(path_of(w, root))
     match owner:
@@ -491,13 +491,13 @@ def _root(name: str) -> ast.expr:
 
 
 def _own_copy(w: Walker) -> str:
-    """Return how what is written into becomes one's own: the array, or all that it is reached from."""
+    """Return the rewrite that copies the array written into, or the object through which it is reached."""
     name = _name_of(w)
     root = _root(name)
     copied = name_of_copy(w, root)
     owner = w.state.get(path_of(w, root))
     first = _first_name(w, owner) if isinstance(root, ast.Name) and copied == root.id else ""
-    if first and first != name:  # another name would go on to mean what came in
+    if first and first != name:  # another name would still refer to the input
         return f"{first} = {first}.copy(), before `{name}` becomes another name of it"
     if own := own_root(w, name):
         return own
@@ -517,7 +517,7 @@ def _first_name(w: Walker, val: Val | None) -> str:
 
 
 def _name_of(w: Walker) -> str:
-    """Return the user's name for what is written into."""
+    """Return the user's expression for the array written into; "x" if it is not known."""
     match w.here:
         case ast.Subscript(value=value) | ast.AugAssign(target=value):
             return ast.unparse(value)
@@ -527,12 +527,12 @@ def _name_of(w: Walker) -> str:
 
 
 def note_write(w: Walker, ref: ArrayRef, numbers: frozenset[int], others: frozenset[int]) -> None:
-    """Note a write: by which axes, in how many loops; reject it if what was read before is still in use."""
+    """Note the axes and the loop depth of a write; reject it if a copy read before is still in use."""
     place = ref.place.find()
     made = next((e for e in reversed(w.events) if e.kind == "made" and e.place.find() is place), None)
     depth = len(w.loops_around) - (len(made.loops) if made is not None else 0)
     key = (w.frame.path, *w.site)
-    # An index may be one of several: each of them writes here.
+    # An index may be one of several values: each of them writes at this site.
     deep, by_number, by_other = place.writes.get(key, (0, frozenset(), frozenset()))
     found = max(depth, deep), numbers | by_number, others | by_other
     if place.writes.get(key) != found:
@@ -547,19 +547,19 @@ def note_write(w: Walker, ref: ArrayRef, numbers: frozenset[int], others: frozen
 
 @handles(KEPT, Tensor)
 def note_kept(w: Walker, val: Tensor) -> None:
-    """Note that what was read of an array gets a name, or is put into something."""
+    """Note that a copy read from an array that is written to is bound to a name or stored."""
     ref = val.whole.read_from
-    if w.outer_loc is not None:  # by a function of the library: it keeps nothing
+    if w.outer_loc is not None:  # inside a function of the library, which retains nothing
         return
     if ref is not None and (val.type.rank or val.array0 is not None):
         note_event(w, "kept", ref, whole=val.base is None)
 
 
 def note_event(w: Walker, kind: Literal["made", "written", "kept"], ref: ArrayRef, whole: bool = False) -> None:
-    """Note what happens to an array; reject a write that what was kept before would not see, and the reverse."""
+    """Note an event of an array; reject a write that a kept copy would miss, and such a copy in a loop."""
     place, parts = ref.place.find(), ref.parts.var if ref.latest else None
     bound = kind == "kept" and isinstance(getattr(w.here, "ctx", None), ast.Store)
-    loc = w.frame.last if bound else w.loc  # of what is assigned, the whole statement
+    loc = w.frame.last if bound else w.loc  # of an assignment, the whole statement
     new = Event(kind=kind, place=place, parts=parts, loops=w.loops_around, loc=loc, whole=whole)
     old = [e for e in w.events if e.place.find() is place]
     if kind == "written":
@@ -575,7 +575,7 @@ def note_event(w: Walker, kind: Literal["made", "written", "kept"], ref: ArrayRe
 
 
 def _comes_again(written: Event, kept: Event, events: Sequence[Event]) -> bool:
-    """Whether the next turn of a loop may write into the very array that was kept in this one."""
+    """Whether the next iteration of a loop may write into the array that was read in this one."""
     for loop in written.loops:
         if loop not in kept.loops:
             continue
@@ -597,9 +597,9 @@ def _reject_kept(w: Walker, kept: Event, written: Event) -> None:
 
 
 def present(w: Walker, val: Val) -> Val:
-    """Return a value with what arrays that are written to hold now in the place of them.
+    """Return a value with each array that is written to replaced by its current elements.
 
-    Lists, dicts and objects hold the arrays themselves: those are read when the call is over (`ir.written`).
+    Lists, dicts and objects keep the arrays themselves, which are read after the call (`ir.written`).
     """
     match val:
         case ArrayRef():

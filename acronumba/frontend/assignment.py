@@ -1,4 +1,4 @@
-"""Assignment: to names, items and several of them; `x op= y`."""
+"""Assignment to names, items and tuples of targets; `x op= y`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ from acronumba.ir.types import (
 
 
 def assign_starred(w: Walker, elts: Sequence[ast.expr], val: Val) -> None:
-    """Assign the items of a value to targets of which one takes all that is left."""
+    """Assign the items of a value to several targets, of which one is starred."""
     items = w.items_of(val)
     at = next(k for k, e in enumerate(elts) if isinstance(e, ast.Starred))
     after = len(elts) - at - 1
@@ -143,7 +143,7 @@ def columns_of(w: Walker, val: Columns, count: int) -> Sequence[Val]:
     return unpack(w, to_list(w, val), count)
 
 
-# Of a length that only run time knows, not yet lists.
+# Values of run-time length that are not lists: they are converted before they are unpacked.
 ITERABLES = Generator | Kept | Range | Reversed | Enumerate | Zip | MapVal | MapView | Text
 
 
@@ -186,7 +186,7 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
 
 
 def updated(w: Walker, old: Val, stmt: ast.AugAssign) -> Val:
-    """Return what an augmented assignment makes of the old value of its target."""
+    """Return the new value of the target of an augmented assignment."""
     with w.at_node(stmt):
         return in_place(w, old, w.expr(stmt.value), stmt)
 
@@ -204,7 +204,7 @@ def change_of(w: Walker, base: Val, where: Any, target: ast.Subscript, stmt: ast
     if not isinstance(base, ListVal | DictVal | MapVal | Kept) or is_tuple(base):
         raise w.reject("ACR113", seen=f"an assignment into {w.describe(base)}")
     new = updated(w, old, stmt)
-    if not isinstance(old, ArrayRef):  # that changes itself
+    if not isinstance(old, ArrayRef):  # an array has been changed in place
         set_item(w, base, where, target, new)
 
 
@@ -219,7 +219,7 @@ def change_elements(w: Walker, base: Tensor | ArrayRef, where: Any, stmt: ast.Au
 
 
 def change_at(w: Walker, ref: ArrayRef, where: Sequence[Any], stmt: ast.AugAssign) -> None:
-    """`x[i] op= y` on an array that is written to: of a view its own elements, by arrays and masks those of a copy."""
+    """`x[i] op= y` on an array that is written to; an index of arrays and masks reads a copy and writes it back."""
     if each_index(w, where, lambda at: change_at(w, ref, at, stmt)):
         return
     places = index_places(w, ref, where)
@@ -233,7 +233,7 @@ def change_at(w: Walker, ref: ArrayRef, where: Sequence[Any], stmt: ast.AugAssig
 
 
 def elements_changed(w: Walker, stmt: ast.AugAssign, old: Tensor, value: Val, mask: Tensor | None) -> Val:
-    """Return the elements of `old op value`, those where a mask is true."""
+    """Return the elements of `old op value`, computed only where a mask is true."""
     name = BINARY.get(type(stmt.op))
     with w.at_node(stmt):
         if mask is None or name is None:
@@ -242,9 +242,9 @@ def elements_changed(w: Walker, stmt: ast.AugAssign, old: Tensor, value: Val, ma
 
 
 def changed(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool = False) -> Val:
-    """Return the elements of `old op value`, of which NumPy demands that they fit the array, if it is one.
+    """Return the elements of `old op value`; if `old` is an array, they must fit it as NumPy demands (`check_fit`).
 
-    `several`: the array is one of several that may be there; the instance fails where it is one that they do not fit.
+    `several`: `old` is one of several possible arrays; where the elements do not fit, the instance fails.
     """
     before = w.whole(old)
     assert isinstance(before, Tensor)
@@ -259,7 +259,7 @@ def changed(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool 
 
 
 def check_fit(w: Walker, before: Tensor, new: Tensor, stmt: ast.AugAssign, several: bool = False) -> Tensor:
-    """Return new elements of an array: of a dtype that goes into its own in place, and of its shape."""
+    """Check that new elements fit an array in place: a dtype that can be cast to its own, and its shape."""
     fits = np.can_cast(new.type.dtype, before.type.dtype, "same_kind")
     if fits and new.type.rank == before.type.rank:
         for a, b in zip(before.dims, new.dims, strict=True):
@@ -274,10 +274,10 @@ def check_fit(w: Walker, before: Tensor, new: Tensor, stmt: ast.AugAssign, sever
 
 
 def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool = False) -> Val:
-    """Return the value of `old op= value`: the same list or array, changed, or what `old op value` is."""
+    """Return the value of `old op= value`: the same list or array, changed in place, or the value of `old op value`."""
     w.check_poison(old, value)
     if isinstance(old, UnionVal):
-        itself = all(isinstance(t, ArrayT) for t in old.possible)  # whichever it is, it changes itself
+        itself = all(isinstance(t, ArrayT) for t in old.possible)  # each possible array is changed in place
 
         def one(v: Val) -> Val:
             new = in_place(w, v, value, stmt, True)
@@ -322,14 +322,14 @@ def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool
 def check_in_place(w: Walker, old: Tensor, new: Val, stmt: ast.AugAssign) -> None:
     """Reject `x op= y` where it is not the same as `x = x op y`."""
     name = ast.unparse(stmt.target)
-    rewrite = own_root(w, name) or _written_out(stmt)  # what came in takes no new value either
+    rewrite = own_root(w, name) or _written_out(stmt)  # an input takes no new value either
     if old.array0 is not None and old.array0.const is not True:
         seen = f"{name} may be an array of rank 0, which keeps its place, or a NumPy scalar"
         raise w.reject("ACR112", seen=seen, rewrite=rewrite)
     other = not isinstance(new, Tensor) or new.type.dtype != old.type.dtype or new.type.rank != old.type.rank
     if not old.own and old.whole.read_from is not None:
         count_indices(w, old.whole.read_from.place)
-    if (not old.own or other) and old.whole.places:  # from the next sweep on it is an array that is written to
+    if (not old.own or other) and old.whole.places:  # an array that is written to, from the next iteration on
         written_tensor(w, old, "an assignment")
         return
     if not old.own or isinstance(old.ref, ir.SharedArg):
@@ -344,14 +344,14 @@ def check_in_place(w: Walker, old: Tensor, new: Val, stmt: ast.AugAssign) -> Non
 
 
 def _written_out(stmt: ast.AugAssign) -> str:
-    """Return the assignment that makes a new value: `x = x + y` for `x += y`."""
+    """Return the assignment that makes a new value, as text: `x = x + y` for `x += y`."""
     place = ast.unparse(stmt.target)
     return f"{place} = {place} {OPERATORS[type(stmt.op)]} {ast.unparse(stmt.value)}"
 
 
 @contextmanager
 def rejected_alone(w: Walker, targets: Iterable[ast.expr]) -> Iterator[None]:
-    """See to it that what reads a field is not rejected, too, where what the field was given is."""
+    """If an assignment to a field is rejected, make the field an `ErrorValue`: reads of it are no further errors."""
     try:
         yield
     except Rejected:

@@ -1,4 +1,4 @@
-"""Attributes: of objects by their rows and classes, of modules, enums and arrays."""
+"""Attributes of objects (their fields and classes), modules, enums and arrays."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import INT, TEXT, UNSET, NoneT, OpaqueT, Type, UnionT, members, words
 
-# What models have beside the plain call.
+# Methods of models beside the plain call.
 OF_MODELS = frozenset(("batch", "check", "explain", "on", "stages", "trace", "value_and_grad", "with_options"))
 
 
 def not_none(w: Walker, val: UnionVal) -> Val:
-    """Let the instance fail if the value is None; return it without that possibility."""
+    """Let the instance fail if a value is None; return the value without None among its possible types."""
     if not any(isinstance(m, NoneT) for m in val.possible):
         return val
     rest = w.keep(val, lambda t: not isinstance(t, NoneT))
@@ -140,7 +140,7 @@ def attribute(w: Walker, owner: Val, name: str) -> Val:
 
 @handles(EXPRESSIONS, ast.Attribute)
 def attribute_expr(w: Walker, node: ast.Attribute) -> Val:
-    """Read an attribute; what a test has told of it holds."""
+    """Read an attribute, with its type narrowed by an earlier test."""
     path = path_of(w, node)
     if path is not None and path in w.state and not is_field(path):
         return w.state[path]
@@ -169,7 +169,7 @@ def made_attribute(w: Walker, owner: MutableObject, name: str) -> Val:
 
 
 def has_attribute(w: Walker, owner: Val, name: str) -> Num:
-    """Return the bool whether an object has an attribute."""
+    """Return whether an object has an attribute, as a bool of the program."""
     match owner:
         case Ref(classes=(cls,)) if name in field_names(cls) or name in w.facts.fields.get(cls, {}):
             t = w.facts.fields.get(cls, {}).get(name)
@@ -205,7 +205,7 @@ def has_attribute(w: Walker, owner: Val, name: str) -> Num:
 
 
 def either(w: Walker, test: Num, yes: Callable[[], Val], no: Callable[[], Val]) -> Val:
-    """Return one of two values, as a bool says."""
+    """Lazy select: evaluate only the branch that is taken, as `yes() if test else no()` does."""
     points: list[Point] = []
     vals: list[Val] = []
     for point, get in zip(w.fork(test), (yes, no), strict=True):
@@ -226,7 +226,7 @@ def no_attribute(cls: type, name: str) -> str:
 
 
 def attribute_owner(w: Walker, node: ast.Attribute) -> Val:
-    """Evaluate the object of an attribute, which is not None from then on."""
+    """Evaluate the object of an attribute, and narrow it: it is not None from then on."""
     owner = w.value(node.value)
     if isinstance(owner, UnionVal):
         owner = not_none(w, owner)
@@ -237,7 +237,7 @@ def attribute_owner(w: Walker, node: ast.Attribute) -> Val:
 
 
 def attribute_of(w: Walker, owner: Val, node: ast.Attribute) -> Val:
-    """Read an attribute of a value, and keep it as what is known of the name."""
+    """Read an attribute of a value, and note its value under the path of the expression."""
     path = path_of(w, node)
     if path is not None:
         w.check_poison(w.state.get(path, owner))
@@ -256,10 +256,10 @@ def builtin_method(w: Walker, owner: Val, cls: type, name: str) -> Method:
 
 
 def inherited_attribute(w: Walker, owner: Val, cls: type, name: str) -> Val:
-    """Read what an object has by its class, as long as no attribute of its own hides it.
+    """Read an attribute that an object has by its class, not hidden by an attribute of its own.
 
-    That an object of the data has none is looked up when it is packed, and for shared values when they are read.
-    Python itself looks up `__call__`, `__len__` and operators in the class alone: see `class_attribute`.
+    That no attribute hides it is checked when an object of the data is packed and when a shared value is read. Python
+    looks up `__call__`, `__len__` and operators in the class alone: see `class_attribute`.
     """
     if can_hide(cls, w.source_guard.attribute(cls, name)):
         w.inherited.setdefault((cls, name), w.loc)
@@ -283,7 +283,7 @@ def class_attribute(w: Walker, owner: Val, cls: type, name: str) -> Val:
 
 
 def bound_attribute(w: Walker, owner: Val, cls: type, name: str, raw: Any, holder: type | None) -> Val:
-    """Return what stands in a class as Python gives it to an object, or to the class itself."""
+    """Bind an attribute found in a class to an object, or to the class itself, by Python's descriptor protocol."""
     of_class = isinstance(owner, Static)
     if isinstance(raw, property):
         if raw.fget is None or of_class:
@@ -309,14 +309,14 @@ def bound_attribute(w: Walker, owner: Val, cls: type, name: str, raw: Any, holde
 
 
 def inherits(w: Walker, cls: type, name: str) -> bool:
-    """Whether objects of a class that have no attribute of this name of their own have that of the class."""
+    """Whether objects of a class inherit an attribute from it where they have none of their own."""
     return w.has(cls, name) and not isinstance(w.source_guard.attribute(cls, name), types.MemberDescriptorType)
 
 
 def super_attribute(w: Walker, owner: Super, name: str) -> Val:
-    """Read an attribute of `super()`: that of the next class which has it."""
+    """Read an attribute of `super()`: of the next class in the method resolution order that has it."""
     cls = owner.self.value if isinstance(owner.self, Static) else python_class(owner.self)
-    w.source_guard.owner(cls, name)  # and the order in which its bases are asked
+    w.source_guard.owner(cls, name)  # and the method resolution order
     order = cls.__mro__
     for base in order[order.index(owner.cls) + 1 :]:
         raw = vars(base).get(name, ABSENT) if base is object else w.source_guard.item(base, name)
@@ -382,7 +382,7 @@ def enum_attribute(w: Walker, owner: EnumVal, name: str) -> Val:
 
 
 def by_member(w: Walker, owner: EnumVal, value: Callable[[Any], Any]) -> Num:
-    """Return what a number is for a member: it is known for each member, the member perhaps only at run time."""
+    """Return `value(member)`: a constant, or a chain of selects if the member is known only at run time."""
     if owner.const is not NOT_CONST:
         return number(value(owner.const))
     values = [value(member) for member in members_of(owner.cls)]
@@ -395,7 +395,7 @@ def by_member(w: Walker, owner: EnumVal, value: Callable[[Any], Any]) -> Num:
 
 
 def text_by_member(w: Walker, owner: EnumVal, texts: Sequence[str]) -> Val:
-    """Return one of several strings: that of a member that only run time knows."""
+    """Return the string of a member of an enum that is known only at run time."""
     points: list[Point] = []
     found: list[Val] = []
     for k, text in enumerate(texts):
@@ -426,7 +426,7 @@ def load(w: Walker, ref: Ref, name: str) -> Val:
 
 
 def read_field(w: Walker, ref: Ref, name: str, t: Type) -> Val:
-    """Read what lies in a field of an object, which may be no value."""
+    """Read the content of a field of an object, which may be `UNSET`."""
     cls = ref.classes[0]
     w.reads.setdefault(cls, set()).add(name)
     if cls in w.facts.built:
@@ -437,14 +437,14 @@ def read_field(w: Walker, ref: Ref, name: str, t: Type) -> Val:
     if outs:
         w.emit(ir.Load(outs=outs, ref=ref.var, cls=cls, field=name, loc=w.loc))
     val = w.from_words(t, outs)
-    if ref.own is False:  # what came in holds what came in
+    if ref.own is False:  # the fields of an input are inputs
         w.came_in.update(outs)
         val = replace(val, own=False) if isinstance(val, Ref) else val
     return w.placed(val, (cls, name) if ref.own else None)
 
 
 def there(w: Walker, owner: Ref, val: Val, name: str) -> Val:
-    """Return a field that an object may not have: then that of its class, or the instance fails."""
+    """Return a field that may be `UNSET`: in that case the attribute of the class, or the instance fails."""
     cls = owner.classes[0]
     if not isinstance(val, UnionVal):
         return class_attribute(w, owner, cls, name)

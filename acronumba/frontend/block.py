@@ -1,7 +1,7 @@
-"""Writing IR while the user's code is walked: blocks, points, sites, and scalars.
+"""Emission of IR during the walk over the user's code: blocks, points, failure sites, and scalars.
 
-`Blocks` holds the point of emission (`block`, None where the code cannot be reached) and the state of all names in
-scope (`state`). `Cells`, `Words`, `Merge` and the operations on tensors are built on it, and the walker on those.
+`Blocks` has the point of emission (`block`, None in unreachable code) and the state of all names in scope (`state`).
+`Cells`, `Words`, `Merge`, the operations on tensors and the walker derive from it.
 """
 
 from __future__ import annotations
@@ -57,17 +57,15 @@ from acronumba.ir.ops import SCALARS
 from acronumba.ir.types import BOOL, FLOAT, INT, NONE, TEXT, Array0T, FloatT, IntT, ListT, Type, Word, type_text
 from acronumba.ir.visit import writes
 
-State = dict[Any, Val]  # by (scope, name); also facts: (scope, name, part, ...)
-
-
-Point = tuple[int, State]  # a place from which control flow goes on
+State = dict[Any, Val]  # by (scope, name); also narrowed parts of a name: (scope, name, part, ...)
+Point = tuple[int, State]  # a block, and the state in which control flow continues there
 
 
 GROWS = "a tuple that grows, whose length is known only at run time"
 
 
 def conversion(what: str) -> str:
-    """Return the rewrite for what is known to have one: some dtypes of arrays, a frozenset, `GROWS`; else nothing."""
+    """Return the rewrite for an unsupported kind of data (`OpaqueT.what`); "" if none is known."""
     if "of class frozenset" in what:
         return "a set: `set(x)`"
     if what == ENDLESS.what:
@@ -76,7 +74,7 @@ def conversion(what: str) -> str:
         return "keep a list; as the key of a dict, a number made of its elements: k * n + i"
     if re.search(r"an array of dtype \S*float16", what):
         return "convert it before the batch: `x.astype(np.float32)`, `x.float()` of a tensor"
-    floating = re.search(r"an array of dtype [<>]f", what)  # not in the processor's byte order
+    floating = re.search(r"an array of dtype [<>]f", what)  # not in the CPU's byte order
     return "convert it before the batch: `x.astype(np.float32)`" if floating else ""
 
 
@@ -89,7 +87,7 @@ class Rejected(Exception):
 
 
 class Hopeless(Exception):
-    """Data that have no end, or as good as none: nothing that is found after it would help anybody."""
+    """The data have an infinite type, or nearly so. Ends the walk: any further error would follow from this one."""
 
     def __init__(self, error: AcronumbaError):
         super().__init__(error)
@@ -97,15 +95,15 @@ class Hopeless(Exception):
 
 
 class Dead(Exception):
-    """The rest of an expression cannot be reached; caught where control flow goes on."""
+    """The rest of an expression is unreachable; caught where control flow continues."""
 
 
 class Abandoned(Exception):
-    """What is only tried does more than what it is tried for; caught where it is tried."""
+    """A trial walk is given up, because the code needs more than a straight line; caught where the trial began."""
 
 
 class Restart(Exception):
-    """What was assumed about the program proved too narrow: walk everything again."""
+    """A fact assumed about the program proved too narrow: walk everything again."""
 
 
 @dataclass
@@ -119,8 +117,8 @@ class FunctionCode:
     blocks: list[list[ir.Instr]] = field(default_factory=list)
     ends: list[ir.End | None] = field(default_factory=list)
     names: dict[str, int] = field(default_factory=dict)
-    given: dict[ir.Var, str] = field(default_factory=dict)  # the user's names of what was bound
-    numbering: Numbering = field(default_factory=Numbering)  # what was computed where
+    given: dict[ir.Var, str] = field(default_factory=dict)  # the user's names of variables
+    numbering: Numbering = field(default_factory=Numbering)  # value numbering
 
     def note_name(self, val: Val, name: str) -> None:
         """Note the name that the user gives to a value."""
@@ -130,37 +128,37 @@ class FunctionCode:
 
 
 class Facts:
-    """What outlives a sweep: it only grows, until a sweep changes nothing."""
+    """Facts of the program that persist over iterations: they only grow, until an iteration changes none."""
 
     def __init__(self) -> None:
         self.cells: dict[Any, ElementInfo] = {}
         self.places: dict[Any, AllocationSite] = {}  # of arrays that the call makes
-        self.arrays: dict[Any, ArrayRef] = {}  # one of each form of those that are passed as themselves
+        self.arrays: dict[Any, ArrayRef] = {}  # a representative of each form of arrays passed by reference
         self.given: dict[type, dict[str, Type]] = {}  # the fields of the instance data
         self.fields: dict[type, dict[str, Type]] = {}  # of every class that has rows
-        self.built: dict[type, set[str]] = {}  # classes that the program makes rows of, and the fields of those rows
-        self.changing: set[type] = set()  # classes of which an object is changed, or has an identity that is seen
-        self.rows: set[Any] = set()  # places that make objects of such classes which are rows from the beginning,
-        self.early: set[Any] = set()  # even before `__init__` is done with them
-        self.outside: set[type] = set()  # classes of which there are objects that were not made in the call
-        self.assigned: set[str] = set()  # names of fields that are assigned anywhere but to an object being made
+        self.built: dict[type, set[str]] = {}  # classes of which the program makes rows, and the fields of these rows
+        self.changing: set[type] = set()  # classes with an object that is mutated, or whose identity matters
+        self.rows: set[Any] = set()  # allocation sites whose mutable objects become rows,
+        self.early: set[Any] = set()  # even before their `__init__` ends
+        self.outside: set[type] = set()  # classes with objects that were not made in the call
+        self.assigned: set[str] = set()  # names of fields that may be assigned after construction
         self.folded: set[str] = set()  # paths of shared ints that became constants
         self.recursive: set[Any] = set()  # code of functions that are called, not inlined
-        self.nested: set[Any] = set()  # pairs of classes of which comparing two objects compares two more
-        self.results: dict[Any, Type | None] = {}  # of called functions, by key; None: not known to return yet
+        self.nested: set[Any] = set()  # pairs of classes whose comparison is recursive
+        self.results: dict[Any, Type | None] = {}  # of called functions, by key; None: no return has been found yet
         self.plain: dict[Any, set[int]] = {}  # parameters of called functions whose constants are dropped
         self.loose: set[Any] = set()  # called functions whose tensor extents are dropped
         self.lengths: dict[Any, set[int]] = {}  # of tuples that a parameter of a recursive function was given
         self.carried: dict[
             Any, set[type]
-        ] = {}  # called functions to which shared tensors are passed; classes in pieces
-        self.keyed: set[Any] = set()  # the keys of dicts that are written out, and changed where none is known
-        self.loops_kept = False  # whether a loop may stay one only because its turns would be much code,
-        self.written_out = False  # and whether no loop does
+        ] = {}  # by function that takes shared tensors as run-time values: classes passed by fields
+        self.keyed: set[Any] = set()  # key tuples of dict displays whose dicts are mutated elsewhere
+        self.loops_kept = False  # whether a loop may stay a loop only because its iterations would be much code,
+        self.written_out = False  # and whether all such loops are unrolled
         self.changed = False
 
     def begin_again(self) -> None:
-        """Forget the types of what was stored and returned: some of it is passed in another way from now on."""
+        """Forget the types of stored and returned values: some are passed in another way from now on."""
         self.cells, self.results, self.arrays, self.built = {}, {}, {}, {}
         self.fields = {cls: dict(table) for cls, table in self.given.items()}
         self.changed = True
@@ -171,11 +169,11 @@ WAYS_ON = (
     Dead,
     Abandoned,
     Restart,
-)  # after which a walk goes on; after anything else `loc` says where it was
+)  # exceptions after which the walk continues; after any other, `loc` stays at the position of the failure
 
 
 class _AtNode:
-    """Another node at hand, for the body of a `with` statement."""
+    """Context manager that sets the current node for the body of a `with` statement."""
 
     __slots__ = ("_blocks", "_node", "_saved")
 
@@ -192,41 +190,41 @@ class _AtNode:
 
 
 class Blocks:
-    """The point of emission: blocks, sites, scalars; see the module's text."""
+    """The point of emission: blocks, failure sites, scalars; see the module docstring."""
 
     def __init__(self, knowledge: Facts) -> None:
         self.facts = knowledge
         self.code = FunctionCode("", NOWHERE)
         self.block: int | None = None
         self.state: State = {}
-        self.here: ast.AST | None = None  # the node at hand,
-        self.loc: Loc = NOWHERE  # and its position, which is the one of what is emitted and rejected
-        self.trying = False  # whether what is walked is only tried, as a straight line
+        self.here: ast.AST | None = None  # the current node,
+        self.loc: Loc = NOWHERE  # and its position, for instructions and errors
+        self.trying = False  # whether this is a trial walk, in which a new block raises `Abandoned`
         self.outer_loc: Loc | None = None  # where the user called the library function that is being walked
         self.source: Source | None = None
-        self.caller: Loc | None = None  # the call in whose place the function is walked
+        self.caller: Loc | None = None  # the call that is replaced by the body of the function (inlining)
         self.building: set[tuple[str, int]] = set()  # objects whose `__init__` is being walked
-        self.sealed: dict[tuple[str, int], ir.Var] | None = None  # where objects change no more: their rows
+        self.sealed: dict[tuple[str, int], ir.Var] | None = None  # rows of objects that are mutated no more
         self.sites: dict[ir.Site, int] = {}
         self.shared_index: dict[str, int] = {}
         self.shared_params: list[ir.SharedParam] = []
         self.reads: dict[type, set[str]] = {}  # fields that are loaded
-        self.stored: dict[type, set[str]] = {}  # fields of what is made here
+        self.stored: dict[type, set[str]] = {}  # fields of objects that are made here
         self.demanded: set[str] = set()
         self.constants: dict[str, Any] = {}
         self.errors: list[AcronumbaError] = []
         self.notes: list[Note] = []  # for `explain`
         self.widenings: dict[Loc, None] = {}  # where float32 becomes float64 by NumPy's rules
-        self.naturals: dict[ir.Var, None] = {}  # variables that are never below zero: extents, lengths, counters
-        # of numbers that a loop over a range gives, from 0 on: what they are less than
+        self.naturals: dict[ir.Var, None] = {}  # variables that are never negative: extents, lengths, counters
+        # exclusive upper bounds of variables of loops over a range that starts at 0
         self.below: dict[ir.Var, Num] = {}
-        self.came_in: set[ir.Var] = set()  # what certainly was not made in the call
+        self.came_in: set[ir.Var] = set()  # variables of values that were certainly not made in the call
         self.data_lists: set[ListT] = set()  # types of lists that instances or shared parameters hold
 
     # ---- rejecting
 
     def at(self, node: ast.AST | Loc | None) -> Loc:
-        """Return the position of a node of the function being walked (in a library function: of the user's call)."""
+        """Return the position of a node of the current function; in a library function, that of the user's call."""
         if self.outer_loc is not None:
             return self.outer_loc
         if isinstance(node, Loc):
@@ -236,7 +234,7 @@ class Blocks:
         return self.source.loc(node, self.caller)
 
     def move_to(self, node: ast.AST | None) -> None:
-        """Take a node at hand; one without a position changes nothing."""
+        """Make a node the current one; a node without a position changes nothing."""
         if node is not None and hasattr(node, "lineno"):
             self.here = node
             if self.outer_loc is not None:
@@ -245,31 +243,31 @@ class Blocks:
                 self.loc = self.source.loc(node, self.caller)
 
     def at_node(self, node: ast.AST | None) -> _AtNode:
-        """Take a node at hand for the body of a `with` statement, so that the caret is under it."""
+        """Make a node the current one for the body of a `with` statement, so that the caret is under it."""
         return _AtNode(self, node)
 
     @property
     def site(self) -> tuple[int | str, ...]:
-        """The key of what is made at the node at hand, the same in every walk of its function."""
+        """The key of an allocation site at the current node, the same in every walk of its function."""
         return spot(self.here)
 
     def beside(self, name: str) -> ast.AST | None:
-        """Return a node in the place of the one at hand, so that what is made there is known apart."""
+        """Return a synthetic node at the position of the current one, with another allocation site."""
         return self.here if self.here is None else ast.copy_location(ast.Name(name), self.here)
 
     def reject(
         self, code: str, node: ast.AST | Loc | None = None, seen: str = "", rewrite: str = "", message: str = ""
     ) -> Rejected:
-        """Return the exception to raise for something that is not supported; raise it if the walk ends with it."""
+        """Return the exception to raise for unsupported code; raise `Hopeless` if the walk has to end."""
         error = reject(code, self.at(node), seen, rewrite, message)
         if code == "ACR304" and rewrite == NODES:
             raise Hopeless(error)
         return Rejected(error)
 
-    # ---- words for people
+    # ---- descriptions in errors
 
     def describe(self, val: Val) -> str:
-        """Return what a value is, in the user's terms."""
+        """Return a description of a value in the user's terms, for errors."""
         match val:
             case Static(value=value):
                 return getattr(value, "__name__", None) or repr(value)[:60]
@@ -277,7 +275,7 @@ class Blocks:
                 return f"function {val.source.name}"
             case Bound():
                 return f"method {val.func.source.name}"
-            case ErrorValue():  # it was rejected where it was made, or is now: what is done with it is no other mistake
+            case ErrorValue():  # rejected where it was made, or now: its use is no further error
                 self.check_poison(val)
             case SharedVal(node=node):
                 return f"{node.path}, a {node.cls.__name__}"
@@ -318,12 +316,12 @@ class Blocks:
             if isinstance(v, ErrorValue):
                 if v.why:
                     raise self.reject(v.code or "ACR206", seen=v.why, rewrite=conversion(v.why))
-                raise Dead if self.block is None else Rejected(None)  # nobody gets there, or it is rejected elsewhere
+                raise Dead if self.block is None else Rejected(None)  # unreachable, or rejected elsewhere
 
     # ---- blocks
 
     def new_block(self, *over: int) -> int:
-        """Return the number of a new block; every way to it passes one of the blocks `over`, if there are any."""
+        """Return the number of a new block; every path to it passes one of the blocks `over`, if any are given."""
         if self.trying:
             raise Abandoned
         self.code.blocks.append([])
@@ -337,9 +335,10 @@ class Blocks:
             self.code.blocks[self.block].append(instr)
 
     def once(self, key: Key, make: Callable[[], ir.Instr], far: bool = True) -> ir.Instr:
-        """Emit an instruction unless every way to here has passed one that computes the same; return it, or that.
+        """Emit an instruction, or reuse an equal one that every path to this point has passed; return the instruction.
 
-        What costs nothing is looked for in this block alone (not `far`): blocks may become functions of their own.
+        Without `far`, only the current block is searched: for cheap instructions, as blocks may become functions of
+        their own.
         """
         assert self.block is not None
         blocks, numbering = self.code.blocks, self.code.numbering
@@ -351,14 +350,14 @@ class Blocks:
         return instr
 
     def end(self, end: ir.End) -> None:
-        """End the current block; what follows cannot be reached until a block is entered."""
+        """End the current block; the code that follows is unreachable until a block is entered."""
         if self.block is not None:
             assert self.code.ends[self.block] is None
             self.code.ends[self.block] = end
             self.block = None
 
     def var(self, name: str, type: Word) -> ir.Var:
-        """Return a new variable, named after the user's where there is a name; "#fold(...)" is named fold."""
+        """Return a new variable with a unique name based on `name`; "#fold(...)" becomes `fold`."""
         names = self.code.names
         if name.startswith("#") and "(" in name:
             name = name[1:].partition("(")[0]
@@ -378,11 +377,11 @@ class Blocks:
         return self.block, self.state
 
     def enter(self, point: Point) -> None:
-        """Go on from a point, with a state of its own."""
+        """Continue at a point, with a copy of its state."""
         self.block, self.state = point[0], dict(point[1])
 
     def meet(self, ends: Sequence[int], state: State) -> None:
-        """Let several blocks go on in a new one, with a state that holds at the end of each of them."""
+        """Let several blocks jump to a new one, with a state that is valid at the end of each."""
         target = self.new_block(*ends)
         for k in ends:
             assert self.code.ends[k] is None
@@ -390,7 +389,7 @@ class Blocks:
         self.block, self.state = target, state
 
     def meet_again(self, points: Sequence[Point]) -> None:
-        """Go on where the ways meet that were taken to tell the cases of one value apart: they bind no name."""
+        """Join the paths of a dispatch over the cases of one value, in which no name is bound."""
         if len(points) > 1:
             self.meet([block for block, _ in points], dict(points[0][1]))
             for val in self.state.values():
@@ -401,7 +400,7 @@ class Blocks:
             self.block = None
 
     def fork(self, cond: Num) -> tuple[Point | None, Point | None]:
-        """Branch on a bool: return the points where it is true and false (None: cannot be)."""
+        """Branch on a bool: return the points where it is true and false (None: unreachable)."""
         if self.block is None:
             return None, None
         if cond.const is not NOT_CONST:
@@ -415,7 +414,7 @@ class Blocks:
         return (yes, dict(state)), (no, dict(state))
 
     def failure_site(self, error: str, text: str) -> int:
-        loc = replace(self.loc, caller=None)  # one site for all that call the function
+        loc = replace(self.loc, caller=None)  # one failure site for all calls of the function
         return self.sites.setdefault(ir.Site(error, text, loc), len(self.sites))
 
     def check(self, cond: Num, error: str, text: str, args: Sequence[Num] = ()) -> None:
@@ -437,7 +436,7 @@ class Blocks:
     # ---- scalars
 
     def never(self) -> Dead:
-        """Return the exception to raise where a value is needed that there never is: a list's that stays empty."""
+        """Return the exception to raise where an element of an always empty list is read."""
         self.fail("IndexError", "list index out of range")
         return Dead()
 
@@ -445,7 +444,7 @@ class Blocks:
         return number(value)
 
     def word(self, num: Num | EnumVal) -> ir.Var:
-        """Return the variable of a number, emitting a constant or the read of a shared number if need be."""
+        """Return the variable of a number; emit a constant, or the read of a shared number, if it has none."""
         if num.var is None:
             if isinstance(num, EnumVal):
                 value: Any = members_of(num.cls).index(num.const)
@@ -459,7 +458,7 @@ class Blocks:
             value = num.const
             if num.type == INT and not -(2**63) <= value < 2**63:
                 self.fail("OverflowError", "int too large for 64 bits")
-                self.block, value = self.new_block(), 0  # nothing gets there
+                self.block, value = self.new_block(), 0  # unreachable
             return self._known_word(
                 ("const", num.type, repr(value)), num.type, "",
                 lambda out: ir.Const(out=out, value=value, loc=self.loc),
@@ -467,7 +466,7 @@ class Blocks:
         return num.var
 
     def _known_word(self, key: Key, type: Word, name: str, make: Callable[[ir.Var], ir.Instr]) -> ir.Var:
-        """Return the variable of what can be written at any time."""
+        """Return the variable of a constant or shared number, whose instruction can be emitted anywhere."""
         if self.block is None:
             return self.var(name, type)
         (out,) = writes(self.once(key, lambda: make(self.var(name, type)), far=False))
@@ -481,19 +480,19 @@ class Blocks:
         return self.shared_index[leaf.path]
 
     def shared_number(self, leaf: SharedLeaf, type: IntT | FloatT) -> Num:
-        """Return a shared int or float; an int that became a constant is one at all its uses."""
+        """Return a shared int or float; an int that has been folded is a constant in all its uses."""
         if leaf.path in self.facts.folded and leaf.path in self.constants:
             return number(self.constants[leaf.path])
         return Num(type, shared=leaf)
 
     def known(self, num: Num) -> Any:
-        """Return the constant value of a number, or NOT_CONST; a shared int becomes a constant by this."""
+        """Return the constant value of a number, or NOT_CONST; a shared int thereby becomes a constant."""
         if num.const is NOT_CONST and num.shared is not None and num.shared.path in self.constants:
             self.demanded.add(num.shared.path)
         return self.present(num) if num.given is None else NOT_CONST
 
     def present(self, num: Num) -> Any:
-        """Return the same, for a decision that does not depend on it: a shared int stays a value of run time."""
+        """Return the constant value of a number, or NOT_CONST; unlike `known`, a shared int stays a run-time value."""
         if num.const is NOT_CONST and num.shared is not None:
             return self.constants.get(num.shared.path, NOT_CONST)
         if num.given is not None:
@@ -503,7 +502,7 @@ class Blocks:
         return num.const
 
     def decided(self, num: Num) -> Any:
-        """Return the value of a number that decides what the program is; the shared ints in it become constants."""
+        """Return the value of a number on which the compiled program depends; its shared ints become constants."""
         if num.given is None:
             return self.known(num)
         value = self.present(num)
@@ -565,7 +564,7 @@ class Blocks:
         return self.scalar("float", self.as_int(num))
 
     def float_power(self, a: Num, b: Num, error: str, text: str) -> Num:
-        """Return a power of Python floats; `error` and `text` say what zero to a negative power is."""
+        """Return a power of Python floats; `error` and `text` are the exception for zero to a negative power."""
         x, y, zero = self.as_float(a), self.as_float(b), number(0.0)
         finite = self.scalar("isfinite", y)
         below = self.both(finite, self.scalar("lt", y, zero))
@@ -581,7 +580,7 @@ class Blocks:
         return self.scalar("pow", x, y)
 
     def read(self, num: Num) -> Num:
-        """Return the number with a variable if it is shared (constants stay)."""
+        """Return a number with its shared value read into a variable; constants stay constants."""
         if num.var is None and num.const is NOT_CONST and self.block is not None:
             return Num(num.type, var=self.word(num))
         return num
@@ -618,7 +617,7 @@ class Blocks:
         return value if value is not NOT_CONST else self.word(num)
 
     def extent_of(self, ref: ir.Var, axis: int) -> ir.Var:
-        """Return the variable of an extent that is known at run time."""
+        """Return the variable of an extent that is known only at run time."""
         name = f"n{axis}"
         if self.block is None:
             return self.var(name, INT)
@@ -631,7 +630,7 @@ class Blocks:
         return out
 
     def note_extents(self, ref: ArrayRef) -> ArrayRef:
-        """Note that the extents of an array whose numbers come from elsewhere are not below zero."""
+        """Note that the variable extents of an array are not negative."""
         extents = (*(a.extent for a in ref.axes), *(n for c in ref.cuts for n in (c.extent, c.count)))
         self.naturals.update(dict.fromkeys(n for n in extents if isinstance(n, ir.Var)))
         return ref
@@ -649,7 +648,7 @@ ZERO_DIVISION = "integer division or modulo by zero"
 
 
 def _scalar_failure(op: str, result: Type) -> tuple[str, str]:
-    """Return the exception of an operation on Python's numbers, and its message."""
+    """Return the exception that an operation on Python numbers raises, and its message."""
     if op in ("div", "quotient", "mod") or (op == "floordiv" and result == FLOAT):
         return "ZeroDivisionError", "division by zero" if result == FLOAT else ZERO_DIVISION
     if result == INT:
@@ -658,7 +657,7 @@ def _scalar_failure(op: str, result: Type) -> tuple[str, str]:
 
 
 def _endless(op: str, args: Sequence[Any]) -> bool:
-    """Whether a constant power or shift has so many digits that no program wants it."""
+    """Whether the result of a constant power or shift exceeds 16,384 bits."""
     if op not in ("pow", "lshift") or not all(isinstance(a, int) for a in args):
         return False
     base, by = args

@@ -1,6 +1,6 @@
-"""Names that nested functions bind by `nonlocal`: each lies in a list of at most one element, which all of them know.
+"""Names that nested functions bind by `nonlocal`: each is stored in a list of at most one element, shared by them.
 
-So it goes into recursions, through loops and branches as a list does.
+Recursions, loops and branches treat it as any list.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from acronumba.frontend.walker import Frame, Walker
 
 
 def open_boxes(w: Walker, frame: Frame) -> None:
-    """Make the boxes of the names of a function that is about to be walked; those of its parameters have a value."""
+    """Make the nonlocal cells of a function that is about to be walked; the cells of its parameters have a value."""
     for name in sorted(frame.func.source.facts.boxed):
         cell = w.cell(("box", frame.path, name))
         w.make_real(cell)

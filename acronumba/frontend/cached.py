@@ -1,7 +1,7 @@
-"""`functools.cached_property`: computed where it is read, and kept by an object that was made in the call.
+"""`functools.cached_property`: computed where it is read, and stored in an object that was made in the call.
 
-An object that came in does not change in a call: there it is computed each time, and what it gives is nobody's to
-change.
+An object that is an input does not change in a call: there the value is computed at each read, and must not be
+mutated.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What is known of lists: the types of their elements, and whether they may be changed.
+"""Facts of lists (`ElementInfo`): the type of their elements, and whether they may be mutated.
 
-Each list has a cell. Lists that meet under one name share theirs; what is known of one grows from sweep to sweep.
+Each list has an element info. Lists that may be bound to one name share theirs; its facts grow from iteration to
+iteration.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ from acronumba.ir.types import (
 
 
 class Cells(Blocks):
-    """Cells: made, widened, unified."""
+    """Element infos and allocation sites: made, widened, unified."""
 
     def cell(self, key: Any) -> ElementInfo:
         return self.facts.cells.setdefault(key, ElementInfo()).find()
 
     def widen_cell(self, cell: ElementInfo, item: Type) -> None:
-        """Note a type of elements."""
+        """Widen the element type of an element info by a type."""
         cell = cell.find()
         wider = union(cell.item, item)
         if wider != cell.item:
@@ -68,7 +69,7 @@ class Cells(Blocks):
             self.facts.changed = True
 
     def unify_places(self, places: Sequence[AllocationSite]) -> None:
-        """Let arrays of some places be known as one from the next sweep on: one name may mean any of them."""
+        """Unify allocation sites whose arrays may be bound to one name, from the next iteration on."""
         if any(p.find().passed for p in places):
             self.pass_itself(places)
         if len({p.find() for p in places}) > 1:
@@ -76,7 +77,7 @@ class Cells(Blocks):
             self.facts.changed = True
 
     def pass_itself(self, places: Sequence[AllocationSite]) -> None:
-        """See to it that arrays of some places are known as one, and passed as themselves, not as their elements."""
+        """Unify allocation sites, and pass their arrays by reference, not as their elements."""
         before = {p.find() for p in places}
         if len(before) > 1 or not all(p.passed for p in before):
             note_unified(places).passed = True
@@ -84,7 +85,7 @@ class Cells(Blocks):
             raise Restart
 
     def one_form(self, t: Type) -> None:
-        """Let arrays that are written to, and meet in a type, be known as those of one place: they have one form."""
+        """Unify the allocation sites of written arrays of equal dtype and rank in a type: they share one form."""
         places: dict[Any, list[AllocationSite]] = {}
         for m in members(t):
             if isinstance(m, ArrayT):
@@ -99,9 +100,9 @@ class Cells(Blocks):
             self.facts.changed = True
 
     def stays_empty(self, a: ElementInfo, b: ElementInfo) -> bool:
-        """Whether the lists of a cell stay empty, or hold lists that do, by a given type, and not those of another.
+        """Whether the lists of `a` stay empty by a fixed type, or hold lists that do, where the lists of `b` do not.
 
-        The two are not unified: such a list may stand where another type is expected if it is not changed there.
+        The two are not unified: an always empty list may be used as a list of another type if it is not mutated there.
         """
         a, b = a.find(), b.find()
         return a.fixed and emptier(a.item, b.item)
@@ -112,7 +113,7 @@ class Cells(Blocks):
             return a
         for one, other in ((a, b), (b, a)):
             if self.stays_empty(one, other):
-                self.mix(other, one.item == NEVER)  # the lists in it have other types elsewhere
+                self.mix(other, one.item == NEVER)  # its inner lists have other types elsewhere
                 return other
         self.mix(a, not b.mixed)
         self.mix(b, not a.mixed)
@@ -134,7 +135,7 @@ class Cells(Blocks):
         return a
 
     def put_in(self, cell: ElementInfo, val: Val) -> None:
-        """Note what is put into the lists of a cell: a list that was not made in the call, or an array that was."""
+        """Note an element stored in lists: whether it is local, and the allocation sites of its arrays."""
         self.mix(cell, is_own(val))
         self._note_places(cell, places_in(val))
 
@@ -145,12 +146,12 @@ class Cells(Blocks):
         self.facts.changed |= len(places) > before
 
     def same_places(self, a: ElementInfo, b: ElementInfo) -> None:
-        """Note that lists of two cells may be one list: what was put into those of one is in those of the other."""
+        """Note that lists of two element infos may be one list: their elements come from the same allocation sites."""
         self._note_places(a, tuple(b.find().places))
         self._note_places(b, tuple(a.find().places))
 
     def mix(self, cell: ElementInfo, own: bool) -> None:
-        """Note that an element goes into the lists of a cell, which may be a list that was not made in the call."""
+        """Note an element stored in lists: unless `own`, it may be a list that was not made in the call."""
         cell = cell.find()
         if not own and not cell.mixed:
             cell.mixed = True
@@ -170,11 +171,11 @@ class Cells(Blocks):
         return cell
 
     def row_cell(self, t: TupleT) -> ElementInfo:
-        """Return what is known of the lists of unlike things of a type."""
+        """Return the element info of lists stored as a tuple of unlike elements, by their type."""
         return self.cell(("type", t))
 
     def has_pieces(self, val: TupleVal | DictVal | StaticList, t: TupleT | DictT) -> bool:
-        """Whether a value is stored as the pieces that a type says; lists of one type stay in pieces all or none."""
+        """Whether a value is stored element by element, as a type says; lists of one type are unified."""
         if isinstance(val, DictVal) or isinstance(t, DictT):
             return isinstance(val, DictVal) and isinstance(t, DictT) and t.keys == val.keys
         if t.listed is not is_row(val) or len(t.items) != len(val.items):
@@ -185,25 +186,25 @@ class Cells(Blocks):
         return isinstance(val, StaticList) is t.listed
 
     def list_of(self, t: ListT, var: ir.Var, own: bool = False) -> ListVal:
-        """Return a list of unknown origin: it must not be changed if lists of its type may be instance data."""
+        """Return a list of unknown origin: it must not be mutated if lists of its type may be instance data."""
         cell = self.cells_by_type(t)
         return ListVal(cell, var, own or not (cell.data or t.item == NEVER))
 
     def list_word(self, val: ListVal, t: ListT) -> ir.Var:
-        """Return the variable of a list, or of the list that a tuple is, as one of a type."""
+        """Return the variable of a list, or of a tuple stored as a list, as a value of a list type."""
         by_type = self.cells_by_type(t)
         if not t.tupled:
             self.check_unchanged(val, t)
         if val.item != t.item:
             self.unify_cells(val.cell, by_type)
         self.same_places(val.cell, by_type)
-        self.mix(val.cell, not by_type.mixed)  # it may be changed through a name of this type
+        self.mix(val.cell, not by_type.mixed)  # it may be mutated through a name of this type
         return val.var
 
     def check_unchanged(self, val: ListVal, t: ListT) -> None:
-        """See to it that a list that stays empty by its type is not changed under another type, or reject it.
+        """Reject an always empty list that is mutated under another type.
 
-        Where the instances have such lists, those of the other type cannot be changed from now on.
+        If the instance data hold such lists, lists of the other type cannot be mutated from now on.
         """
         empty = self.stays_empty(val.cell, self.cells_by_type(t))
         if t.item == NEVER or (val.own and not empty):
@@ -223,7 +224,7 @@ class Cells(Blocks):
             inner, outer = inner.item, outer.item
 
     def key_scalar(self, dtype: str, value: ir.Var) -> Tensor:
-        """Return a NumPy integer that was the key of a dict."""
+        """Return the key of a dict as a NumPy integer, as which it was stored."""
         out = self.var("", TensorT(dtype, ()))
         if self.block is not None:
             self.emit(ir.Op(out=out, op="cast", args=(value,), attrs=(), shape=(), site=-1, loc=self.loc))
@@ -231,7 +232,7 @@ class Cells(Blocks):
 
 
 def places_in(val: Val) -> Iterable[AllocationSite]:
-    """Yield where the arrays that a value is, or consists of, were made."""
+    """Yield the allocation sites of the arrays that a value is or contains."""
     match val:
         case ArrayRef():
             yield val.place
@@ -245,16 +246,16 @@ def places_in(val: Val) -> Iterable[AllocationSite]:
 
 
 def emptier(a: Type, b: Type) -> bool:
-    """Whether two types of elements differ only in that lists of the first stay empty."""
+    """Whether two element types differ only in that lists of the first stay empty."""
     if a == NEVER:
         return b != NEVER
     return isinstance(a, ListT) and isinstance(b, ListT) and emptier(a.item, b.item)
 
 
 def without_end(t: Type) -> str:
-    """Return what is endless, in the user's terms."""
+    """Return a description of an infinite type, in the user's terms."""
     todo: list[Type] = [t]
-    for u in todo:  # it grows
+    for u in todo:  # grows while it is iterated over
         if len({len(m.items) for m in members(u) if isinstance(m, TupleT)}) > 2:
             return GROWS
         for m in members(u):
@@ -264,7 +265,7 @@ def without_end(t: Type) -> str:
 
 
 def endless(t: Type) -> bool:
-    """Whether a type is so large that it would go on growing."""
+    """Whether a type is so large that it is taken to grow without bound."""
     if isinstance(t, UnionT):
         tensors = sum(isinstance(m, TensorT | Array0T) for m in t.members)
         tuples = sum(isinstance(m, TupleT | DictT) for m in t.members)

@@ -1,11 +1,12 @@
-"""What arrays and masks choose of an array that is written to: which part, in which layout, and how it is given back.
+"""Advanced indexing of arrays that are written to: the selected elements, their layout, and their assignment.
 
-An index of arrays is made of slices, new axes, numbers and arrays (`Chosen`). Slices become a view first, and are whole
-axes of that. Where the only array is a mask, and numbers beside it become a view, too, a value that is
-the same for all that is chosen needs no list of places: it is computed everywhere and kept where the mask is true.
+An index with arrays consists of slices, new axes, numbers and arrays (`Chosen`). Its slices are applied first, which
+gives a view, and are whole slices of that. If a mask is the only array, the numbers are applied to the view, too. Then
+the assignment of a value that is equal for all selected elements needs no list of positions: it is a `where` by the
+mask.
 
-`layout` says which axes the result of the index has, by NumPy's rule: those that come of the arrays (and numbers) are
-where the first of these is, or in front of all if something stands between them.
+`layout` gives the axes of the result by NumPy's rule. The axes of the broadcast arrays (and numbers) take the place of
+the first of these, or come first if a slice or new axis separates them.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from acronumba.ir import nodes as ir
 from acronumba.records import record
 
 WHOLE = slice(None, None, 1)
-Entry = int | Literal["new", "chosen"]  # an axis of the array, a new one, all that come of arrays
+Entry = int | Literal["new", "chosen"]  # an axis of the array, a new axis, the axes of the broadcast arrays
 
 
 @record(kw_only=True)
 class Chosen:
-    """A part of an array that is written to, and what an index with arrays chooses of it."""
+    """A view of an array that is written to, and an index with arrays into it."""
 
     ref: ArrayRef
     places: tuple[Any, ...]  # for each axis of `ref` a whole slice, a number or an array; None for each new axis
-    mask: Tensor | None  # the only array, if `ref` is what all others leave; its first axis is `at`
+    mask: Tensor | None  # the only array, if all other indices are applied in `ref`; its first axis is `at`
     at: int
     layout: tuple[Entry, ...]  # of the result of the index, by the axes of `ref`
 
@@ -39,17 +40,17 @@ def is_mask(e: Any) -> bool:
 
 
 def is_array(e: Any) -> bool:
-    """Whether an index chooses, as NumPy has it, and what it reads is a copy."""
+    """Whether an index is advanced in NumPy's sense, so that reading makes a copy."""
     return isinstance(e, Tensor) and (e.type.rank > 0 or e.type.dtype == "bool")
 
 
 def chosen(w: Walker, ref: ArrayRef, places: Sequence[Any]) -> Chosen:
-    """Return what an index chooses; masks stand for the first of their axes, and have whole slices behind them."""
+    """Return the selection of an index; a mask stands at its first axis, and whole slices at its other axes."""
     masks = [e for e in places if is_mask(e)]
     arrays = [e for e in places if is_array(e)]
     each = [e for e in places if not isinstance(e, NoneVal)]
     order = layout(places)
-    if len(masks) == len(arrays) == 1:  # of the others only it is left
+    if len(masks) == len(arrays) == 1:  # all other indices are basic
         basic = [WHOLE if is_mask(e) else e for e in each]
         if not is_advanced(ref, basic):
             kept = [k for k, e in enumerate(basic) if isinstance(e, slice)]
@@ -86,7 +87,7 @@ def layout(places: Sequence[Any]) -> tuple[Entry, ...]:
 
 
 def with_places(w: Walker, one: Chosen) -> Chosen:
-    """Return the same with the places where masks hold in place of them: how many there are is waited for."""
+    """Return a selection with masks replaced by the positions of their true elements, whose number is awaited."""
     if not any(map(is_mask, one.places)):
         return one
     out: list[Any] = []
@@ -103,7 +104,7 @@ def with_places(w: Walker, one: Chosen) -> Chosen:
 
 
 def taken(w: Walker, x: Tensor, one: Chosen) -> Tensor:
-    """Return what is chosen of the elements of an array, by numbers and arrays of ints."""
+    """Return the selected elements of an array, by numbers and arrays of ints."""
     axes, places = array_axes(w, one)
     if len(places) == 1:
         out, first = w.take(x, places[0], axes[0]), axes[0]
@@ -128,7 +129,7 @@ def _extents(e: Entry, rank: int, dims: Iterator[ir.Extent]) -> list[ir.Extent]:
 
 
 def array_axes(w: Walker, one: Chosen) -> tuple[list[int], list[Tensor]]:
-    """Return the axes that numbers and arrays index, and these as arrays."""
+    """Return the axes indexed by numbers and arrays, and these indices as arrays."""
     axes: list[int] = []
     places: list[Tensor] = []
     for axis, e in enumerate(e for e in one.places if not isinstance(e, NoneVal)):
@@ -139,7 +140,7 @@ def array_axes(w: Walker, one: Chosen) -> tuple[list[int], list[Tensor]]:
 
 
 def for_all(w: Walker, one: Chosen, v: Tensor) -> Tensor | None:
-    """Return a value with the last axes of the array, those of the mask of extent 1; None if it depends on the mask."""
+    """Return a value broadcast to the array, with extent 1 along the mask's axes; None if it varies along them."""
     if one.mask is None or v.type.rank > len(one.layout):
         return None
     lead = len(one.layout) - v.type.rank
@@ -148,16 +149,16 @@ def for_all(w: Walker, one: Chosen, v: Tensor) -> Tensor | None:
         if e in ("new", "chosen") and d != 1:
             return None
         extents[e] = d
-    if all(d == 1 for d in v.dims):  # the same everywhere
+    if all(d == 1 for d in v.dims):  # one element
         return w.reshape(v, ())
     mine = range(one.at, one.at + one.mask.type.rank)
-    axes = range(0 if one.at else one.mask.type.rank, len(one.ref.dims))  # in front of those there is nothing to say
+    axes = range(0 if one.at else one.mask.type.rank, len(one.ref.dims))  # leading axes need not be given
     v = w.reshape(v, tuple(1 if a in mine else extents.get(a, 1) for a in axes))
     return w.broadcast_to(v, tuple(1 if a in mine else one.ref.dims[a] for a in axes))
 
 
 def mask_of(w: Walker, one: Chosen) -> Tensor:
-    """Return the mask with axes of extent 1 for those of the array that are behind it."""
+    """Return the mask with an axis of extent 1 for each axis of the array after its own."""
     assert one.mask is not None
     behind = len(one.ref.axes) - one.at - one.mask.type.rank
     return w.reshape(one.mask, (*one.mask.dims, *(1 for _ in range(behind))))
@@ -171,13 +172,13 @@ def index_of_place(w: Walker, index: Num | Tensor, n: ir.Extent) -> Tensor:
 
 
 def places_along(w: Walker, x: Tensor, axis: int) -> Tensor:
-    """Return the numbers of the places along one axis, in a shape that goes with the array's."""
+    """Return the positions along one axis, in a shape that broadcasts against the array."""
     n = x.dims[axis]
     return w.reshape(w.iota(n, "int64"), (n, *(1 for _ in x.dims[axis + 1 :])))
 
 
 def without_ones(w: Walker, v: Tensor, rank: int) -> Tensor:
-    """Return a value that is assigned without the axes of extent 1 that it has in front of as many as are wanted."""
+    """Return an assigned value without its leading axes of extent 1 beyond `rank`."""
     more = v.type.rank - rank
     if more <= 0:
         return v
@@ -189,7 +190,7 @@ def without_ones(w: Walker, v: Tensor, rank: int) -> Tensor:
 
 
 def put(w: Walker, x: Tensor, one: Chosen, v: Tensor) -> Tensor:
-    """Return an array with other elements where a mask, or numbers and arrays say: of equal places the last counts."""
+    """Return an array with the selected elements replaced by `v`; of equal positions the last counts."""
     if one.mask is not None:
         v = without_ones(w, v, len(one.layout))
     same = for_all(w, one, v)
@@ -217,7 +218,7 @@ def put(w: Walker, x: Tensor, one: Chosen, v: Tensor) -> Tensor:
 
 
 def _put_alone(w: Walker, x: Tensor, axis: int, place: Tensor, v: Tensor) -> Tensor:
-    """Return an array with another part at one place of an axis."""
+    """Return an array with the part at one position of an axis replaced."""
     at = index_of_place(w, place, x.dims[axis])
     here = w.element("eq", [places_along(w, x, axis), at], "bool")
     v = w.reshape(v, (*x.dims[:axis], 1, *x.dims[axis + 1 :]))
@@ -227,7 +228,7 @@ def _put_alone(w: Walker, x: Tensor, axis: int, place: Tensor, v: Tensor) -> Ten
 def _put_many(
     w: Walker, x: Tensor, axes: Sequence[int], places: Sequence[Tensor], shape: Sequence[ir.Extent], v: Tensor
 ) -> Tensor:  # fmt: skip
-    """Return an array with other parts at places of some axes; `v` has the axes of those in front."""
+    """Return an array with parts at positions along some axes replaced; the axes of the positions come first in `v`."""
     rest = [a for a in range(x.type.rank) if a not in axes]
     many = w.as_extent(w.count(shape))
     moved = w.transpose(x, (*axes, *rest))
@@ -245,7 +246,7 @@ def _put_many(
 
 
 def _put_rows(w: Walker, x: Tensor, at: Tensor, v: Tensor) -> Tensor:
-    """Return an array with other rows at some places, which are checked: of equal ones the last counts."""
+    """Return an array with rows at checked positions replaced; of equal positions the last counts."""
     n, m = x.dims[0], at.dims[0]
     zero = w.from_number(number(0), "int64")
     places = w.reshape(w.iota(n, "int64"), (n, 1))

@@ -1,4 +1,4 @@
-"""Columns of a list of rows that is known only at run time: `zip(*rows)`, whose items are tuples of its length."""
+"""Columns of a run-time list of rows: `zip(*rows)`, whose items are tuples as long as the list."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from acronumba.frontend.walker import Walker
 
 
 def column(w: Walker, val: Columns, k: Num) -> Val:
-    """Return the elements of all rows at a place, as a tuple."""
+    """Return the k-th elements of all rows, as a tuple."""
     w.counter += 1
     item = f"#row{w.counter}"
     key = (w.frame.scope, item)
@@ -25,7 +25,7 @@ def column(w: Walker, val: Columns, k: Num) -> Val:
 
 @handles(PROTOCOLS, Columns)
 def _turns(w: Walker, val: Columns) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
-    """Return how many columns there are, as many as the shortest row has elements, and one of them."""
+    """Return two functions: one gives the number of columns (the length of the shortest row), the other one column."""
     w.counter += 1
     least, item = (w.frame.scope, f"#least{w.counter}"), f"#row{w.counter}"
 

@@ -58,10 +58,10 @@ from acronumba.frontend.values import (
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import FLOAT, INT
 
-DEEPEST = 16  # comparisons inside one another: more than data have levels
-DEEP = 6  # ... beyond which they are counted,
-MOST_COMPARED = 128  # and so many are too many
-MOST_PAIRS = 512  # pairs of elements' types in one comparison: each is written out
+DEEPEST = 16  # maximal depth of nested comparisons, beyond the depth of real data
+DEEP = 6  # depth beyond which nested comparisons are counted,
+MOST_COMPARED = 128  # and their maximal number
+MOST_PAIRS = 512  # maximal number of pairs of element types in one comparison, each of which is compiled separately
 
 _COMPARE = {
     ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Is: "eq",
@@ -75,11 +75,11 @@ _COMPARE_BY: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-# What Python asks the right one of two objects for where the left one has no answer.
+# The method of the right operand that Python calls where the left operand has none.
 _REFLECTED = {"__lt__": "__gt__", "__gt__": "__lt__", "__le__": "__ge__", "__ge__": "__le__"}
 
 
-# What never equals a value of another of these kinds.
+# Values of different kinds in this table are never equal.
 _KINDS: dict[type, str] = {
     Num: "number", StrVal: "string", Text: "string", NoneVal: "None", TupleVal: "tuple", DictVal: "dict",
     MapVal: "dict", ListVal: "list", StaticList: "list", Range: "range", Func: "function",
@@ -88,7 +88,7 @@ _KINDS: dict[type, str] = {
 
 @handles(EXPRESSIONS, ast.Compare)
 def compare_expr(w: Walker, node: ast.Compare) -> Val:
-    """Evaluate a comparison or a chain of them, as far as Python does."""
+    """Evaluate a comparison or a chain of comparisons, which ends at the first false one."""
     if len(node.ops) == 1:
         op, right = node.ops[0], node.comparators[0]
         if isinstance(op, ast.Is | ast.IsNot) and isinstance(right, ast.Constant) and right.value is None:
@@ -122,7 +122,7 @@ def compare_expr(w: Walker, node: ast.Compare) -> Val:
 
 
 def compare_values(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = None) -> Val:
-    """Compare values that may be one of several; `given`: whether the answer is wanted, see `same_element`."""
+    """Compare two values, each of which may be a union; `given`: see `same_element`."""
     w.check_poison(a, b)
     with _inside(w):
         if isinstance(op, ast.In | ast.NotIn):
@@ -133,7 +133,7 @@ def compare_values(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None =
 
 @contextmanager
 def _inside(w: Walker) -> Iterator[None]:
-    """Compare inside of what is compared: so deep, and so often deep inside, as is allowed."""
+    """Count nested comparisons, and reject a comparison that exceeds the limits of depth and number."""
     w.comparisons.append(w.here)
     w.compared += len(w.comparisons) > DEEP
     try:
@@ -151,9 +151,10 @@ def _hopeless(w: Walker) -> Hopeless:
 
 
 def same_element(w: Walker, a: Val, b: Val, given: Num | None = None) -> Num:
-    """Return whether two elements are equal, as lists, tuples and dicts ask it: the same object is, whatever `==` says.
+    """Return whether two elements are equal as in containers: identical, or equal by `==`.
 
-    Which objects numbers are is not known: where both are NaN the instance fails, if a bool, `given`, holds.
+    The identity of numbers is not known: where both are NaN, the instance fails if the bool `given` (by default true)
+    holds.
     """
     with _inside(w):
         out = w.each(a, lambda x: w.each(b, lambda y: _same(w, x, y, given)))
@@ -267,15 +268,15 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = No
 
 
 def same_container(w: Walker, a: Val, b: Val) -> Num | None:
-    """Return the bool whether two values are one list, dict or set, None if they are other things; reject arrays.
+    """Return whether two values are the same list, dict or set, as a bool; None for other values; reject arrays.
 
-    Those in pieces are made at run time from the next sweep on: then each has a place.
+    Lists and dicts of known items are made at run time from the next iteration on: only then they have an identity.
     """
     if isinstance(a, SharedVal) and isinstance(b, SharedVal) and a.node.path == b.node.path:
         return number(True)
     if is_tuple(a) and is_tuple(b) and not is_own(a) and not is_own(b):
         one, other = as_list(a), as_list(b)
-        if isinstance(one, ListVal) and isinstance(other, ListVal):  # given ones; those without elements are one
+        if isinstance(one, ListVal) and isinstance(other, ListVal):  # inputs; all empty tuples are one object
             empty = [w.scalar("eq", w.list_lengths(v), number(0)) for v in (one, other)]
             return w.either(same_reference(w, one.var, other.var), w.both(*empty))
     for kinds in ((ListVal, StaticList), (MapVal, DictVal)):
@@ -295,7 +296,7 @@ def same_container(w: Walker, a: Val, b: Val) -> Num | None:
 
 
 def as_tuple(w: Walker, val: Val) -> Val:
-    """Return a NamedTuple that compares as tuples do as the tuple of its items."""
+    """Return a NamedTuple without comparisons of its own as the tuple of its items; any other value as it is."""
     cls = python_class(val) if isinstance(val, ObjectValue | Ref) else None
     if cls is None or not issubclass(cls, tuple):
         return val
@@ -307,7 +308,7 @@ def as_tuple(w: Walker, val: Val) -> Val:
 
 
 def compare_objects(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = None) -> Val | None:
-    """Compare two values of which one is an object; None if its class says nothing of it."""
+    """Compare two values by the methods of their classes if one is an object; None if the classes do not decide."""
     if isinstance(op, ast.Is | ast.IsNot):
         same = same_object(w, a, b)
         return same if same is None or isinstance(op, ast.Is) else w.negate(same)
@@ -345,7 +346,7 @@ def _is_generated(w: Walker, val: Val, name: str) -> bool:
 
 
 def compare_by_fields(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = None) -> Val:
-    """Compare two objects by what is in them: by a function that calls itself if there are more of their kind in it."""
+    """Compare two objects field by field; by a recursive function if their fields contain such a pair again."""
     pair = python_class(a), python_class(b)
     if pair in w.facts.nested:
         return w.call(w.constant(BY_FIELDS[type(op)]), (a, b), {})
@@ -360,7 +361,7 @@ def compare_by_fields(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | Non
 
 
 def fields_compared(w: Walker, val: Val) -> Val:
-    """Return what a dataclass or NamedTuple is compared by, as a tuple."""
+    """Return the compared fields of a dataclass or NamedTuple, as a tuple."""
     if object_class(val) is None:
         return as_tuple(w, val)
     cls: Any = object_class(val)
@@ -387,7 +388,7 @@ def compare_tuples(w: Walker, op: ast.cmpop, a: TupleVal, b: TupleVal, given: Nu
 
 
 def compare_enum(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
-    """Compare a member of an enum with something else, where the result is known for each member; else None."""
+    """Compare a member of an enum if the result is known for each of its members; else return None."""
     for v in (a, b):
         own = w.deciding(v.cls, f"__{_COMPARE[type(op)]}__") if isinstance(v, EnumVal) else ""
         if own and not isinstance(op, ast.Is | ast.IsNot):
@@ -412,7 +413,7 @@ def compare_enum(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
 
 
 def compare_known(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num:
-    """Compare what is known when the model is compiled: dtypes, classes, modules."""
+    """Compare compile-time values: dtypes, classes, modules."""
     x, y = w.static(a), w.static(b)
     if x is not NOT_CONST and y is not NOT_CONST:
         try:
@@ -423,7 +424,7 @@ def compare_known(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num:
 
 
 def compare_floats(w: Walker, name: str, a: Num, b: Num) -> Num:
-    """Compare Python's numbers of which one is a float; an int that is no float is not rounded."""
+    """Compare two Python numbers, one of them a float; an int that no float represents is not rounded."""
     x, y = w.as_float(a), w.as_float(b)
     near = w.scalar(name, x, y)
     if is_float(a) or is_float(b):
@@ -460,7 +461,7 @@ def contains(w: Walker, a: Val, b: Val) -> Num:
 
 
 def contains_at_run_time(w: Walker, a: Val, b: Val) -> Num:
-    """`a in b` by a loop that ends where it is found."""
+    """`a in b` by a run-time loop that ends at the first match."""
     w.counter += 1
     key = (w.frame.scope, f"#in{w.counter}")
     w.state[key] = number(False)

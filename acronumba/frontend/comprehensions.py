@@ -1,4 +1,4 @@
-"""Comprehensions, and other lists that a loop makes: of an iterable, of two lists, of arrays that are joined."""
+"""Comprehensions, and other lists built by a loop: from iterables, by list operators, from arrays to be joined."""
 
 from __future__ import annotations
 
@@ -59,9 +59,10 @@ def built(
     conditions: Sequence[ast.expr] = (), what: str = "built", several: bool = False,
     extra: Sequence[tuple[Any, str]] = ()
 ) -> ListVal:  # fmt: skip
-    """Build a list by a loop at run time; `what` tells the lists apart that one expression builds.
+    """Build a list by a loop at run time.
 
-    Each turn adds a value, or `several`: those of a list.
+    `what` distinguishes the lists built by one expression. Each iteration appends a value or, with `several`, the
+    elements of a list.
     """
     cell = w.cell((what, w.frame.path, *w.site))
     cell.real = True
@@ -79,7 +80,7 @@ def built(
 
 
 def go_on_where(w: Walker, conditions: Sequence[ast.expr]) -> None:
-    """Go on with the turn of a loop where all conditions hold; else the next turn begins."""
+    """Continue the iteration of a loop where all conditions hold; elsewhere begin the next one."""
     for c in conditions:
         yes, no = w.branch(c)
         w.frame.loops[-1].continues += no
@@ -99,10 +100,10 @@ def collect(w: Walker, iterable: Val, f: Callable[[Val], Val]) -> ListVal | Stat
 
 
 def uniform(w: Walker, val: ListVal, dtype: str | None = None) -> ListVal:
-    """Return a list of arrays (and numbers, which become arrays) as one whose elements all have one type.
+    """Return a list of arrays (and numbers, which become arrays) as a list of elements of one type.
 
-    Arrays of several ranks are rejected: each list may still hold those of one rank alone. A number among arrays
-    with axes fails at run time, as NumPy does.
+    Arrays of several ranks are rejected at compile time. A number among arrays with axes fails at run time, as in
+    NumPy.
     """
     if not isinstance(val.item, UnionT | Array0T | ArrayT):
         return val
@@ -126,7 +127,7 @@ def uniform(w: Walker, val: ListVal, dtype: str | None = None) -> ListVal:
         x = w.as_scalar(w.as_tensor(w.whole(v)))
         if x.type.rank != rank:
             w.fail("ValueError", "all input arrays must have the same shape")
-        return x if x.read_from is None else Tensor(x.type, x.ref, x.dims, aliased=True)  # what they hold now
+        return x if x.read_from is None else Tensor(x.type, x.ref, x.dims, aliased=True)  # a copy, as of now
 
     item = ast.Name("#item", ast.Store())
     what = f"arrays of {type_text(val.item)}"
@@ -134,13 +135,13 @@ def uniform(w: Walker, val: ListVal, dtype: str | None = None) -> ListVal:
 
 
 def mixed_numbers(w: Walker, val: ListVal, dtypes: Sequence[str], dtype: str | None) -> ListVal:
-    """Return a list of numbers and scalars of several dtypes as one of the dtype that NumPy makes of them.
+    """Return a list of numbers and scalars of several dtypes as a list of NumPy's result dtype.
 
-    That depends on which of them there are: an instance whose numbers alone would make another array fails.
+    NumPy's result depends on the dtypes present: an instance whose list would give another dtype fails.
     """
     wide = dtype or np.result_type(*dtypes).name
     key, item = (w.frame.scope, "#dtypes"), (w.frame.scope, "#number")
-    if key in w.state:  # an element is such a list, too
+    if key in w.state:  # an element is a list of mixed numbers itself
         raise w.reject("ACR301", seen="numbers and lists of numbers in one list")
     w.state[key] = number(0)
 
@@ -190,7 +191,7 @@ def concat_list(w: Walker, val: ListVal, axis: int) -> Tensor:
 
 
 def join_list(w: Walker, val: ListVal, axis: int, f: Callable[[Tensor], Tensor]) -> Tensor:
-    """Concatenate f(x) of all arrays of a list, one after the other: their extents are known only at run time."""
+    """Concatenate f(x) of all arrays of a list, one after the other, as their extents are known only at run time."""
     n = w.list_lengths(val)
     key = (w.frame.scope, "#joined")
     first = list_get(w, val, number(0))
@@ -210,7 +211,7 @@ def join_list(w: Walker, val: ListVal, axis: int, f: Callable[[Tensor], Tensor])
 
 
 def to_list(w: Walker, val: Val) -> ListVal:
-    """Return an iterable as a list at run time (the same one if it is a list)."""
+    """Return an iterable as a run-time list; a run-time list is returned as it is."""
     if isinstance(val, Stream):
         val = val.inner
     val = as_list(val)
@@ -229,7 +230,7 @@ def to_list(w: Walker, val: Val) -> ListVal:
 
 
 def extend(w: Walker, base: ListVal, val: Val) -> None:
-    """Put the items of an iterable at the end of a list."""
+    """Append the items of an iterable to a list."""
     check_mutable(w, base)
     items = w.items_of(val)
     if items is not None:
@@ -262,7 +263,7 @@ def list_concat(w: Walker, a: Val, b: Val) -> ListVal:
     if y.item == NEVER:
         return out
     w.mix(out.cell, y.cell.pure)
-    if out.item != y.item:  # later more is added to the new list than there ever is in the two
+    if out.item != y.item:  # the element type of the new list is wider than that of the two
         w.unify_cells(out.cell, y.cell)
     if w.block is not None:
         w.emit(ir.ListOp(outs=(), op="extend", width=w.width(out), args=(out.var, y.var), loc=w.loc))
@@ -270,7 +271,7 @@ def list_concat(w: Walker, a: Val, b: Val) -> ListVal:
 
 
 def list_repeat(w: Walker, seq: StaticList | ListVal, times: Num) -> Val:
-    """Return a new list that has the elements of another several times."""
+    """`xs * n`."""
     k = w.known(times)
     if isinstance(seq, StaticList) and k is not NOT_CONST and k <= UNROLL:
         return new_list(w, seq.items * k)
@@ -299,7 +300,7 @@ def comprehend(w: Walker, node: ast.ListComp | ast.GeneratorExp) -> Val:
 
 
 def all_of_generator(w: Walker, val: Generator) -> Val:
-    """Evaluate all that a generator expression gives, as the list comprehension of it does."""
+    """Evaluate a generator expression as the equivalent list comprehension."""
     with w.at_node(val.node):
         return comprehend(w, val.node)
 
@@ -308,7 +309,7 @@ def all_of_generator(w: Walker, val: Generator) -> Val:
 def own_names(w: Walker, generators: Sequence[ast.comprehension], *made: ast.expr) -> Iterator[None]:
     """Bind the names of a comprehension in a scope of its own, which ends with it.
 
-    Functions that are made there (in what it makes) live on, and see the values that the names had last.
+    Lambdas in its elements (`made`) outlive it, and see the last values of the names.
     """
     bound = [assigned_names([ast.Assign([g.target], ast.Constant(0))]) for g in generators]
     names = frozenset().union(*bound)
@@ -317,7 +318,7 @@ def own_names(w: Walker, generators: Sequence[ast.comprehension], *made: ast.exp
     w.counter += 1
     scope = (*w.frame.scope, "comprehension", w.counter)
     w.scopes[scope] = (names, comprehension_func(w))
-    overlays = w.frame.overlays  # of this frame: where a call inside is given up, the walker is in another one
+    overlays = w.frame.overlays  # of this frame: if a call inside raises, `w.frame` may be another one
     overlays.append((scope, names, carried))
     try:
         yield
@@ -329,10 +330,9 @@ def own_names(w: Walker, generators: Sequence[ast.comprehension], *made: ast.exp
 
 
 def _read_before_bound(name: str, generators: Sequence[ast.comprehension], bound: Sequence[frozenset[str]]) -> bool:
-    """Whether a turn of a comprehension may read a name that it binds later: then it has the value of an earlier turn.
+    """Whether an iteration of a comprehension may read the value that a name has from an earlier iteration.
 
-    Each turn reads what it has bound itself, unless another `for` binds the name, too, or a part in front of its `for`
-    has it.
+    It may if several `for` clauses bind the name, or if the name occurs in front of the clause that binds it.
     """
     first, *others = (k for k, names in enumerate(bound) if name in names)
     before: list[ast.AST] = [g.iter for g in generators[1 : first + 1]]
@@ -341,7 +341,7 @@ def _read_before_bound(name: str, generators: Sequence[ast.comprehension], bound
 
 
 def comprehension_func(w: Walker) -> Func:
-    """Return the function that encloses what is nested in a comprehension: its own names are in scope."""
+    """Return the enclosing function for functions nested in a comprehension, with its names in scope."""
     func = w.frame.func
     scope = w.frame.overlays[-1][0] if w.frame.overlays else w.frame.scope
     return Func(func.source, func.globals, func.closure, scope, func.fn)
@@ -410,7 +410,7 @@ def _generator(w: Walker, node: ast.GeneratorExp) -> Val:
 
 
 def named_generator(w: Walker, val: Generator) -> Stream:
-    """Return a generator expression that gets a name: what it goes over is evaluated now, the rest where it is read."""
+    """Return a generator expression bound to a name: its first iterable is evaluated now, the rest when it is read."""
     node = val.node
     if val.scope != w.frame.scope or w.frame.overlays:
         raise w.reject("ACR114", node)
@@ -433,18 +433,18 @@ def _items_of_generator(w: Walker, val: Generator) -> tuple[Val, ...] | None:
 
 
 def row_of_list(w: Walker, val: Val, dtype: str | None) -> Tensor:
-    """Return the array of a list in a list."""
+    """Return the array of an inner list."""
     assert isinstance(val, ListVal)
     return array_of_list(w, val, dtype)
 
 
 @handles(ARRAYS, Range)
 def array_of_range(w: Walker, val: Range, dtype: str | None) -> Tensor:
-    """Return the array of a range; without a dtype it must have numbers, as that of an empty one is of floats."""
+    """Return the array of a range; without a dtype it must not be empty, as NumPy makes floats of an empty range."""
     if dtype is None:
         some = w.scalar("gt", range_count(w, val), number(0))
         w.check(some, "TypeError", _EMPTY.format("range"))
-    elif dtype not in ("int64", "float32", "float64", "bool"):  # which may not hold all of them
+    elif dtype not in ("int64", "float32", "float64", "bool"):  # a dtype that may not hold all numbers
         return w.array_of(w.call(w.constant(list), [val], {}), dtype)
     out = w.arange(val.start, val.stop, val.step, None)
     return out if dtype is None else w.cast(out, dtype)
@@ -455,13 +455,13 @@ _EMPTY = "np.array of an empty {0} is float64[0], not what it is of others; give
 
 @handles(ARRAYS, ListVal)
 def array_of_list(w: Walker, val: ListVal, dtype: str | None) -> Tensor:
-    """Return the array of a list that may be empty: that is of floats, whatever the list could hold."""
+    """Return the array of a run-time list; an empty one is a float array in NumPy, and fails where that may differ."""
     item = val.item
     numbers = isinstance(item, IntT | FloatT | BoolT | NeverT) or (isinstance(item, TensorT) and not item.rank)
     if not (numbers and (dtype or item in (FLOAT, NEVER))):
         some = w.scalar("gt", w.list_lengths(val), number(0))
         w.check(some, "TypeError", _EMPTY.format("list"))
-    if isinstance(item, ListT):  # an array of each list, and of these
+    if isinstance(item, ListT):  # an array of each inner list, then the stack of these
         what = type_text(item)
         key, target = (w.frame.scope, f"#{what}"), ast.Name(f"#{what}", ast.Store())
         rows = built(w, val, target, lambda: row_of_list(w, w.state[key], dtype), (), what=what)

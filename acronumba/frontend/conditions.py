@@ -1,4 +1,4 @@
-"""Conditions: what decides a branch, and what a test tells of the name that it tests."""
+"""Conditions: branches, truth values, and the narrowing of names by tests."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ EMPTY = "The truth value of an empty array is ambiguous. Use `array.size > 0` to
 
 
 def narrow_to(w: Walker, node: ast.expr, val: Val, wanted: Callable[[Type], bool]) -> tuple[list[Point], list[Point]]:
-    """Branch on what a value is, and narrow its name on both sides."""
+    """Branch on whether the type of a value is a wanted one, and narrow its name on both sides."""
     w.check_poison(val)
     if w.block is None:
         return [], []
@@ -105,7 +105,7 @@ def narrow_to(w: Walker, node: ast.expr, val: Val, wanted: Callable[[Type], bool
 
 
 def is_any(w: Walker, val: UnionVal, wanted: Callable[[Type], bool]) -> tuple[Num, set[Type]]:
-    """Return the bool whether a value is of a wanted type, and the members whose values may be or not be."""
+    """Return whether a value is of a wanted type, as a bool, and the member types that do not decide it."""
     parts = {m: (Array0T(m.dtype), m.scalar) for m in val.possible if isinstance(m, Array0T) and not m.sure}
     either: set[Type] = {m for m, (array, scalar) in parts.items() if wanted(array) != wanted(scalar)}
     test = w.is_case(val, lambda t: t not in either and wanted(t))
@@ -126,7 +126,7 @@ def kind_of(w: Walker, val: Val) -> Type | None:
             val = w.materialise(val)
         case MaybeUnbound():
             return kind_of(w, val.value)
-        case SliceVal() | Range() | Kept():  # no value at run time, but an object of a class
+        case SliceVal() | Range() | Kept():  # not representable at run time, but of a known class
             return StructT(python_class(val))
     try:
         return w.type_of(val)
@@ -135,7 +135,7 @@ def kind_of(w: Walker, val: Val) -> Type | None:
 
 
 def class_filter(w: Walker, kinds: Val) -> Callable[[Type], bool]:
-    """Return the test that `isinstance` makes of a type."""
+    """Return the predicate on types that `isinstance(x, kinds)` tests."""
     if isinstance(kinds, TupleVal):
         tests = [class_filter(w, k) for k in kinds.items]
         return lambda t: any(f(t) for f in tests)
@@ -160,7 +160,7 @@ def class_filter(w: Walker, kinds: Val) -> Callable[[Type], bool]:
 
 
 def _truth_by_method(w: Walker, val: Val) -> Num:
-    """Return the bool that an object is by its `__bool__`, or else its `__len__`."""
+    """Return the truth value of an object by its `__bool__`, or else its `__len__`."""
     for name in ("__bool__", "__len__"):
         if has_method(w, val, name):
             return truth(w, call_special(w, val, name, ()))
@@ -168,7 +168,7 @@ def _truth_by_method(w: Walker, val: Val) -> Num:
 
 
 def truth(w: Walker, val: Val) -> Num:
-    """Return the bool that Python takes a value for."""
+    """Return the truth value of a value: `bool(val)`."""
     w.check_poison(val)
     val = unkept(val)
     match val:
@@ -225,22 +225,22 @@ def truth(w: Walker, val: Val) -> Num:
 
 
 def truth_of_array(w: Walker, x: Tensor) -> Num:
-    """Read what decides whether an array of one element is true."""
+    """Return the truth value of an array, which must have one element, as a host number."""
     x = w.only_element(x, EMPTY, AMBIGUOUS)
-    if x.type.dtype == "uint64":  # which a host number may not hold
+    if x.type.dtype == "uint64":  # a host number may not hold it
         x = w.cast(x, "bool")
     return w.host(x, "a condition")
 
 
 def host_value(w: Walker, val: Val, what: str, index: bool = False) -> Num:
-    """Return a value as a Python number; that of a tensor is read, which may wait.
+    """Return a value as a Python number; the element of a tensor is read, which may suspend the instance.
 
     Parameters
     ----------
     what
-        Who needs the number, in the user's terms: "float()".
+        The operation that needs the number, in the user's terms: "float()".
     index
-        Python asks for an integer: floats and NumPy's bools are none.
+        Whether Python demands an integer here, which excludes floats and NumPy bools.
     """
     val = w.whole(val)
     if isinstance(val, UnionVal):
@@ -268,14 +268,14 @@ def host_value(w: Walker, val: Val, what: str, index: bool = False) -> Num:
 
 
 def truth_value(w: Walker, node: ast.expr) -> Val:
-    """Return whether a condition holds, as a bool."""
+    """Return the truth value of a condition, as a bool."""
     yes, no = w.branch(node)
     points = [*yes, *no]
     return w.join_values(points, [number(True)] * len(yes) + [number(False)] * len(no))
 
 
 def conditional(w: Walker, test: ast.expr, yes: Callable[[], Val], no: Callable[[], Val]) -> Val:
-    """Return one of two values, of which only one is computed."""
+    """Lazy select: evaluate only the branch that is taken, as `x if c else y` does."""
     on, off = w.branch(test)
     points: list[Point] = []
     vals: list[Val] = []
@@ -414,7 +414,7 @@ def is_type_test(w: Walker, node: ast.Call) -> bool:
 
 @handles(CONDITIONS, ast.expr)
 def by_truth(w: Walker, test: ast.expr) -> tuple[list[Point], list[Point]]:
-    """Branch on whether Python takes a value for true; one that may be None is not where it is true."""
+    """Branch on the truth value of an expression; where it is true, it is narrowed not to be None."""
     val = w.expr(test)
     if w.block is None:
         return [], []

@@ -1,6 +1,6 @@
-"""Dicts and sets as they are written: displays, comprehensions, items read, stored and deleted, `in`, `==`, operators.
+"""Syntax of dicts and sets: displays, comprehensions, items read, stored and deleted, `in`, `==`, operators.
 
-A dict whose keys are constants and that nothing changes is its items (`DictVal`); any other is made at run time.
+A dict with constant keys that is never mutated exists only in the compiler (`DictVal`); any other is made at run time.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Pairs = Sequence[tuple[Val, Val]]
 
 
 def constant_key(w: Walker, key: Val) -> Any:
-    """Return a key that is known when the model is compiled, NOT_CONST if it is not, or is no key."""
+    """Return the constant value of a key; NOT_CONST if it has none, or is not hashable."""
     known = NOT_CONST if isinstance(key, StaticList) else w.static(key)
     try:
         hash(known)
@@ -61,12 +61,12 @@ def constant_key(w: Walker, key: Val) -> Any:
 
 
 def key_value(w: Walker, key: Any) -> Val:
-    """Return a known key as a value."""
+    """Return a constant key as a value."""
     return TupleVal(tuple(key_value(w, k) for k in key)) if type(key) is tuple else w.constant(key)
 
 
 def new_dict(w: Walker, pairs: Pairs) -> Val:
-    """Return the dict of some keys and values that is made at a place of the source."""
+    """Return a dict of keys and values, made at the current allocation site."""
     cell = w.cell(("dict", False, w.frame.path, *w.site))
     known: dict[Any, Val] = {}
     for key, val in pairs:
@@ -82,13 +82,13 @@ def new_dict(w: Walker, pairs: Pairs) -> Val:
 
 
 def real(w: Walker, val: DictVal) -> MapVal:
-    """Return a dict of known keys as one of run time, which nothing else can see."""
+    """Return a new run-time dict with the items of a dict of constant keys."""
     pairs = [(key_value(w, k), v) for k, v in zip(val.keys, val.items, strict=True)]
     return new_map(w, pairs)
 
 
 def changeable(w: Walker, val: Val) -> MapVal:
-    """Return a dict or set that is about to be changed."""
+    """Return a dict or set as a run-time one that may be mutated, or reject its mutation."""
     if isinstance(val, MapVal):
         check_own(w, val)
         return val
@@ -97,7 +97,7 @@ def changeable(w: Walker, val: Val) -> MapVal:
         raise Restart
     if (
         isinstance(val, DictVal) and val.keys in w.displays - w.facts.keyed
-    ):  # read of an object: made in the call, maybe
+    ):  # read from an object: possibly made in the call
         w.facts.keyed.add(val.keys)
         w.facts.begin_again()
         raise Restart
@@ -107,7 +107,7 @@ def changeable(w: Walker, val: Val) -> MapVal:
 
 
 def as_map(w: Walker, val: Val) -> MapVal | None:
-    """Return a dict as one of run time that is only read; None if it is none."""
+    """Return a dict as a run-time dict for reading; None if the value is no dict or set."""
     if isinstance(val, SharedVal) and val.node.kind == "dict":
         val = w.materialise(val)
     if isinstance(val, DictVal):
@@ -187,7 +187,7 @@ def put_all(w: Walker, out: MapVal, iterable: Val) -> None:
 
 
 def over(w: Walker, iterable: Val, turn: Callable[[Val], None]) -> None:
-    """Do something for each element of an iterable."""
+    """Call `turn` in a loop over the elements of an iterable."""
     item = (w.frame.scope, "#item")
     iterate(w, iterable, ast.Name("#item", ast.Store()), lambda: turn(w.state[item]), ())
 
@@ -205,7 +205,7 @@ def _comprehension(w: Walker, node: ast.DictComp | ast.SetComp) -> Val:
 
 
 def _known_pairs(w: Walker, node: ast.DictComp | ast.SetComp, iterable: Val) -> Pairs | None:
-    """Return the keys and values of a dict comprehension over known items without conditions; None if it is not one."""
+    """Return the pairs of a dict comprehension over known items with constant keys and no conditions; else None."""
     items = w.items_of(iterable)
     if isinstance(node, ast.SetComp) or len(node.generators) > 1 or node.generators[0].ifs or items is None:
         return None
@@ -247,7 +247,7 @@ def _generate(w: Walker, node: ast.DictComp | ast.SetComp, k: int, iterable: Val
 
 
 def dict_item(w: Walker, base: Val, where: Val) -> Val:
-    """Read what lies under a key."""
+    """`d[k]`."""
     if isinstance(base, SharedVal):
         known = constant_key(w, where)
         part = None if known is NOT_CONST else base.node.item(known)
@@ -262,7 +262,7 @@ def dict_item(w: Walker, base: Val, where: Val) -> Val:
 
 
 def known_or(w: Walker, base: DictVal, where: Val, default: Val | None) -> Val:
-    """Return what lies under a key of a dict of known keys, or a default; the instance fails where there is none."""
+    """Return the value of a key in a dict of constant keys, or the default; without either, the instance fails."""
     known = constant_key(w, where)
     items = dict(zip(base.keys, base.items, strict=True))
     if known is not NOT_CONST:
@@ -306,7 +306,7 @@ def delete_item(w: Walker, base: MapVal, where: Val) -> None:
 
 @handles(CONTAINS, DictVal, MapVal, MapView, SharedVal)
 def contains_key(w: Walker, key: Val, base: Val) -> Num | None:
-    """`k in d`; None: it is to be looked for among the items."""
+    """`k in d`; None if the caller has to search the items."""
     if isinstance(base, MapView):
         if base.what in ("keys", "elements"):
             return contains_key(w, key, base.base)
@@ -331,7 +331,7 @@ def contains_key(w: Walker, key: Val, base: Val) -> Num | None:
 
 
 def same_entry(w: Walker, base: MapVal, key: Val, val: Val) -> Num:
-    """Return whether a value lies under a key."""
+    """Return whether a dict has an entry with this key and value, as a bool."""
     index = find(w, base, key)
     yes, no = w.fork(present(w, index))
     points, vals = [], []
@@ -349,7 +349,7 @@ def same_entry(w: Walker, base: MapVal, key: Val, val: Val) -> Num:
 
 @handles(EQUALS, DictVal, MapVal)
 def _compare(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
-    """Compare dicts of which one is of run time; None: they cannot be compared, or are known."""
+    """Compare dicts or sets; None if one of the values is neither."""
     x, y = as_map(w, a), as_map(w, b)
     if x is None or y is None:
         return None
@@ -357,7 +357,7 @@ def _compare(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
 
 
 def compare_maps(w: Walker, op: ast.cmpop, a: MapVal, b: MapVal) -> Num:
-    """Compare two dicts or two sets: `==`, and for sets whether one is part of another."""
+    """Compare two dicts or two sets: `==`, and for sets the subset tests."""
     if isinstance(op, ast.NotEq):
         return w.negate(compare_maps(w, ast.Eq(), a, b))
     if isinstance(op, ast.Gt | ast.GtE):
@@ -372,14 +372,14 @@ def compare_maps(w: Walker, op: ast.cmpop, a: MapVal, b: MapVal) -> Num:
 
 
 def inside(w: Walker, base: MapVal, key: Val, val: Val) -> Num:
-    """Return whether a dict has an entry; of a set: a key."""
+    """Return whether a dict has an entry, or a set an element, as a bool."""
     if base.is_set:
         return present(w, find(w, base, key))
     return same_entry(w, base, key, val)
 
 
 def every(w: Walker, base: MapVal, test: Callable[[Val, Val], Num]) -> Num:
-    """Return whether a test holds for all entries, of which those after the first that fails are not looked at."""
+    """Return whether a test holds for all entries, as a bool; the loop ends at the first that fails."""
     w.counter += 1
     key = (w.frame.scope, f"#every{w.counter}")
     w.state[key] = number(True)
@@ -401,7 +401,7 @@ def every(w: Walker, base: MapVal, test: Callable[[Val, Val], Num]) -> Num:
 
 
 def each_entry(w: Walker, base: MapVal, turn: Callable[[Val], None], extra: Sequence[Any] = ()) -> None:
-    """Do something for each entry of a dict or set, in an order of our own."""
+    """Call `turn` in a loop over the entries of a dict or set, in storage order."""
     item = (w.frame.scope, "#entry")
     view = MapView(base, "entries")
     iterate(w, view, ast.Name("#entry", ast.Store()), lambda: turn(w.state[item]), (), extra)
@@ -412,7 +412,7 @@ def each_entry(w: Walker, base: MapVal, turn: Callable[[Val], None], extra: Sequ
 
 @handles(MAPPINGS, DictVal, MapVal)
 def _operator(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
-    """Apply an operator to dicts or sets; None: it is not one of theirs."""
+    """Apply an operator to dicts or sets; None if they do not have it."""
     if not isinstance(op, ast.BitOr | ast.BitAnd | ast.Sub | ast.BitXor):
         return None
     x, y = as_map(w, a), as_map(w, b)
@@ -435,7 +435,7 @@ def combine(w: Walker, op: ast.operator, a: MapVal, b: MapVal) -> MapVal | None:
 
 
 def changed_in_place(w: Walker, op: ast.operator, base: MapVal, value: Val) -> MapVal:
-    """`d |= e`: the same dict or set, changed."""
+    """`d |= e`: return the same dict or set, mutated."""
     other = as_map(w, value)
     if other is None or (base.is_set and not other.is_set) or (not base.is_set and not isinstance(op, ast.BitOr)):
         raise w.reject("ACR301", seen=f"{w.describe(base)} changed by {w.describe(value)}")
@@ -450,7 +450,7 @@ def changed_in_place(w: Walker, op: ast.operator, base: MapVal, value: Val) -> M
 
 
 def pick(w: Walker, out: MapVal, a: MapVal, b: MapVal, wanted: bool) -> None:
-    """Put those elements of a set into another one that a third has, or has not."""
+    """Put the elements of set `a` into `out` that are in set `b`, or (not `wanted`) that are not in it."""
 
     def turn(item: Val) -> None:
         assert isinstance(item, TupleVal)

@@ -1,6 +1,6 @@
-"""Expressions that consist of others: constants, displays, operators and calls.
+"""Basic expressions: constants, names, displays, lambdas and f-strings.
 
-In: nodes of the syntax tree. Out: abstract values; what can be computed now is, the rest becomes IR.
+In: nodes of the syntax tree. Out: abstract values; constants are folded, other computations become IR.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ Parts: TypeAlias = "list[tuple[Val, ...] | ListVal]"
 
 
 def display_parts(w: Walker, elts: Sequence[ast.expr]) -> Parts:
-    """Evaluate what a display is made of: known items, and lists at run time."""
+    """Evaluate the parts of a display: known items, and run-time lists."""
     return [items_or_list(w, e) if isinstance(e, ast.Starred) else (part_of(w, e),) for e in elts]
 
 
 def known_parts(parts: Parts) -> list[Val] | None:
-    """Return the items of a display, None if some are known only at run time."""
+    """Return the items of a display; None if some are known only at run time."""
     known = [p for p in parts if not isinstance(p, ListVal)]
     return [v for p in known for v in p] if len(known) == len(parts) else None
 
@@ -53,7 +53,7 @@ def list_display(w: Walker, elts: Sequence[ast.expr]) -> Val:
 
 
 def appended(w: Walker, parts: Parts) -> ListVal:
-    """Return a new list of items that are known one by one and of others that are added at run time."""
+    """Return a new run-time list of the parts of a display."""
     cell = w.cell(("display", w.frame.path, *w.site))
     w.make_real(cell)
     out = w.realise(StaticList((), cell))
@@ -67,7 +67,7 @@ def appended(w: Walker, parts: Parts) -> ListVal:
 
 
 def items_or_list(w: Walker, node: ast.Starred) -> tuple[Val, ...] | ListVal:
-    """Evaluate `*x` of a display: its items, or a list at run time."""
+    """Evaluate `*x` in a display: its items, or a run-time list."""
     val = w.value(node.value)
     with w.at_node(node):
         items = w.items_of(val)
@@ -113,7 +113,7 @@ def _lambda(w: Walker, node: ast.Lambda) -> Val:
 
 @handles(EXPRESSIONS, ast.JoinedStr)
 def _formatted(w: Walker, node: ast.JoinedStr) -> Val:
-    """Evaluate an f-string of strings, and of what is known when the model is compiled."""
+    """Evaluate an f-string of strings and compile-time constants."""
     out: list[Val] = []
     for part in node.values:
         if not isinstance(part, ast.FormattedValue):

@@ -1,6 +1,6 @@
-"""Calls: what is called, arguments, inlining of helpers.
+"""Calls: callees, arguments, inlining of helpers.
 
-A function that does not call itself is walked in place. One that does is walked once for each set of argument types
+A function that is not recursive is inlined. A recursive function is walked once for each set of argument types
 (`instances`).
 """
 
@@ -64,13 +64,13 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.walker import Walker
 
-# Modules whose functions are walked like the user's, but what is said of them is said of the line that calls them.
+# Modules whose functions are walked like the user's, but whose errors and notes refer to the user's call.
 LIBRARY = ("acronumba.nn", "acronumba.random", "acronumba.compressed", "acronumba.frontend.calls.")
 
 
 @handles(EXPRESSIONS, ast.Call)
 def call_expr(w: Walker, node: ast.Call) -> Val:
-    """Evaluate what is called and the arguments, and call it."""
+    """Evaluate a call: the callee, its arguments, and the call itself."""
     if is_type_test(w, node):
         return truth_value(w, node)
     func = callee(w, node.func)
@@ -95,7 +95,7 @@ def call_expr(w: Walker, node: ast.Call) -> Val:
 
 
 def arguments(w: Walker, func: Val, node: ast.Call) -> list[Val]:
-    """Evaluate the arguments that are given by their places."""
+    """Evaluate the positional arguments."""
     given = [(a, w.expr(a.value) if isinstance(a, ast.Starred) else w.part(a)) for a in node.args]
     args: list[Val] = []
     for a, val in given:
@@ -111,13 +111,13 @@ def arguments(w: Walker, func: Val, node: ast.Call) -> list[Val]:
 
 
 def rows_of(w: Walker, val: Val) -> ListVal:
-    """Return what is given to `zip(*rows)`: its rows are those of now."""
+    """Return the argument of `zip(*rows)`: a copy of the list, not affected by later mutation."""
     rows = to_list(w, val)
     return list_slice(w, rows, number(0), 1, w.list_lengths(rows))
 
 
 def listed(w: Walker, given: Sequence[tuple[ast.expr, Val]]) -> Val:
-    """Return the list of arguments of which some are a list at run time: two at least, so that it is what is meant."""
+    """Return the arguments of `min` or `max` as one list: at least two, and `*xs` of run-time length."""
     cell = w.cell(("arguments", w.frame.path, *w.site))
     w.make_real(cell)
     out = w.realise(StaticList((), cell))
@@ -137,7 +137,7 @@ def _add_keywords(w: Walker, kwargs: dict[str, Val], given: Mapping[str, Val]) -
 
 
 def callee(w: Walker, node: ast.expr) -> Val:
-    """Evaluate what is called; the method of one of several objects is looked up in each when it is called."""
+    """Evaluate the callee; a method of a union of objects is looked up in each of them when it is called."""
     if not isinstance(node, ast.Attribute) or path_of(w, node) in w.state:
         return w.expr(node)
     with w.at_node(node):
@@ -160,7 +160,7 @@ def call_object(w: Walker, func: Val, args: Sequence[Val], kwargs: Mapping[str, 
 
 
 def bind_arguments(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[str, Val]) -> dict[str, Val]:
-    """Return the parameters of a function with their values."""
+    """Return a mapping of the parameters of a function to their values."""
     a = func.source.node.args
     name = func.source.name
     out, _ = bind(w, name, parameters_of(a), args, kwargs)
@@ -172,7 +172,7 @@ def bind_arguments(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[s
 
 
 def add_defaults(w: Walker, func: Func, params: dict[str, Val]) -> None:
-    """Give the parameters of a function that have no value their defaults."""
+    """Set missing parameters of a function to their defaults."""
     a = func.source.node.args
     names = [p.arg for p in (*a.posonlyargs, *a.args)]
     if func.fn is None:
@@ -208,7 +208,7 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
 
 
 def shared_by_calls(w: Walker, val: Val, func: Func) -> Val:
-    """Return what a function under `functools.lru_cache` gives: one object for all calls, not to be changed."""
+    """Return the result of a cached function (`functools.lru_cache`), which all calls share and none may mutate."""
     val = w.whole(val)
     match val:
         case Tensor():
@@ -228,7 +228,7 @@ def shared_by_calls(w: Walker, val: Val, func: Func) -> Val:
 
 
 def inline(w: Walker, func: Func, params: Mapping[str, Val]) -> Val:
-    """Walk the body of a function in place of a call."""
+    """Inline a call: walk the body of the function."""
     frame = w.push(func, (*w.frame.path, func.source.node.lineno, w.site))
     saved = w.source, w.here, w.loc, w.outer_loc, w.caller
     if (func.globals.get("__name__") or "").startswith(LIBRARY):
@@ -254,14 +254,14 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val]) -> Val:
 
 
 def nested_function(w: Walker, node: ast.FunctionDef | ast.Lambda, name: str, args: ast.arguments) -> Func:
-    """Return a function that is defined in another one."""
+    """Return the value of a nested function definition or lambda."""
     outer = w.frame
     source = Source(node, outer.func.source.file, f"{outer.func.source.name}.{name}")
     defaults = tuple(w.value(d) for d in args.defaults)
     kw = {a.arg: w.value(d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None}
     scope: Any = outer.overlays[-1][0] if outer.overlays else outer.scope
     taken = source.facts.free | source.facts.outer
-    while scope is not None and taken.isdisjoint(w.scopes[scope][0]):  # it is the same function in any other call
+    while scope is not None and taken.isdisjoint(w.scopes[scope][0]):  # the function uses no name of this scope
         scope = w.scopes[scope][1].scope
     return Func(source, outer.func.globals, outer.func.closure, scope, None, defaults, kw)
 

@@ -1,6 +1,6 @@
-"""Functions that yield: walked where a loop goes over what they give, with the body of the loop at each `yield`.
+"""Generator functions: inlined in the loop over their values, with the body of the loop inlined at each `yield`.
 
-So both run in turns, as in Python. A generator has no value at run time: it is gone over where it is made.
+The two alternate as in Python. A generator has no value at run time: it must be iterated over where it is made.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def walk_generator(
     w: Walker, gen: Yields, target: ast.expr, body: Callable[[], None], inner: Sequence[ast.AST],
     extra: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None
 ) -> None:  # fmt: skip
-    """Walk the body of a function that yields, and `body` for each value that it gives."""
+    """Walk the body of a generator function, and `body` at each of its `yield`s."""
     func = gen.func
     if any(f.func.code == func.code for f in w.frames):
         seen = f"{func.source.name}, a generator that calls itself"
@@ -75,19 +75,19 @@ def walk_expression(
     w: Walker, gen: Generator, target: ast.expr, body: Callable[[], None], inner: Sequence[ast.AST],
     extra: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None
 ) -> None:  # fmt: skip
-    """Walk a generator expression as the function that yields, which it is."""
+    """Walk a generator expression as the equivalent generator function."""
     first = w.value(gen.node.generators[0].iter)
     func = nested_function(w, as_function(gen.node), "<genexpr>", ast.arguments([], [], None, [], [], None, []))
     called = Yields(func, {FIRST: first}, gen.node)
     walk_generator(w, called, target, body, inner, extra, otherwise)
 
 
-FIRST = ".0"  # what a generator expression goes over, as Python calls it
+FIRST = ".0"  # Python's name for the first iterable of a generator expression
 
 
 @lru_cache(maxsize=1024)
 def as_function(node: ast.GeneratorExp) -> ast.FunctionDef:
-    """Return a generator expression as a function that yields."""
+    """Return the generator function that a generator expression is equivalent to."""
     out: ast.stmt = ast.Expr(ast.Yield(node.elt))
     for k, gen in reversed(list(enumerate(node.generators))):
         for test in reversed(gen.ifs):
@@ -103,7 +103,7 @@ def walk_enumerated(
     w: Walker, val: Enumerate, target: ast.expr, body: Callable[[], None], inner: Sequence[ast.AST],
     extra: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None
 ) -> None:  # fmt: skip
-    """Walk the turns of `enumerate(g(...))`."""
+    """Walk a loop over `enumerate(g(...))`."""
     w.counter += 1
     count, item = (w.frame.scope, f"#turn{w.counter}"), (w.frame.scope, f"#given{w.counter}")
     w.state[count] = val.start
@@ -134,7 +134,7 @@ def _yield_from(w: Walker, node: ast.YieldFrom) -> Val:
 
 
 def hand_over(w: Walker, val: Val) -> None:
-    """Walk the turn of the loop that a value is given to."""
+    """Walk the body of the loop that consumes a yielded value."""
     frame = w.frame
     here = frame.consumer
     if here is None:
@@ -146,7 +146,7 @@ def hand_over(w: Walker, val: Val) -> None:
     w.frames.pop()
     outer = here.frame
     outer.loops.remove(here.loop)
-    outer.loops += [*frame.loops, here.loop]  # the innermost is what `break` and `continue` mean
+    outer.loops += [*frame.loops, here.loop]  # `break` and `continue` refer to the innermost
     w.source, w.here, w.loc, w.outer_loc, w.caller = here.place
     try:
         w.assign(here.target, val)

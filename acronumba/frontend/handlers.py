@@ -1,7 +1,7 @@
-"""Tables from the type of a node, or of a value, to the function that walks it.
+"""Tables of handlers: from the type of a node, or of a value, to the function that walks it.
 
-A topic registers its functions with `handles`; the walker looks them up. So no topic imports another one only because
-a node of that may be part of its own.
+A module registers its functions with `handles`; the walker looks them up. So no module needs to import another one
+for the nodes nested in its own.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from typing import Any, TypeVar
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
-# By the type of a node: (walker, node), and what is assigned.
+# By the type of a node: arguments are the walker and the node (for targets, the assigned value, too).
 EXPRESSIONS: dict[type, Callable[..., Any]] = {}  # -> Val
-CONDITIONS: dict[type, Callable[..., Any]] = {}  # -> the points where it is true and false; `ast.expr` is any other
+CONDITIONS: dict[type, Callable[..., Any]] = {}  # -> the points where it is true and false; `ast.expr` is the default
 STATEMENTS: dict[type, Callable[..., Any]] = {}
 TARGETS: dict[type, Callable[..., Any]] = {}  # of an assignment
-# By the type of a value.
-CALLS: dict[type, Callable[..., Any]] = {}  # what is called, with arguments -> Val
-ITEMS: dict[type, Callable[..., Any]] = {}  # an iterable -> its items, None if they are not known one by one
-INDEXED: dict[type, Callable[..., Any]] = {}  # what is indexed, a value or a slice -> Val
-CONTAINS: dict[type, Callable[..., Any]] = {}  # a value, what may contain it -> Num; None: item by item
-EQUALS: dict[type, Callable[..., Any]] = {}  # an operator, two values of which one is such -> Num or None
-MAPPINGS: dict[type, Callable[..., Any]] = {}  # an operator, two values of which one is such -> Val or None
-ARRAYS: dict[type, Callable[..., Any]] = {}  # what is made an array of, its dtype -> Tensor
-MADE: dict[type, Callable[..., Any]] = {}  # what an expression has made -> what it is kept as
-ATTRIBUTES: dict[type, Callable[..., Any]] = {}  # what has an attribute, its name -> Val; None: see its type
-SUBSCRIPTS: dict[type, Callable[..., Any]] = {}  # what is subscripted, the index of each axis -> Val
-PROTOCOLS: dict[type, Callable[..., Any]] = {}  # what is iterated over -> how to get its length, and an item
-DESCRIPTORS: dict[type, Callable[..., Any]] = {}  # an object, its class, the name, the descriptor -> Val
-NAME_READ: dict[type, Callable[..., Any]] = {}  # what a name stands for that is not its value, its name -> Val
-NAME_BOUND: dict[type, Callable[..., Any]] = {}  # the same, the value that it gets
-WALKS: dict[type, Callable[..., Any]] = {}  # what a loop goes over that has turns of its own, as `iterate`
-KEPT: dict[type, Callable[..., Any]] = {}  # what gets a name, or is put into something
-READ: dict[type, Callable[..., Any]] = {}  # what a name stands for -> what operations see of it
+# By the type of a value: arguments are the walker, and as given below.
+CALLS: dict[type, Callable[..., Any]] = {}  # callee, arguments -> Val
+ITEMS: dict[type, Callable[..., Any]] = {}  # iterable -> its items; None if they are not known one by one
+INDEXED: dict[type, Callable[..., Any]] = {}  # container, index value or slice -> Val
+CONTAINS: dict[type, Callable[..., Any]] = {}  # element, container -> Num; None: search item by item
+EQUALS: dict[type, Callable[..., Any]] = {}  # operator, two values of which one is of the type -> Num or None
+MAPPINGS: dict[type, Callable[..., Any]] = {}  # operator, two values of which one is of the type -> Val or None
+ARRAYS: dict[type, Callable[..., Any]] = {}  # value to convert to an array, dtype -> Tensor
+MADE: dict[type, Callable[..., Any]] = {}  # new value of an expression -> value that represents it from then on
+ATTRIBUTES: dict[type, Callable[..., Any]] = {}  # owner, attribute name -> Val
+SUBSCRIPTS: dict[type, Callable[..., Any]] = {}  # array, index of each axis -> Val
+PROTOCOLS: dict[type, Callable[..., Any]] = {}  # iterable -> functions that give its length, and an item
+DESCRIPTORS: dict[type, Callable[..., Any]] = {}  # object, its class, attribute name, descriptor -> Val
+NAME_READ: dict[type, Callable[..., Any]] = {}  # cell bound to a name, the name -> Val
+NAME_BOUND: dict[type, Callable[..., Any]] = {}  # cell bound to a name, the new value of the name
+WALKS: dict[type, Callable[..., Any]] = {}  # iterable with a loop of its own; further arguments as `iterate`
+KEPT: dict[type, Callable[..., Any]] = {}  # value that is bound to a name, or stored
+READ: dict[type, Callable[..., Any]] = {}  # stored representation of a value -> the value that operations use
 
 
 def handles(table: dict[type, Callable[..., Any]], *kinds: type) -> Callable[[Handler], Handler]:

@@ -1,4 +1,4 @@
-"""Values of the compiler that hold others: a function its defaults, a method its object, a range its bounds."""
+"""Compile-time values that contain others: a function its defaults, a method its object, a range its bounds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from acronumba.frontend.values import (
 
 
 def held(val: Val) -> tuple[Val, ...]:
-    """Return what a value of the compiler holds: the defaults of a function, the object of a method."""
+    """Return the values contained in a compile-time value: the defaults of a function, the object of a method."""
     match val:
         case Func():
             return (*val.defaults, *val.kw_defaults.values())
@@ -53,7 +53,7 @@ def held(val: Val) -> tuple[Val, ...]:
 
 
 def holding(val: Val, items: Sequence[Val]) -> Val:
-    """Return the value that holds others in the place of `held(val)`."""
+    """Return a compile-time value with the values it contains, `held(val)`, replaced by `items`."""
     match val:
         case Func():
             n = len(val.defaults)

@@ -1,4 +1,4 @@
-"""Functions that call themselves: one instance for each set of argument types."""
+"""Recursive functions: one instance for each set of argument types."""
 
 from __future__ import annotations
 
@@ -77,13 +77,13 @@ from acronumba.ir.types import (
     words,
 )
 
-MOST_LEVELS = 24  # of shared data without classes that a function goes through by calling itself,
-MOST_PARTS = 1024  # and parts of one of their levels
+MOST_LEVELS = 24  # levels of nested shared data without classes over which a function recurses,
+MOST_PARTS = 1024  # and parts of one level
 NEVER_RETURNS = "this call never returns"
 
 
 def fails_itself(code: FunctionCode | None, sites: Mapping[ir.Site, int]) -> bool:
-    """Whether a function that never returns has a place where it fails, other than by calling what never returns."""
+    """Whether a function that never returns has a failure of its own, beside calls that never return."""
     numbers = {number for site, number in sites.items() if site.text != NEVER_RETURNS}
     return code is not None and any(isinstance(end, ir.Fail) and end.site in numbers for end in code.ends)
 
@@ -109,7 +109,7 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val]) -> Val:
     if instance is None:
         instance = _new_instance(w, func, key, templates)
         walk_instance(w, instance, [*params], captured)
-    else:  # it may have been walked in a trial that was undone
+    else:  # its walk may have been part of a trial that was undone
         errors, notes = instance.told
         w.errors += [e for e in errors if e not in w.errors]
         w.notes += [n for n in notes if n not in w.notes]
@@ -133,7 +133,7 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val]) -> Val:
 
 
 def _new_instance(w: Walker, func: Func, key: Any, templates: Sequence[JoinShape]) -> Instance:
-    """Return a function for types of arguments that it was not called with before, yet without its code."""
+    """Return a new instance of a function for new argument types, without its code."""
     code, _, scopes = key
     plain = w.facts.plain[code]
     same_code = [i for i in w.instances.values() if i.func.code == code]
@@ -162,17 +162,17 @@ def _new_instance(w: Walker, func: Func, key: Any, templates: Sequence[JoinShape
 
 
 def captured_by(w: Walker, func: Func, args: Iterable[Val]) -> tuple[dict[Any, Val], tuple[int, ...]]:
-    """Return what nested functions use of enclosing calls: a function, those in its arguments, those they use.
+    """Return the variables captured by a function, by functions in its arguments, and by functions captured in turn.
 
-    In an order that is the same for all calls with functions from the same places. Also returns which of these
-    functions have a scope in common.
+    Their order is the same in all calls with functions defined at the same positions. Also return the numbers of the
+    scopes of these functions: functions with equal numbers share a scope.
     """
     out: dict[Any, Val] = {}
     todo = [func, *(f for v in args for f in functions_in(v))]
     seen = set()
     scopes: dict[Any, int] = {}
     ranks = []
-    for inner in todo:  # it grows
+    for inner in todo:  # grows while it is iterated over
         ranks.append(scopes.setdefault(inner.scope, len(scopes)))
         if inner.key in seen:
             continue
@@ -190,7 +190,7 @@ def captured_by(w: Walker, func: Func, args: Iterable[Val]) -> tuple[dict[Any, V
 
 
 def _of_any_length(w: Walker, val: Val, where: tuple[Any, ...]) -> Val:
-    """Return an argument, a tuple as one of any length if the parameter was given ones of many lengths."""
+    """Return an argument; a tuple becomes one of run-time length if the parameter takes tuples of many lengths."""
     if not isinstance(val, TupleVal):
         return val
     lengths = w.facts.lengths.setdefault(where, set())
@@ -219,7 +219,7 @@ def _check_shared(w: Walker, func: Func, val: Val, carried: bool) -> None:
 
 
 def as_carried(w: Walker, val: Val, classes: set[type]) -> Val:
-    """Return an argument with its shared tensors as values of run time: there are too many for instances."""
+    """Return an argument with its shared tensors as run-time values, as one instance for each would be too many."""
     match val:
         case Tensor(ref=ir.SharedArg()):
             return replace(w.tensor(w.tensor_var(val)), array0=val.array0)
@@ -233,7 +233,7 @@ def as_carried(w: Walker, val: Val, classes: set[type]) -> Val:
 
 
 def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose: bool) -> JoinShape:
-    """Return what the callee may know of an argument; `where`: code of the callee, number, numbers of parts."""
+    """Return the join shape of an argument; `where`: code of the callee, index of the parameter, indices of parts."""
     match val:
         case Num() if not plain and val.const is not NOT_CONST:
             return StaticShape(val)
@@ -276,7 +276,7 @@ def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose
                 return TypeShape(ListT(cell.item))
             return ListShape(w.unify_cells(mine, cell), True)
         case MutableObject():
-            w.row_of(val)  # it has other names from now on
+            w.row_of(val)  # it is aliased from now on
             return TypeShape(w.type_of(val))
         case MaybeUnbound():
             raise w.reject("ACR306", seen="an argument that may have no value")
@@ -294,7 +294,7 @@ def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose
 
 
 def _array_parameter(w: Walker, val: Tensor | ArrayRef, loose: bool) -> JoinShape:
-    """Return what the callee may know of an array; where it was made, so that it may write into it."""
+    """Return the join shape of an array parameter, with its allocation sites, so that the callee may write into it."""
     if isinstance(val, ArrayRef) and val.place.find().passed:
         w.type_of(val)
         return ArrayShape(val, (None,) * len(array_numbers(val)))
@@ -306,7 +306,7 @@ def _array_parameter(w: Walker, val: Tensor | ArrayRef, loose: bool) -> JoinShap
 
 
 def template_key(w: Walker, shape: JoinShape, which: bool = True) -> Any:
-    """Return what tells a parameter apart; not `which`: but for which shared tensors it is."""
+    """Return the key of a parameter's join shape; without `which`, shared tensors count by their type alone."""
 
     def keys(items: Iterable[JoinShape]) -> tuple[Any, ...]:
         return tuple(template_key(w, item, which) for item in items)
@@ -334,7 +334,7 @@ def template_key(w: Walker, shape: JoinShape, which: bool = True) -> Any:
 
 
 def static_key(w: Walker, val: Val, which: bool = True) -> Any:
-    """Return what tells a value apart that is known when the model is compiled."""
+    """Return the key of a compile-time value; `which`: see `template_key`."""
     match val:
         case Num():
             return (val.type, repr(val.const), val.shared and val.shared.path)
@@ -360,7 +360,7 @@ def static_key(w: Walker, val: Val, which: bool = True) -> Any:
 
 
 def holder_key(w: Walker, val: Val) -> Any:
-    """Return what tells a value apart, but for what it holds."""
+    """Return the key of a compile-time value without the values it contains."""
     match val:
         case Func():
             return static_key(w, val)
@@ -380,7 +380,7 @@ def template_words(w: Walker, shape: JoinShape, val: Val) -> list[ir.Var]:
     match shape:
         case StaticShape() | ErrorShape():
             return []
-        case PartsShape(kind="holder") if is_tuple(val):  # no list, which might be changed
+        case PartsShape(kind="holder") if is_tuple(val):  # not a list, which might be mutated
             return list(w.to_words(val, w.template_type(shape)))
         case PartsShape(kind="holder"):
             return [e for s, v in zip(shape.items, held(val), strict=True) for e in template_words(w, s, v)]
@@ -395,7 +395,7 @@ def template_words(w: Walker, shape: JoinShape, val: Val) -> list[ir.Var]:
 
 
 def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured: Mapping[Any, Val]) -> None:
-    """Write the code of a recursive function for one set of argument types."""
+    """Emit the code of a recursive function for one set of argument types."""
     func = instance.func
     errors, notes = len(w.errors), len(w.notes)
     saved = w.code, w.block, w.state, w.source, w.here, w.loc, w.frames, w.caller
@@ -426,7 +426,7 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
 
 
 def function_name(w: Walker, func: Func) -> str:
-    """Return a name for a function of the program that no other one has."""
+    """Return a unique name for a function of the program."""
     base = func.source.name.rsplit(".", 1)[-1].strip("<>")
     name, k = base, 1
     while name in w.taken:
@@ -436,11 +436,11 @@ def function_name(w: Walker, func: Func) -> str:
     return name
 
 
-ENTRY = "entry"  # the key of the model itself, which nobody calls; calls of it from inside have keys of their own
+ENTRY = "entry"  # the key of the model as the entry point; recursive calls of it have other keys
 
 
 def finish(w: Walker, key: Any, frame: Frame) -> None:
-    """Return the values of all returns as one type."""
+    """End a function: convert the values of all its returns to their common type."""
     old = w.facts.results.get(key)
     types_ = []
     for point, val, w.loc in frame.returns:
@@ -451,7 +451,7 @@ def finish(w: Walker, key: Any, frame: Frame) -> None:
             w.note_rejection(error)
     if not types_:
         w.facts.results.setdefault(key, None)
-        if old is not None:  # what was found to return in an earlier sweep, before more was known
+        if old is not None:  # the result of an earlier iteration, with fewer facts
             w.code.results = words(old)
         return
     result = union(*types_, *(() if old is None else (old,)))
@@ -460,11 +460,11 @@ def finish(w: Walker, key: Any, frame: Frame) -> None:
         return
     if result != old:
         w.facts.results[key] = result
-        w.facts.changed |= old is not None or key != ENTRY  # nobody has called the model and assumed less
+        w.facts.changed |= old is not None or key != ENTRY  # no caller has relied on the old result of the model
     w.code.results = words(result)
     for point, val, w.loc in frame.returns:
         w.enter(point)
-        w.sealed = {}  # nobody changes an object any more by the names that are known here
+        w.sealed = {}  # no object is mutated through local names from here on
         try:
             args = w.to_words(val, result)
             if w.block is not None:
@@ -476,7 +476,7 @@ def finish(w: Walker, key: Any, frame: Frame) -> None:
 
 
 def structure(w: Walker, shared: Shared) -> int:
-    """Return a number for what shared values have in common that are the same but for their places."""
+    """Return the number of a shared value's structure: equal for values of equal types, classes and constants."""
     found = w.structures.get(id(shared))
     if found is None:
         key: tuple[Any, ...]
@@ -492,7 +492,7 @@ def structure(w: Walker, shared: Shared) -> int:
 
 
 def functions_in(val: Val) -> list[Func]:
-    """Return the functions that a value consists of."""
+    """Return the functions that a value is or contains."""
     match val:
         case Func():
             return [val, *(f for v in held(val) for f in functions_in(v))]

@@ -1,4 +1,4 @@
-"""Items that are known one by one, by the kind of what has them."""
+"""Items of iterables that are known one by one, by the kind of iterable."""
 
 from __future__ import annotations
 

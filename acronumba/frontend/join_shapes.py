@@ -1,4 +1,4 @@
-"""Templates: what values of one name have in common where control flow meets."""
+"""Join shapes: the common form of the values of one name where control flow joins."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from acronumba.records import record
 
 @record(eq=False)
 class StaticShape:
-    """The very same value on every path."""
+    """The same value on every path, which needs no variable."""
 
     val: Val
 
 
 @record(eq=False)
 class PartsShape:
-    """A tuple, dict or object in pieces, or a function, method or range with what it holds."""
+    """A tuple, dict or object, part by part; or a compile-time value (a function, method or range) with its parts."""
 
     kind: str  # "tuple" | "list" (of unlike things) | "dict" | "record" | "holder"
     meta: Any
@@ -46,7 +46,7 @@ class PartsShape:
 
     @property
     def form(self) -> tuple[str, Any]:
-        """Kind and meta: what two tuples, objects or holders that are joined have in common."""
+        """Kind and meta: they must be equal in the join of two tuples or objects."""
         return self.kind, self.meta
 
 
@@ -56,31 +56,31 @@ class TensorShape:
     dims: tuple[ir.Extent | None, ...]
     fresh: bool
     array0: bool  # whether it is an array of rank 0
-    places: tuple[AllocationSite, ...] = ()  # where it was made; none if that is not known
-    passed: bool = False  # it has names elsewhere
+    places: tuple[AllocationSite, ...] = ()  # its possible allocation sites; none if they are not known
+    passed: bool = False  # whether it may be an array passed in or read from a container
     viewed: bool = False  # it is a view of another array
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What must be equal of two that have one in common."""
+        """Key: only shapes with equal keys can be joined."""
         return self.type.dtype, self.type.rank, self.array0
 
 
 @record(eq=False)
 class ArrayShape:
-    """An array that is written to; None for a number of it that is not the same on every path."""
+    """An array that is written to; `numbers` has None for each number that varies over the paths."""
 
     ref: ArrayRef
     numbers: tuple[Val | None, ...]
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What must be equal of two that have one in common."""
+        """Key: only shapes with equal keys can be joined."""
         return self.ref.type.dtype, self.ref.type.rank, not self.ref.type.rank
 
     @property
     def loose(self) -> list[Val]:
-        """The numbers of `ref` that need a variable."""
+        """The numbers of `ref` that vary over the paths, so that each needs a variable."""
         return [v for v, kept in zip(array_numbers(self.ref), self.numbers, strict=True) if kept is None]
 
 
@@ -88,7 +88,7 @@ class ArrayShape:
 class ListShape:
     cell: ElementInfo
     own: bool
-    outer: ListVal | MapVal | None = None  # the list or dict that one of them was read from
+    outer: ListVal | MapVal | None = None  # the list or dict from which one of the lists was read
 
 
 @record(eq=False)
@@ -101,7 +101,7 @@ class MapShape:
 class ChoiceShape:
     """One of several functions or classes."""
 
-    options: tuple[JoinShape, ...]  # TStatic or a holder
+    options: tuple[JoinShape, ...]  # each a `StaticShape`, or a `PartsShape` of kind "holder"
 
     def index_of(self, val: Val, w: Blocks) -> Num:
         """Return the number of a value among the options."""
@@ -117,7 +117,7 @@ class ChoiceShape:
 @record(eq=False)
 class TypeShape:
     type: Type
-    places: tuple[AllocationSite, ...] = ()  # where the arrays among its alternatives may have been made
+    places: tuple[AllocationSite, ...] = ()  # possible allocation sites of the arrays among its alternatives
 
 
 @record(eq=False)
@@ -145,7 +145,7 @@ JoinShape: TypeAlias = (
 
 
 def compatible_shapes(a: JoinShape, b: JoinShape) -> bool:
-    """Whether two templates assume the same."""
+    """Whether two join shapes make the same assumptions."""
     match a, b:
         case (StaticShape(), StaticShape()):
             return same(a.val, b.val)
@@ -181,7 +181,7 @@ def only(option: JoinShape) -> Val:
 
 
 def choices_of(a: JoinShape) -> tuple[JoinShape, ...]:
-    """Return the functions and classes that a template is one of; none if it is something else."""
+    """Return the alternatives of a join shape that holds one of several functions or classes; else none."""
     if isinstance(a, ChoiceShape):
         return a.options
     holds = isinstance(a, StaticShape) or (isinstance(a, PartsShape) and a.kind == "holder")

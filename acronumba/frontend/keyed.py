@@ -1,7 +1,7 @@
-"""Dicts and sets by their keys: making them, finding, storing and removing what lies under one.
+"""Run-time dicts and sets: creation, and entries found, stored and removed by key.
 
-A dict is a list of entries in the order in which its keys came, found by the words of a key (`ListOp`). Keys are ints,
-bools, strings, members of enums, None and tuples of these; equal keys have equal words.
+A dict is a list of entries in insertion order, found by the words of a key (`ListOp`). Keys are ints, bools, strings,
+members of enums, None and tuples of these; equal keys have equal words.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ from acronumba.ir.types import (
 
 
 def new_map(w: Walker, pairs: Sequence[tuple[Val, Val]], is_set: bool = False) -> MapVal:
-    """Return the dict of some keys and values, made at a place of the source."""
+    """Return a run-time dict of keys and values, made at the current allocation site."""
     cell = w.cell(("dict", is_set, w.frame.path, *w.site))
     cell.real = True
     return filled(w, cell, pairs, is_set)
 
 
 def filled(w: Walker, cell: Any, pairs: Sequence[tuple[Val, Val]], is_set: bool = False) -> MapVal:
-    """Return a new dict of a cell with some keys and values."""
+    """Return a new run-time dict of keys and values with a given element info."""
     cell = cell.find()
     if cell.item == NEVER:
         w.widen_cell(cell, TupleT((NEVER, NONE if is_set else NEVER)))
@@ -85,7 +85,7 @@ def filled(w: Walker, cell: Any, pairs: Sequence[tuple[Val, Val]], is_set: bool 
 
 
 def key_of(w: Walker, val: Val) -> Val:
-    """Return a value as a key of a dict: what the language can compare, and Python can hash."""
+    """Return a value as a key of a dict; reject values that cannot be keys."""
     match val:
         case Num() | HostScalar() | StrVal() | Text() | NoneVal():
             return val
@@ -101,7 +101,7 @@ def key_of(w: Walker, val: Val) -> Val:
         case UnionVal() if any(isinstance(t, TensorT) for t in val.possible):
 
             def one(v: Val) -> Val:
-                key = key_of(w, v)  # an int where it is one on a path: the key does not say which it was
+                key = key_of(w, v)  # an int, if it is one on any path: the key's words do not tell
                 return key.num if isinstance(key, HostScalar) and INT in val.possible else key
 
             got: Val = w.each(val, one)
@@ -122,7 +122,7 @@ def key_of(w: Walker, val: Val) -> Val:
 
 
 def check_key(w: Walker, t: Type) -> None:
-    """Reject a type of keys of which equal ones may have other words."""
+    """Reject a type of keys in which equal keys may have different words."""
     wrong = wrong_key(t)
     if wrong:
         rewrite = "keys of one type: int(k)" if wrong.endswith("equal") else ""
@@ -130,7 +130,7 @@ def check_key(w: Walker, t: Type) -> None:
 
 
 def fitted(w: Walker, key: Val, t: Type) -> Val | None:
-    """Return a key as one of a type of keys; None if no key of that type is equal to it."""
+    """Convert a key to the key type of a dict; None if no key of that type is equal to it."""
     mine = w.type_of(key)
     if union(t, mine) == t:
         return key
@@ -172,9 +172,9 @@ def _fitted_parts(w: Walker, key: TupleVal, types: Sequence[Type]) -> TupleVal |
 
 
 def with_texts(kept: Type, asked: Type) -> Type:
-    """Return a type of keys in which constants are strings of run time, if one of such a type is looked for.
+    """Widen a key type so that keys of type `asked` can be found in it.
 
-    So are tuples of a known length tuples of any.
+    Constant strings become run-time strings, and tuples of known length become tuples of run-time length.
     """
     for a in members(asked):
         for k in members(kept):
@@ -191,7 +191,7 @@ def with_texts(kept: Type, asked: Type) -> Type:
 
 
 def _by_length(w: Walker, key: Kept, t: Type, one: Callable[[Val], Val]) -> Val:
-    """Look for a tuple of a length of run time among keys of known lengths."""
+    """Find a tuple of run-time length among keys that are tuples of known lengths."""
     inner = key.inner
     assert isinstance(inner, ListVal)
     n = w.list_lengths(inner)
@@ -213,7 +213,7 @@ def _by_length(w: Walker, key: Kept, t: Type, one: Callable[[Val], Val]) -> Val:
 
 
 def find(w: Walker, base: MapVal, key: Val) -> Num:
-    """Return the index of the entry of a key, a negative number if there is none."""
+    """Return the index of the entry of a key; a negative number if the dict does not have it."""
     key = key_of(w, key)
     loose = TupleT((with_texts(base.type.key, w.type_of(key)), base.type.entry.items[1]))
     if loose != base.type.entry and not base.cell.find().fixed:
@@ -244,12 +244,12 @@ def find(w: Walker, base: MapVal, key: Val) -> Num:
 
 
 def present(w: Walker, index: Num) -> Num:
-    """Return whether an entry was found."""
+    """Return whether `find` has found an entry, as a bool."""
     return w.scalar("ge", index, number(0))
 
 
 def found(w: Walker, base: MapVal, key: Val) -> Num:
-    """Return the index of the entry of a key; the instance fails where there is none."""
+    """Return the index of the entry of a key; the instance fails where the dict does not have it."""
     index = find(w, base, key)
     known = w.static(key)
     text = "the dict has no such key" if known is NOT_CONST else repr(known).replace("{", "{{").replace("}", "}}")
@@ -284,9 +284,9 @@ def put(w: Walker, base: MapVal, key: Val, val: Val) -> None:
 
 
 def old_key(w: Walker, base: MapVal, key: Val) -> Val:
-    """Return a number as one of the kind that the keys of a dict have; one of another kind must be there already.
+    """Convert a number to the type of a dict's keys; a number of another type must equal an existing key.
 
-    Python keeps the key that came first: a new one would be of its own kind.
+    In Python an existing key stays, while a new key would keep its own type.
     """
     kinds = members(base.type.key)
     match key:
@@ -311,27 +311,27 @@ def old_key(w: Walker, base: MapVal, key: Val) -> Val:
 
 
 def among_ints(w: Walker, base: MapVal, key: Num) -> None:
-    """Reject a float as a key, but where it may be equal to one that is there."""
+    """Reject a float as a key, unless the dict has int keys, to one of which it may be equal."""
     if INT not in members(base.type.key):
         raise w.reject("ACR309", seen=f"a key {w.describe(key)}", rewrite="a key that is an int: int(x)")
 
 
 def as_whole(w: Walker, val: Num) -> Num:
-    """Return a float without its fraction as an int; any number for what has no such int."""
+    """Return a float truncated to an int; an arbitrary int if it is out of range or not finite."""
     val = w.read(val)
     near = w.scalar("lt", w.scalar("abs", val), number(2.0**62))
     return w.scalar("trunc", w.select(near, val, number(0.0)))
 
 
 def check_own(w: Walker, base: MapVal) -> None:
-    """Reject to change a dict that came in."""
+    """Reject the mutation of a dict that is an input."""
     if base.type.given:
         rewrite = f"make a copy first: {'set(s)' if base.is_set else 'dict(d)'}"
         raise w.reject("ACR113", seen=f"a change of {w.describe(base)}", rewrite=rewrite)
 
 
 def check_not_walked(w: Walker, base: MapVal) -> None:
-    """Reject to take an entry out in a loop over the dict: which ones follow is then not what Python says."""
+    """Reject the removal of an entry in a loop over the dict, as the order of the rest may differ from Python's."""
     if any(c.find() is base.cell.find() for c in w.walked):
         kind = "set" if base.is_set else "dict"
         seen = f"an entry is taken out of a {kind} in a loop over it"
@@ -339,7 +339,7 @@ def check_not_walked(w: Walker, base: MapVal) -> None:
 
 
 def take_out(w: Walker, base: MapVal, index: Num) -> None:
-    """Remove an entry that is there."""
+    """Remove the entry at an index."""
     check_own(w, base)
     check_not_walked(w, base)
     args = (base.var, w.word(index))
@@ -372,7 +372,7 @@ def update(w: Walker, base: MapVal, other: MapVal) -> None:
 
 
 def _put_each(w: Walker, base: MapVal, other: MapVal) -> None:
-    """Store the entries of a dict that came in one by one: those of the other have a wider type."""
+    """Store the entries of an input dict one by one, as entries of the target have a wider type."""
     item = (w.frame.scope, "#entry")
 
     def turn() -> None:
@@ -393,7 +393,7 @@ def copied(w: Walker, base: MapVal, what: str = "copy") -> MapVal:
 
 
 def where_found(w: Walker, index: Num, yes: Callable[[], Val], no: Callable[[], Val]) -> Val:
-    """Return one value where an entry was found, another where it was not."""
+    """Lazy select: evaluate `yes` where an entry was found, `no` where it was not."""
     points, vals = [], []
     for point, f in zip(w.fork(present(w, index)), (yes, no), strict=True):
         if point is None:
@@ -415,7 +415,7 @@ def where_found(w: Walker, index: Num, yes: Callable[[], Val], no: Callable[[], 
 
 
 def set_default(w: Walker, base: MapVal, key: Val, make: Callable[[], Val]) -> Val:
-    """Return the value of a key; where there is none, `make` gives it."""
+    """Return the value of a key; if the dict does not have it, first store the value of `make()`."""
     index = find(w, base, key)
 
     def absent() -> Val:

@@ -1,6 +1,6 @@
-"""Texts of what is known when the model is compiled: `str`, `repr`, `format`, f-strings, `%` and methods of strings.
+"""Texts of compile-time constants: `str`, `repr`, `format`, f-strings, `%` and methods of strings.
 
-Python itself makes the text, of strings, numbers, bools and None; what is known at run time has no text (ACR116).
+Python itself makes the text of constant strings, numbers, bools and None; run-time values have no text (ACR116).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from acronumba.frontend.walker import Walker
 
 
 def known(w: Walker, val: Val) -> Any:
-    """Return the string, number, bool or None that a value is, of which a text is made."""
+    """Return a constant string, number, bool or None to be converted to text; reject any other value."""
     value = w.decided(val) if isinstance(val, Num) else w.static(val)
     if value is NOT_CONST or not isinstance(value, str | int | float | bool | None):
         raise w.reject("ACR116", seen=f"the text of {w.describe(val)}, known only at run time")
@@ -32,7 +32,7 @@ def known(w: Walker, val: Val) -> Any:
 
 
 def made(w: Walker, make: Callable[[], Any]) -> Any:
-    """Return what Python makes; the instance fails as Python does."""
+    """Return the result of `make()`; the instance fails where it raises."""
     try:
         return make()
     except (TypeError, ValueError, LookupError) as error:
@@ -60,7 +60,7 @@ def method(w: Walker, owner: StrVal, name: str, args: Sequence[Val], kwargs: Map
 
 
 def _argument(w: Walker, val: Val) -> Any:
-    """Return an argument of a method: a text or number, or several."""
+    """Return an argument of a method: a constant, or a tuple of constants."""
     items = val.items if isinstance(val, TupleVal | StaticList) else None
     if items is None:
         if isinstance(as_list(val), ListVal):

@@ -1,4 +1,4 @@
-"""Lists at run time: making them, reading and changing their elements."""
+"""Run-time lists: creation, and elements read and changed."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from acronumba.ir.types import NEVER, ListT, Type, exchanged, union, words
 
 
 def describe_index(w: Walker, where: Any) -> str:
-    """Return what an index is, in the user's terms."""
+    """Return a description of an index in the user's terms, for errors."""
     return "a slice" if isinstance(where, slice) else w.describe(where)
 
 
 def new_list(w: Walker, items: Sequence[Val]) -> Val:
-    """Return the list of some items made at a place of the source."""
+    """Return a list of items, made at the current allocation site."""
     cell = w.cell(("list", w.frame.path, *w.site))
     val = StaticList(tuple(items), cell, loops=w.loops_around)
     return w.realise(val) if cell.find().real and w.block is not None else val
 
 
 def at_run_time(w: Walker, val: Val) -> Val:
-    """Return an iterable whose items are known as a list at run time."""
+    """Return an iterable of known items as a run-time list; any other iterable as it is."""
     items = w.items_of(val)
     if items is None or isinstance(val, Tensor | ListVal):
         return val
@@ -49,9 +49,9 @@ def at_run_time(w: Walker, val: Val) -> Val:
 
 
 def made_cell(w: Walker, what: str, item: Type) -> ElementInfo:
-    """Return what is known of the lists that an operation makes: they are new, with items of one type.
+    """Return the element info of the new lists that an operation makes, with elements of a fixed type.
 
-    `item` is `NEVER` where nothing was ever put into the list that they are made of: more may be put into them.
+    If `item` is `NEVER` (the operand is always empty), the type is not fixed, as elements may be added to the result.
     """
     key = (what, w.frame.path, *w.site)
     cell = w.cell(key)
@@ -66,7 +66,7 @@ def made_cell(w: Walker, what: str, item: Type) -> ElementInfo:
 
 
 def checked_index(w: Walker, where: Num, n: Num, text: str = "list index out of range") -> Num:
-    """Return an index counted from the front, having checked it."""
+    """Check an index, and return it counted from the front."""
     i = w.read(w.as_int(where))
     inside = w.both(w.scalar("ge", i, w.scalar("neg", n)), w.scalar("lt", i, n))
     w.check(inside, "IndexError", text)
@@ -76,7 +76,7 @@ def checked_index(w: Walker, where: Num, n: Num, text: str = "list index out of 
 
 
 def list_get(w: Walker, base: ListVal, index: Num) -> Val:
-    """Read the element at an index that is known to be inside."""
+    """Read the element at an index that is known to be in range."""
     outs = tuple(w.var("item", e) for e in words(base.item))
     if w.block is None:
         return ErrorValue()
@@ -87,12 +87,12 @@ def list_get(w: Walker, base: ListVal, index: Num) -> Val:
 
 
 def element_of(w: Walker, base: ListVal, outs: tuple[ir.Var, ...]) -> Val:
-    """Return the element of a list that lies in some words."""
+    """Return an element of a list from its words."""
     return inner_value(w, base, base.item, outs)
 
 
 def inner_value(w: Walker, base: ListVal | MapVal, t: Type, outs: tuple[ir.Var, ...]) -> Val:
-    """Return the value of a type that lies in some words of an item of a list or dict."""
+    """Return a value of a type from its words, read from an item of a list or dict."""
     return within(with_places(w.from_words(t, outs), tuple(base.cell.find().places)), base)
 
 
@@ -104,9 +104,9 @@ def list_slice(w: Walker, base: ListVal, start: Num, step: int, count: Num) -> L
     if cell.fixed:
         cell = made_cell(w, "slice", base.item)
         w.mix(cell, base.cell.pure)
-    else:  # both may be given elements of other types later: one is known as the other is
+    else:  # either list may be widened later: they share their element info
         w.make_real(cell)
-    if base.item == NEVER:  # nothing was ever put into it: the part is a new empty list
+    if base.item == NEVER:  # always empty: so is the slice
         empty = ListVal(cell, w.var("part", ListT(cell.item)))
         w.emit(ir.ListNew(out=empty.var, width=w.width(empty), args=(), count=0, loc=w.loc))
         return empty
@@ -117,11 +117,11 @@ def list_slice(w: Walker, base: ListVal, start: Num, step: int, count: Num) -> L
 
 
 def check_mutable(w: Walker, base: ListVal) -> None:
-    """Note that a list is changed; reject it if it may be data of the caller."""
+    """Note that a list is mutated; reject it if the list may be input data."""
     touch(w, base)
     if not base.own:
         name = _name_of(w)
-        if base.item == NEVER and not base.cell.find().data:  # it may be one of several, made here or given
+        if base.item == NEVER and not base.cell.find().data:  # it may be a list made in the call, or an input
             seen = f"a change of `{name}`, an empty list: what it was made to hold is not known here"
             raise w.reject("ACR303", seen=seen, rewrite="put it into a field of a dataclass, with its type")
         rewrite = f"make a copy first: list({name})"
@@ -129,7 +129,7 @@ def check_mutable(w: Walker, base: ListVal) -> None:
 
 
 def touch(w: Walker, base: ListVal) -> None:
-    """Note that lists of a type are changed."""
+    """Note that lists of this element type are mutated."""
     cell = w.cells_by_type(ListT(base.item))
     if not cell.touched:
         cell.touched = True
@@ -137,7 +137,7 @@ def touch(w: Walker, base: ListVal) -> None:
 
 
 def _name_of(w: Walker) -> str:
-    """Return the user's name for a list that is changed."""
+    """Return the user's expression for the list that is mutated."""
     match w.here:
         case ast.Call(func=ast.Attribute(value=named)) | ast.Attribute(value=named) | ast.Subscript(value=named):
             return ast.unparse(named)
@@ -147,12 +147,12 @@ def _name_of(w: Walker) -> str:
 
 
 def widen_list(w: Walker, base: ListVal, val: Val) -> None:
-    """Let a list hold a value."""
+    """Widen the element type of a list by the type of a value."""
     widen_items(w, base, w.type_of(val))
 
 
 def widen_items(w: Walker, base: ListVal | MapVal, t: Type) -> None:
-    """Let a list or dict have items of a type. One that lies in another has the type that the outer one says."""
+    """Widen the item type of a list or dict; if it was read from a field or container, widen the type of that."""
     cell, outer = base.cell.find(), base.outer
     wider = union(cell.item, t)
     if wider != cell.item and cell.fixed:
@@ -168,12 +168,12 @@ def widen_items(w: Walker, base: ListVal | MapVal, t: Type) -> None:
 
 
 def _of_items(base: ListVal | MapVal, item: Type) -> Type:
-    """Return the type of such a list or dict if its items had a type."""
+    """Return the type of a list or dict with another item type."""
     return ListT(item) if isinstance(base, ListVal) else map_type(ElementInfo(item), base.is_set)
 
 
 def append(w: Walker, base: ListVal, val: Val, op: str = "append", index: Num | None = None) -> None:
-    """Put a value at the end of a list, or (`op`) at an index."""
+    """Append a value to a list, or (`op` "insert") insert it at an index."""
     check_mutable(w, base)
     alias(val)
     w.put_in(base.cell, val)
@@ -186,6 +186,6 @@ def append(w: Walker, base: ListVal, val: Val, op: str = "append", index: Num | 
 
 
 def simple(w: Walker, base: ListVal, op: str) -> None:
-    """Change a list as a whole: "erase", "reverse"."""
+    """Emit an operation on a whole list in place: "erase", "reverse"."""
     check_mutable(w, base)
     w.emit(ir.ListOp(outs=(), op=op, width=w.width(base), args=(base.var,), loc=w.loc))

@@ -1,4 +1,4 @@
-"""Loops: unrolled over known items, else walked until what they carry has a stable type."""
+"""Loops: unrolled over known items, else walked until the types of their loop-carried names are stable."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ def write_loop(
     advance: Callable[[], None],
     otherwise: Callable[[], None] | None = None,
 ) -> None:
-    """Write a loop: `names` are the state keys that it assigns. Walked until their templates are stable.
+    """Emit a loop; it is walked until the join shapes of the state keys that it assigns, `names`, are stable.
 
-    `otherwise`: what follows where it ends without `break`.
+    `otherwise` walks the `else` clause, for a loop that ends without `break`.
     """
     entry_block, entry_state = w.point()
     names = [key for key in names if not isinstance(entry_state.get(key), NonlocalCell)]
@@ -123,7 +123,7 @@ def write_loop(
 
 
 def always_another(w: Walker, moving: Mapping[Any, JoinShape]) -> Rejected:
-    """Return the rejection of a loop at every turn of which something has another type."""
+    """Return the rejection of a loop in which a type changes with every iteration."""
     names = sorted({str(key[-1]) for key in moving if not str(key[-1]).startswith("#")})
     found = "a type that changes with every iteration of the loop"
     for shape in moving.values():
@@ -133,7 +133,7 @@ def always_another(w: Walker, moving: Mapping[Any, JoinShape]) -> Rejected:
 
 
 def end_loop(w: Walker, ends: Sequence[Point], loop: Loop, otherwise: Callable[[], None] | None) -> None:
-    """Go on behind a loop: where it ended, by way of its `else`, and where it was left."""
+    """Continue after a loop: from its ends, through its `else` clause, and from each `break`."""
     if otherwise is not None:
         w.join(ends)
         if w.block is not None:
@@ -144,7 +144,7 @@ def end_loop(w: Walker, ends: Sequence[Point], loop: Loop, otherwise: Callable[[
 
 
 def changed_fields(w: Walker, before: State, assumed: Mapping[Any, JoinShape]) -> list[Any]:
-    """Return the fields of objects, there before a loop, that a turn has assigned and that are not carried yet."""
+    """Return fields of objects made before a loop that an iteration assigns and that are not loop-carried yet."""
     keys = [k for k in {**before, **w.state} if len(k) == 2 and is_field(k) and k not in assumed and k[1]]
     there = [k for k in keys if (k[0], "") in before and (k[0], "") in w.state]
     return [k for k in there if k not in before or k not in w.state or not same(before[k], w.state[k])]
@@ -153,7 +153,7 @@ def changed_fields(w: Walker, before: State, assumed: Mapping[Any, JoinShape]) -
 def _enter_loop(
     w: Walker, assumed: Mapping[Any, JoinShape], entry: State
 ) -> tuple[int, dict[Any, tuple[ir.Var, ...]]]:  # fmt: skip
-    """Begin the block where each turn begins, with variables for what is carried; return it, and these."""
+    """Begin the loop header, with variables for the loop-carried names; return the block and the variables."""
     vars: dict[Any, tuple[ir.Var, ...]] = {}
     facts = {(k[0], k[1]) for k in assumed}
     changing = w.facts.assigned
@@ -175,7 +175,7 @@ def _enter_loop(
 
 
 def store_back(w: Walker, assumed: Mapping[Any, JoinShape], vars: Mapping[Any, tuple[ir.Var, ...]]) -> None:
-    """Assign the values at the end of a turn to the loop's variables, all at once."""
+    """Assign the values at the end of an iteration to the loop's variables, as a parallel copy."""
     assert w.block is not None
     start_block, start = w.block, len(w.code.blocks[w.block])
     for key, shape in assumed.items():
@@ -183,7 +183,7 @@ def store_back(w: Walker, assumed: Mapping[Any, JoinShape], vars: Mapping[Any, t
             w.store(shape, vars[key], w.state.get(key))
     outs = {v for vs in vars.values() for v in vs}
     if w.block != start_block:
-        return  # conversions made blocks of their own: their results are fresh variables
+        return  # conversions have made new blocks, and their results are fresh variables
     tail = w.code.blocks[start_block][start:]
     written: set[ir.Var] = set()
     hazard = False
@@ -216,7 +216,7 @@ def loop_names(w: Walker, body: Sequence[ast.stmt] | Sequence[ast.AST], *more: s
 def carried_names(
     w: Walker, inner: Sequence[ast.AST], target: ast.expr, extra: Sequence[tuple[Any, str]]
 ) -> list[tuple[Any, str]]:
-    """Return the state keys that the turns of a `for` loop assign."""
+    """Return the state keys that the iterations of a `for` loop assign."""
     names = [*loop_names(w, inner), *extra]
     own: frozenset[str] = frozenset()
     if w.frame.overlays:
@@ -252,7 +252,7 @@ def for_loop(w: Walker, stmt: ast.For) -> None:
 
 
 def walk_anyway(w: Walker, stmt: ast.For) -> None:
-    """Walk the body of a loop over something rejected once, for what is rejected there."""
+    """Walk the body of a loop with a rejected iterable once, to find the errors in it."""
     w.go_on()
     for name in assigned_names([ast.Assign([stmt.target], ast.Constant(0))]):
         w.state[(w.frame.scope, name)] = ErrorValue()
@@ -320,7 +320,7 @@ def iterate(
 
 
 def one_iterable(w: Walker, val: UnionVal) -> Val:
-    """Return what is walked where it may be one of several strings, or of several lists and tuples."""
+    """Return a union of strings, or of lists and tuples, as one iterable; reject other unions."""
     one = one_string(w, not_none(w, val))
     if not isinstance(one, UnionVal):
         return one
@@ -334,7 +334,7 @@ def unrolled(
     w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], None],
     otherwise: Callable[[], None] | None = None,
 ) -> None:  # fmt: skip
-    """Walk a body once for each of some known items."""
+    """Walk a body once for each known item."""
     frame = w.frame
     loop = Loop()
     frame.loops.append(loop)
@@ -354,14 +354,14 @@ def unrolled(
 
 
 def range_count(w: Walker, r: Range) -> Num:
-    """Return how many numbers a range has."""
+    """Return the length of a range."""
     gap = w.scalar("sub", r.stop, r.start)
     count = w.scalar("neg", w.scalar("floordiv", w.scalar("neg", gap), r.step))
     return w.scalar("max", count, number(0))
 
 
 def number_of(w: Walker, r: Range, index: Num) -> Num:
-    """Return a number of a range; the index is known to be inside."""
+    """Return the number at an index of a range, which is known to be in range."""
     out = apart(w, w.scalar("add", r.start, w.scalar("mul", index, r.step)), index)
     if out.var is not None and r.step.const == 1 and r.start.const is not NOT_CONST and r.start.const >= 0:
         w.below[out.var] = r.stop
@@ -369,7 +369,7 @@ def number_of(w: Walker, r: Range, index: Num) -> Num:
 
 
 def protocol(w: Walker, iterable: Val) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
-    """Return how to get the length of an iterable, and an item of it."""
+    """Return two functions of an iterable: one gives its length, the other the item at an index."""
     if isinstance(iterable, Kept) and isinstance(iterable.inner, ListVal) and iterable.kind is not tuple:
         return deque_turns(w, iterable.inner)
     iterable = unkept(iterable)
@@ -423,7 +423,7 @@ def protocol(w: Walker, iterable: Val) -> tuple[Callable[[], Num], Callable[[Num
 
 
 def apart(w: Walker, value: Num, counter: Num) -> Num:
-    """Return the value of a turn in a variable of its own: the counter goes on while the value is in use."""
+    """Return the item of an iteration, copied if it is the loop counter, which is incremented while it is in use."""
     if value.var is None or value.var is not counter.var:
         return value
     out = w.var("", INT)
@@ -434,7 +434,7 @@ def apart(w: Walker, value: Num, counter: Num) -> Num:
 
 
 def cells_walked(iterable: Val) -> list[ElementInfo]:
-    """Return the cells of what must not lose an element while a loop goes over it: dicts and deques."""
+    """Return the element infos of dicts and deques in an iterable, which must not lose elements during the loop."""
     match iterable:
         case MapVal():
             return [iterable.cell]
@@ -446,7 +446,7 @@ def cells_walked(iterable: Val) -> list[ElementInfo]:
 
 
 def deque_turns(w: Walker, items: ListVal) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
-    """Return how to go over a deque, which must not be changed meanwhile."""
+    """Return the functions of `protocol` for a deque, whose length must not change during the loop."""
     n = w.list_lengths(items)
 
     def length() -> Num:
@@ -458,7 +458,7 @@ def deque_turns(w: Walker, items: ListVal) -> tuple[Callable[[], Num], Callable[
 
 
 def row_of(w: Walker, x: Tensor, index: Num) -> Tensor:
-    """Return row `index` of a tensor; the index is known to be inside."""
+    """Return row `index` of a tensor; the index is known to be in range."""
     rest = x.dims[1:]
     ref = w.word(w.read(index)) if w.block is not None else w.var("", INT)
     return w.op("take", (x.ref, ref), x.type.dtype, rest, (0,), base=x)

@@ -1,14 +1,13 @@
 """From a plain Python function to a typed `Program`.
 
 In: the user's function, the types of its positional parameters and of the fields of their classes, the structure of
-the shared parameters. Out: a `Program` (see `ir.nodes`) and what it depends on.
+the shared parameters. Out: a `Program` (see `ir.nodes`), and the functions, names and values on which it depends.
 
-The syntax tree is walked once as if it ran, on abstract values (`values`): this infers types, resolves calls,
-attributes and everything that is known when the model is compiled, inlines every helper that does not call itself,
-and writes IR on the way. A loop is walked until what it carries has a stable type. Functions that call themselves
-are walked once for each set of argument types and called. Assumptions that proved too narrow (what a recursion
-returns, what a list holds) are kept widened in `Facts`, and the whole program is walked again until nothing
-changes; the last sweep's IR counts.
+The syntax tree is interpreted on abstract values (`values`). This infers types, resolves calls and attributes, folds
+constants, inlines every helper that is not recursive, and emits IR. A loop is walked until the types of its
+loop-carried names are stable. Recursive functions are walked once for each set of argument types, and called.
+Assumptions that proved too narrow (the result type of a recursion, the element type of a list) are widened in `Facts`,
+and the whole program is walked again, up to a fixed point of the facts. The IR of the last iteration is the result.
 """
 
 from __future__ import annotations
@@ -70,13 +69,13 @@ from acronumba.ir.types import (
 from acronumba.ir.visit import rename, writes
 from acronumba.records import record
 
-SWEEPS = 60  # until the types must have settled,
-SETTLED = 6  # and those with the same rejections after which these stand
+SWEEPS = 60  # maximal number of iterations to the fixed point,
+SETTLED = 6  # and of iterations with equal rejections after which these are final
 
 
 @record(kw_only=True)
 class Lowered:
-    """What the front end returns."""
+    """Result of the front end: the program, and everything on which it depends."""
 
     program: ir.Program
     reads: Mapping[type, frozenset[str]]  # fields of instance data that the program reads
@@ -85,21 +84,21 @@ class Lowered:
     globals: tuple[GlobalRead, ...]
     source_guard: SourceGuard  # the functions and names that were read
     fields: Mapping[type, Mapping[str, Type]]  # types of the fields of all rows
-    notes: tuple[Note, ...] = ()  # what was decided, for `Model.explain`
-    apart: Mapping[tuple[str, ...], Loc] = field(default_factory=dict)  # shared values that reach nothing twice
-    wrap: Wrap = None  # what results are beside their words
+    notes: tuple[Note, ...] = ()  # decisions, for `Model.explain`
+    apart: Mapping[tuple[str, ...], Loc] = field(default_factory=dict)  # shared values that reach no object twice
+    wrap: Wrap = None  # the Python form of the results, not part of their words
 
 
 @record(kw_only=True)
 class Read:
-    """What the front end has read of a function that it rejects, beside the types that it was given."""
+    """Functions, names and values read of a rejected function: the rejection is valid while they do not change."""
 
     source_guards: tuple[SourceGuard, ...]
     globals: tuple[GlobalRead, ...]
-    demanded: frozenset[str]  # paths of shared ints whose values were asked for
+    demanded: frozenset[str]  # paths of shared ints whose values were used
 
 
-# What says how nodes and values are walked (see `handlers`).
+# Modules that register handlers (see `handlers`).
 TOPICS = (
     assignment, cached, columns, comprehensions, conditions, dicts, expressions, functions, generators, items, loops,
     made, patterns, sequences, statements,
@@ -127,16 +126,16 @@ def lower(
     shared : SharedTree
         Structure of the keyword-only parameters.
     constants : mapping of path to int
-        Values of the shared ints; those that the program needs when it is compiled are reported in `Lowered.demanded`.
+        Values of the shared ints; paths of ints that the program needs at compile time are in `Lowered.demanded`.
     rejected : list, optional
-        Where to note what was read, if the function is rejected.
+        If the function is rejected, the `Read` of it is appended to this list.
 
     Raises
     ------
     AcronumbaError
         All rejections at once.
     Changed
-        If the code changed meanwhile.
+        If the code changed during compilation.
     """
     sweeps: list[Walker] = []
 
@@ -157,7 +156,7 @@ def lower(
 
 
 def _read_by(sweeps: Sequence[Walker]) -> Read:
-    """Return what all sweeps have read: what a later one rejects may rest on what an earlier one found."""
+    """Return everything read in all iterations, as a rejection may depend on facts of an earlier iteration."""
     return Read(
         source_guards=tuple(sweep.source_guard for sweep in sweeps),
         globals=tuple({key: found for sweep in sweeps for key, found in sweep.globals.items()}.values()),
@@ -173,13 +172,13 @@ def _lower(
     constants: Mapping[str, Any],
     sweeps: list[Walker],
 ) -> Lowered:
-    """See `lower`; notes each sweep."""
+    """Implement `lower`; append each iteration's walker to `sweeps`."""
     facts = Facts()
     facts.given = {cls: dict(table) for cls, table in fields.items()}
     facts.begin_again()
     facts.outside = {*fields, *(c for leaf in shared.leaves for c in classes_of(leaf.type))}
     told: object = None
-    settled = 0  # how often the same was rejected, one sweep after the other
+    settled = 0  # number of successive iterations with the same rejections
     for _ in range(SWEEPS):
         facts.changed = False
         sweep = Walker(facts)
@@ -201,11 +200,11 @@ def _lower(
             sweep.note_rejection(error)
         if result is not None and facts.changed:
             continue
-        if not sweep.errors and sweep.silent:  # what made something unusable was rejected in a walk that was undone
+        if not sweep.errors and sweep.silent:  # the cause of an `ErrorValue` was rejected in a walk that was undone
             sweep.errors += sweep.undone
             assert result is None or sweep.errors, f"{sweep.silent[0]}: left out, and nothing says why"
         if result is not None and not sweep.errors and not sweep.demanded.isdisjoint(sweep.shared_index):
-            facts.folded |= sweep.demanded  # constant where one use needs it, so at its other uses, too
+            facts.folded |= sweep.demanded  # constant in one use, and therefore in all
             continue
         if result is not None and not sweep.errors:
             return result
@@ -242,7 +241,7 @@ def _data_lists(
 
 
 def _check_entry(sweep: Walker, func: Func, loc: Loc) -> None:
-    """Reject a function that is no model."""
+    """Reject a function that cannot be a model: a generator, or one with `*args`, `**kwargs` or no parameter."""
     a = func.source.node.args
     if func.source.facts.generates:
         first = next(n for n in ast.walk(func.source.node) if isinstance(n, ast.Yield | ast.YieldFrom))
@@ -253,7 +252,7 @@ def _check_entry(sweep: Walker, func: Func, loc: Loc) -> None:
 
 
 def _nests(sweep: Walker) -> bool:
-    """Whether data of a called function nests: a type that contains itself."""
+    """Whether a parameter of a recursive function has a nested type, such as a list of lists."""
     used = [t for instance in sweep.instances.values() for t in instance.templates]
     data = [t.type for t in used if isinstance(t, TypeShape)] + [t.cell.item for t in used if isinstance(t, ListShape)]
     return any(nesting(t) > 1 for t in data)
@@ -320,9 +319,9 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
 
 
 def _read_results(sweep: Walker, frame: Frame) -> Wrap:
-    """Put what arrays that are written to hold at the end in the place of those that are returned.
+    """Replace returned arrays that are written to by their final elements.
 
-    Return what is made of the words of results.
+    Return the wrapper that makes Python results of the words of results.
     """
     wrap: Any = ANYTHING
     for k, (point, val, loc) in enumerate(frame.returns):
@@ -335,7 +334,7 @@ def _read_results(sweep: Walker, frame: Frame) -> Wrap:
 
 
 def _bind_entry(sweep: Walker, frame: Frame, params: Sequence[Type], shared: SharedTree) -> dict[str, Val]:
-    """Bind the parameters of the model; those that are not shared are the function's in the program."""
+    """Bind the parameters of the model; positional ones become parameters of the program's entry function."""
     func, a = frame.func, frame.func.source.node.args
     positional = [p.arg for p in (*a.posonlyargs, *a.args)]
     flat: list[ir.Var] = []
@@ -358,7 +357,7 @@ def _bind_entry(sweep: Walker, frame: Frame, params: Sequence[Type], shared: Sha
 
 
 def _check_visible(sweep: Walker, shared: SharedTree) -> None:
-    """Reject a shared object that hides, by an attribute of its own, what was read of its class."""
+    """Reject a shared object with an attribute of its own that hides one read from its class."""
     for root in (*shared.roots.values(), *(g.shared for g in sweep.globals.values())):
         for found in nodes_of(root):
             for (cls, name), where in sweep.inherited.items():
@@ -368,12 +367,12 @@ def _check_visible(sweep: Walker, shared: SharedTree) -> None:
 
 
 def _name_variables(code: FunctionCode) -> None:
-    """Give variables the names that the user's code gives to their values."""
+    """Rename variables to the user's names for their values."""
     made = [v for instrs in code.blocks for i in instrs for v in writes(i)]
     taken = {v.name for v in (*code.params, *made)}
     computed = [i for instrs in code.blocks for i in instrs if isinstance(i, ir.Op | ir.Scalar | ir.Call | ir.ListOp)]
     to: dict[ir.Var, ir.Var] = {}
-    last: dict[str, int] = {}  # the number that a name was given last
+    last: dict[str, int] = {}  # the last suffix used for a name
     for var in dict.fromkeys(v for i in computed for v in writes(i) if v in code.given):
         name = given = code.given[var]
         k = last.get(given, 0)
@@ -397,7 +396,7 @@ def _name_variables(code: FunctionCode) -> None:
 
 
 def _program(sweep: Walker, name: str, params: Sequence[Type], result: Type) -> ir.Program:
-    without: dict[type, dict[str, Type]] = {cls: {} for cls in sweep.stored}  # some have no field
+    without: dict[type, dict[str, Type]] = {cls: {} for cls in sweep.stored}  # includes classes without fields
     layouts = make_layouts(
         {
             cls: {n: t for n, t in row.items() if n in sweep.reads.get(cls, ()) or n in sweep.stored.get(cls, ())}
@@ -405,7 +404,7 @@ def _program(sweep: Walker, name: str, params: Sequence[Type], result: Type) -> 
         }
     )
     tags = {layout.cls: k for k, layout in enumerate(layouts)}
-    numbers = count()  # of reads
+    numbers = count()  # numbers of `Read` instructions
 
     def settle(instr: ir.Instr) -> ir.Instr:
         if isinstance(instr, ir.Const) and isinstance(instr.value, ClassNumber):
@@ -439,7 +438,7 @@ def _program(sweep: Walker, name: str, params: Sequence[Type], result: Type) -> 
 
 
 def _warnings(widenings: Iterable[Loc]) -> tuple[str, ...]:
-    """Return a warning for each line of the user's where an operation makes float64 of float32."""
+    """Return a warning for each line of user code in which an operation promotes float32 to float64."""
     lines = {(loc.file, loc.line): line_text(loc) for loc in widenings}
     return tuple(
         f"{Path(file).name}:{line}: float32 becomes float64: {text}" for (file, line), text in sorted(lines.items())

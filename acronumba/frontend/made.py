@@ -1,8 +1,8 @@
-"""Objects made in the call: what `__init__` does with them, and how fields are assigned.
+"""Objects made in the call: constructors, and assignments to fields.
 
-An object is walked while it is made as if it changed (`MutableObject`). If no object of its class is changed later, it
-is a `ObjectValue` from then on: values in pieces that cost nothing. Else it stays `MutableObject`, its fields are
-variables, or where the place that makes it says so (`Facts.rows`) it becomes a row whose fields are stored.
+During construction an object is mutable (`MutableObject`). If no object of its class is mutated afterwards, it becomes
+an `ObjectValue`, which exists only in the compiler, at no cost. Else it stays a `MutableObject`, whose fields are
+variables, or becomes a row in memory if its allocation site is in `Facts.rows`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def made_by_init(w: Walker, cls: Any, args: Sequence[Val], kwargs: Mapping[str, 
 
 
 def made_by_fields(w: Walker, cls: Any, fields: Mapping[str, Val], rest: Sequence[Val] | None) -> Val:
-    """Make an object of a dataclass: `rest` is what its `__post_init__` gets, if it has one."""
+    """Make an object of a dataclass; `rest` are the arguments of its `__post_init__`, None if it has none."""
     made = begin(w, cls)
     row = self_of(w, made)
     for name, val in fields.items():
@@ -70,7 +70,7 @@ def made_by_fields(w: Walker, cls: Any, fields: Mapping[str, Val], rest: Sequenc
 
 
 def super_of(w: Walker, args: Sequence[Val]) -> Val:
-    """`super()`: of the class that the method stands in and its first parameter, or of two arguments."""
+    """`super()`, by the class that contains the method and the first parameter, or `super(cls, owner)`."""
     match args:
         case []:
             func = w.frame.func
@@ -87,7 +87,7 @@ def super_of(w: Walker, args: Sequence[Val]) -> Val:
 
 
 def check_constructor(w: Walker, cls: Any) -> None:
-    """Reject a class that is made in a way of its own."""
+    """Reject a class whose construction is customised: `__new__`, `__setattr__`, a metaclass with `__call__`."""
     for name in ("__new__", "__setattr__", "__getattr__", "__getattribute__"):
         w.source_guard.attribute(cls, name)
     odd = oddness(cls) if not is_record(cls) else ""
@@ -115,13 +115,13 @@ def begin(w: Walker, cls: type) -> MutableObject:
 
 
 def self_of(w: Walker, made: MutableObject) -> Val:
-    """Return an object as `__init__` sees it."""
+    """Return the `self` of `__init__`: the object, or its row."""
     row = w.state[(made.key, "")]
     return row if isinstance(row, Ref) else made
 
 
 def finished(w: Walker, made: MutableObject) -> Val:
-    """Return an object that has been made."""
+    """Return the value of an object whose construction is complete."""
     w.building.discard(made.key)
     if w.block is None:
         return NoneVal()
@@ -135,7 +135,7 @@ def finished(w: Walker, made: MutableObject) -> Val:
         return made
     forget_object(w, made)
     if cls in w.facts.changing:
-        w.building.add(made.key)  # what is found in it is inside of itself
+        w.building.add(made.key)  # the object may contain itself
         var = w.new_row(cls, found)
         w.building.discard(made.key)
         return Ref((cls,), var, own=True)
@@ -145,7 +145,7 @@ def finished(w: Walker, made: MutableObject) -> Val:
 
 
 def forget_object(w: Walker, made: MutableObject) -> None:
-    """Forget an object that goes on under another form."""
+    """Forget the fields of an object that has been converted to another form."""
     w.state = {k: v for k, v in w.state.items() if k[0] != made.key}
 
 
@@ -153,7 +153,7 @@ def forget_object(w: Walker, made: MutableObject) -> None:
 
 
 def about_to_change(w: Walker, owner: Val) -> None:
-    """Note that an object is changed, before what it holds is read."""
+    """Note that an object is mutated, before its fields are read."""
     if isinstance(owner, ObjectValue) and class_that_changes(owner) and owner.cls not in w.facts.changing:
         w.note(w.facts.changing, owner.cls)
         raise Restart
@@ -198,7 +198,7 @@ def _set_one(w: Walker, owner: Val, name: str, val: Val) -> Val:
 
 
 def class_that_changes(owner: Val) -> type | None:
-    """Return the class of an object that may be changed."""
+    """Return the class of an object that may be mutated; None for other values."""
     match owner:
         case MutableObject(cls=cls) | ObjectValue(cls=cls) | Ref(classes=(cls,)) if not issubclass(cls, tuple):
             return cls

@@ -1,4 +1,4 @@
-"""Special methods of objects: what operators and builtins call, looked up in the class alone as Python does."""
+"""Special methods of objects, as called by operators and builtins: looked up in the class alone, as in Python."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def object_class(val: Val) -> type | None:
 
 
 def has_method(w: Walker, val: Val, name: str) -> bool:
-    """Whether the class of an object has a special method that the user has written."""
+    """Whether the class of an object has a special method written in Python."""
     cls = object_class(val)
     return cls is not None and isinstance(w.source_guard.attribute(cls, name), types.FunctionType)
 
 
 def is_array_like(val: Val) -> bool:
-    """Whether a value is a record that NumPy takes for an array: a weight in fewer bits."""
+    """Whether a value is an object that NumPy converts to an array: a compressed weight."""
     cls = object_class(val)
     return cls is not None and issubclass(cls, OfParts)
 
@@ -61,7 +61,7 @@ def call_special(w: Walker, val: Val, name: str, args: Sequence[Val]) -> Val:
 
 
 def index_value(w: Walker, where: Any, val: Val) -> Val:
-    """Return the index that `__getitem__` or `__setitem__` of an object gets."""
+    """Return an index as the argument of an object's `__getitem__` or `__setitem__`."""
     if isinstance(where, tuple):
         return TupleVal(tuple(index_value(w, e, val) for e in where))
     if not isinstance(where, slice):
@@ -72,32 +72,32 @@ def index_value(w: Walker, where: Any, val: Val) -> Val:
 
 
 def iterated(w: Walker, val: Val) -> Val:
-    """Return what is walked when an object is: what its `__iter__` returns."""
+    """Return `iter(val)` for an object with `__iter__`; any other value as it is."""
     return call_special(w, val, "__iter__", ()) if has_method(w, val, "__iter__") else val
 
 
 def one_string(w: Walker, val: Val) -> Val:
-    """Return a value that is one of several strings as one string of run time; any other as it is."""
+    """Return a union of strings as one run-time string; any other value as it is."""
     if isinstance(val, UnionVal) and all(isinstance(t, StrT | TextT) for t in val.possible):
         return Text(w.to_words(val, TEXT)[0])
     return val
 
 
 def text_of(w: Walker, val: Val) -> Val:
-    """Return what `str` makes of an object that says it by `__str__` or `__repr__`; any other value as it is."""
+    """Return `str(val)` for an object with `__str__` or `__repr__`; any other value as it is."""
     name = next((n for n in ("__str__", "__repr__") if has_method(w, val, n)), "")
     return one_string(w, call_special(w, val, name, ())) if name else val
 
 
 def same_reference(w: Walker, a: ir.Var, b: ir.Var) -> Num:
-    """Return the bool whether two references are of one object, list or dict."""
+    """Return whether two references are to the same object, list or dict, as a bool."""
     out = w.var("", BOOL)
     w.emit(ir.Scalar(out=out, op="same", args=(a, b), site=-1, loc=w.loc))
     return Num(BOOL, var=out)
 
 
 def same_object(w: Walker, a: Val, b: Val) -> Num | None:
-    """Return the bool whether two values are one object; None if that is not known of them."""
+    """Return whether two values are the same object, as a bool; None for values without a known identity."""
     kinds = (Ref, MutableObject, ObjectValue)
     if not isinstance(a, kinds) or not isinstance(b, kinds):
         return None
@@ -107,6 +107,6 @@ def same_object(w: Walker, a: Val, b: Val) -> Num | None:
         if isinstance(v, ObjectValue):
             if issubclass(v.cls, tuple) or not v.own:
                 return None
-            w.note(w.facts.changing, v.cls)  # it is seen which object it is
+            w.note(w.facts.changing, v.cls)  # its identity matters
             raise Restart
     return number(isinstance(a, MutableObject) and isinstance(b, MutableObject) and a.key == b.key)

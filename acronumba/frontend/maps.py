@@ -1,4 +1,4 @@
-"""Dicts and sets at run time: lists of entries, how many there are, what lies in one, how they are gone over.
+"""Run-time dicts and sets as lists of entries: their size, entries and iteration.
 
 `keyed` finds and stores entries by their keys.
 """
@@ -15,12 +15,12 @@ from acronumba.ir.types import INT, words
 
 
 def width(base: MapVal) -> int:
-    """Return how many words an entry has."""
+    """Return the number of words of an entry."""
     return len(words(base.type.entry))
 
 
 def size(w: Walker, base: MapVal) -> Num:
-    """Return how many entries there are."""
+    """Return the number of entries."""
     out = w.var("size", INT)
     w.naturals[out] = None
     w.emit(ir.ListOp(outs=(out,), op="len", width=width(base), args=(base.var,), loc=w.loc))
@@ -28,7 +28,7 @@ def size(w: Walker, base: MapVal) -> Num:
 
 
 def entry(w: Walker, base: MapVal, index: Num) -> tuple[Val, Val]:
-    """Return the key and the value of an entry that is there."""
+    """Return the key and the value of the entry at an index."""
     t = base.type.entry
     outs = tuple(w.var("item", e) for e in words(t))
     if w.block is None:
@@ -45,9 +45,9 @@ def value_at(w: Walker, base: MapVal, index: Num) -> Val:
 
 
 def turns(w: Walker, val: MapVal | MapView) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
-    """Return how to get the number of entries, which must not change from turn to turn, and what an entry gives."""
+    """Return two functions: one gives the number of entries, which must not change, the other an item of the view."""
     base, what = (val, "keys") if isinstance(val, MapVal) else (val.base, val.what)
-    if base.is_set and not base.type.given and what not in ("elements", "entries"):  # one that came in has its own
+    if base.is_set and not base.type.given and what not in ("elements", "entries"):  # the order of an input is known
         seen = "the order of a set made in the call, which Python does not say"
         raise w.reject("ACR301", seen=seen, rewrite="sorted(s)")
     n = size(w, base)

@@ -1,4 +1,4 @@
-"""Merging states where control flow joins: the least template of what a name holds, and its variables."""
+"""Merging of states where control flow joins: the least join shape of a name's values, and its variables."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ from acronumba.records import record
 
 @record(eq=False, frozen=False)
 class _Pending:
-    """A merged value whose extents have not been read yet."""
+    """A merged value for which the reads of its extents are not emitted yet."""
 
     type: Type
     vars: tuple[ir.Var, ...]
@@ -89,13 +89,14 @@ class _Pending:
 
 
 class Merge(Words):
-    """Points and values that meet."""
+    """Joins of points, states and values."""
 
     def each(self, val: Val, f: Callable[[Val], Val], itself: bool = False) -> Val:
-        """Apply `f` to each alternative of a value and merge the results; `itself`: also to an array written to.
+        """Apply `f` to each alternative of a union and merge the results.
 
-        An alternative whose type does not fit fails at run time, as the plain call would; if none fits, the first
-        rejection stands. What the language does not have is rejected.
+        An alternative of a wrong type fails at run time, as in the plain call; if all do, the first rejection is
+        raised. An alternative that the language does not support is rejected. With `itself`, an array that is written
+        to is passed to `f` as its `ArrayRef`, else as its elements.
         """
         if not is_several(val):
             return f(val)
@@ -133,11 +134,11 @@ class Merge(Words):
     # ---- merging
 
     def join(self, points: Sequence[Point]) -> None:
-        """Go on where control flow from several points meets."""
+        """Join the control flow of several points, and continue there."""
         self.join_values(points, None)
 
     def join_values(self, points: Sequence[Point], values: Sequence[Val] | None) -> Val:
-        """Merge the states of several points, and one value of each; the current block is where they meet."""
+        """Merge the states of several points, and one value of each, in a new block, which becomes the current one."""
         if not points:
             self.block = None
             return ErrorValue()
@@ -150,12 +151,12 @@ class Merge(Words):
         merged: State = {}
         for key in keys:
             if key == "refined" or (is_field(key) and not all((key[0], "") in s for s in states)):
-                continue  # nobody has an object any more that is not there on every path
+                continue  # an object that does not exist on every path is unreachable
             vals = [s.get(key) for s in states]
             if all(v is vals[0] for v in vals):
                 merged[key] = vals[0]  # type: ignore[assignment]
                 continue
-            if len(key) > 2:  # a fact about a part of a name: kept only if it is the same everywhere
+            if len(key) > 2:  # a narrowed part of a name: dropped unless it is the same on every path
                 continue
             merged[key] = self._merge(vals, ends, states, str(key[1]))
         result: Val = NoneVal()
@@ -168,7 +169,7 @@ class Merge(Words):
         return self.settle(result)
 
     def settle_all(self) -> None:
-        """Read the extents that merges left open, now that the merged block is current."""
+        """Emit the reads of extents of merged values, now that the merged block is the current one."""
         for key, val in list(self.state.items()):
             self.state[key] = self.settle(val)
             note_named(self.state[key])
@@ -197,7 +198,7 @@ class Merge(Words):
         return holding(val, tuple(map(self.settle, held(val))))
 
     def _merge(self, vals: list[Val | None], ends: list[int], states: list[State], name: str) -> Val:
-        """Merge one name: find the least template of its values, and store each at the end of its point."""
+        """Merge the values of one name: find their least join shape, and store each value at the end of its point."""
         known = [v for v in vals if not _rejected_for_now(v)] or vals
         shape: JoinShape = StaticShape(known[0]) if known[0] is not None else AbsentShape()
         for v in known[1:]:
@@ -221,7 +222,7 @@ class Merge(Words):
             self.block, self.state = saved
 
     def template(self, val: Val) -> JoinShape:
-        """Return what is kept of a value where others may take its place: its parts and types, not its constants."""
+        """Return the join shape of a value that may vary: its parts and types, without its constants."""
         match val:
             case TupleVal():
                 return PartsShape("tuple", len(val.items), tuple(map(self.template, val.items)))
@@ -266,7 +267,7 @@ class Merge(Words):
         return StaticShape(val) if t is None else TypeShape(t, val.places if isinstance(val, UnionVal) else ())
 
     def loop_template(self, val: Val) -> JoinShape:
-        """Return the first assumption about a name that a loop assigns."""
+        """Return the initial join shape of a name that a loop assigns."""
         match val:
             case Num() | EnumVal():
                 return self.template(val)
@@ -277,7 +278,7 @@ class Merge(Words):
         return StaticShape(val)
 
     def join_templates(self, a: JoinShape, b: JoinShape) -> JoinShape:
-        """Return the least template that holds what either of two holds."""
+        """Return the least join shape that covers two others."""
         match a, b:
             case (ErrorShape(), _):
                 return a
@@ -336,9 +337,9 @@ class Merge(Words):
         return TypeShape(t, tuple(dict.fromkeys((*places_of(a), *places_of(b)))))
 
     def _join_dicts(self, a: JoinShape, b: JoinShape) -> JoinShape | None:
-        """Join dicts, of which some may have known keys; None: they have no template but their types.
+        """Join dicts, some of which may have constant keys; None if they can be joined only by type.
 
-        Where a dict of known keys meets one of run time, or they have other keys, both are made at run time.
+        Dicts with different constant keys, or one with constant keys and a run-time one, are both made at run time.
         """
         match a, b:
             case MapShape(), MapShape() if a.cell.find() is b.cell.find():
@@ -365,7 +366,7 @@ class Merge(Words):
         return None
 
     def _join_lists(self, a: JoinShape, b: JoinShape) -> JoinShape | None:
-        """Join lists of unlike things; where one meets a list of run time, or has another length, both are that."""
+        """Join lists of unlike elements; if their lengths differ, or one is a run-time list, both become such."""
         match a, b:
             case PartsShape(kind="list"), PartsShape(kind="list") if a.meta == b.meta and a.cell and b.cell:
                 items = tuple(map(self.join_templates, a.items, b.items))
@@ -381,7 +382,7 @@ class Merge(Words):
         raise Restart
 
     def _join_known(self, a: JoinShape, b: JoinShape) -> JoinShape:
-        """Join templates of which one is a value itself, and not the other's."""
+        """Join two join shapes, at least one of which is a value that is not the same on both paths."""
         x, y = (self.template(t.val) if isinstance(t, StaticShape) else t for t in (a, b))
         if not isinstance(x, StaticShape) and not isinstance(y, StaticShape):
             return self.join_templates(x, y)
@@ -395,9 +396,9 @@ class Merge(Words):
         return ErrorShape(f"{seen[0]} in one branch, {seen[1]} in another")
 
     def _join_arrays(self, a: ArrayShape | TensorShape, b: ArrayShape | TensorShape) -> JoinShape:
-        """Join arrays of which one at least is written to: both are kept in one form from the next sweep on."""
+        """Join arrays, at least one of which is written to: both have one form from the next iteration on."""
         places = [t.places if isinstance(t, TensorShape) else (t.ref.place,) for t in (a, b)]
-        if not all(places):  # one came in: which it is, is told at run time
+        if not all(places):  # one is an input: the array is selected at run time
             self.pass_itself([p for some in places for p in some])
             return TypeShape(union(self.template_type(a), self.template_type(b)), (*places_of(a), *places_of(b)))
         if (
@@ -414,7 +415,7 @@ class Merge(Words):
         return _by_numbers(ArrayShape(a.ref, joined))
 
     def _join_choices(self, a: ChoiceShape, b: ChoiceShape) -> ChoiceShape:
-        """Join functions and classes of which either may be one: each is an option once."""
+        """Join two sets of possible functions or classes; each is an option once."""
         joined = list(a.options)
         for option in b.options:
             k = next((k for k, other in enumerate(joined) if alike(only(other), only(option))), None)
@@ -425,7 +426,7 @@ class Merge(Words):
         return ChoiceShape(tuple(joined))
 
     def template_type(self, a: JoinShape) -> Type:
-        """Return the type of what a template holds."""
+        """Return the type of the values that a join shape covers."""
         match a:
             case TypeShape():
                 return a.type
@@ -451,7 +452,7 @@ class Merge(Words):
             case PartsShape(meta=(cls, names)):
                 known = self.facts.fields.get(cls, {})
                 for name, item in zip(names, a.items, strict=True):
-                    if name not in known:  # who reads it before there is a row of such an object
+                    if name not in known:  # the field may be read before such a row exists
                         self.widen_field(cls, name, self.template_type(item))
                 return StructT(cls)
             case StaticShape():
@@ -461,7 +462,7 @@ class Merge(Words):
         raise self.reject("ACR308", seen="a value that may be missing")
 
     def instantiate(self, a: JoinShape, name: str) -> tuple[Any, tuple[ir.Var, ...]]:
-        """Return fresh variables for a template, and the value they hold (to be settled in the merged block)."""
+        """Return a value in fresh variables for a join shape, to be settled in the merged block, and the variables."""
         match a:
             case StaticShape():
                 return a.val, ()
@@ -547,7 +548,7 @@ class Merge(Words):
         return len(words(self.template_type(a)))
 
     def store(self, a: JoinShape, vars: tuple[ir.Var, ...], val: Val | None) -> None:
-        """Assign a value to the variables of a template, at the point of emission."""
+        """Assign a value to the variables of a join shape, at the point of emission."""
         match a:
             case StaticShape() | ErrorShape() | AbsentShape():
                 return
@@ -555,7 +556,7 @@ class Merge(Words):
                 flag = val.bound if isinstance(val, MaybeUnbound) else number(val is not None)
                 self.emit(ir.Copy(out=vars[0], src=self.word(flag), loc=self.loc))
                 inner = val.value if isinstance(val, MaybeUnbound) else val
-                if flag.var is not None and _is_converted(a.inner, inner):  # what is not there has no class
+                if flag.var is not None and _is_converted(a.inner, inner):  # an unbound value has no class to test
                     yes, no = self.fork(flag)
                     points = []
                     for point, here in ((yes, inner), (no, None)):
@@ -577,7 +578,7 @@ class Merge(Words):
                     width = self.template_width(item)
                     self.store(item, vars[at : at + width], v)
                     at += width
-            case TensorShape() if isinstance(val, Tensor):  # under the same name as before: no other sees it
+            case TensorShape() if isinstance(val, Tensor):  # under the same name as before: no alias
                 src = self.variable(val)
                 if vars[0] is not src:
                     self.emit(ir.Copy(out=vars[0], src=src, loc=self.loc))
@@ -606,7 +607,7 @@ class Merge(Words):
                         self.emit(ir.Copy(out=out, src=src, loc=self.loc))
 
     def _store_or_zero(self, a: JoinShape, vars: tuple[ir.Var, ...], val: Val | None) -> None:
-        """Assign a value, if there is one, to the variables of a template; else zeros."""
+        """Assign a value to the variables of a join shape, or zeros if it is None."""
         if val is not None:
             self.store(a, vars, val)
             return
@@ -615,14 +616,14 @@ class Merge(Words):
 
 
 def _by_numbers(a: ArrayShape) -> JoinShape:
-    """Return the template of an array if what may differ of it are numbers of the host."""
+    """Return the join shape of an array if all its varying numbers are host numbers; else an error shape."""
     if any(isinstance(v, Tensor) for v in a.loose):
         return ErrorShape("parts of an array by an index that is computed: use .copy()", "ACR112")
     return a
 
 
 def _copied(a: JoinShape) -> JoinShape:
-    """Return the template of what is not there on every path: what it is made of has variables for all of them."""
+    """Return the join shape of a value that is bound on some paths only: its parts need variables on all of them."""
     match a:
         case ArrayShape():
             known = (v if isinstance(v, Num) and v.const is not NOT_CONST else None for v in array_numbers(a.ref))
@@ -633,12 +634,12 @@ def _copied(a: JoinShape) -> JoinShape:
 
 
 def _rejected_for_now(val: Val | None) -> bool:
-    """Whether the next sweep knows more of a value that was rejected."""
+    """Whether a value was rejected for lack of facts that the next iteration may have."""
     return isinstance(val, ErrorValue) and val.for_now
 
 
 def places_of(a: JoinShape) -> tuple[AllocationSite, ...]:
-    """Return where the arrays that a template holds may have been made."""
+    """Return the possible allocation sites of the arrays in a join shape."""
     match a:
         case StaticShape():
             return tuple(places_in(a.val))
@@ -652,19 +653,19 @@ def places_of(a: JoinShape) -> tuple[AllocationSite, ...]:
 
 
 def _is_converted(a: JoinShape, val: Val | None) -> bool:
-    """Whether a union is stored as a value of another type."""
+    """Whether a value is a union that is stored as another type."""
     return isinstance(val, UnionVal) and isinstance(a, TypeShape) and val.type != a.type
 
 
 def _can_be_stored(items: Sequence[JoinShape]) -> bool:
-    """Whether values may lie in memory: none is a function or something else that the compiler alone knows."""
+    """Whether values can be stored in memory: none is a function or another compile-time value."""
     return not any(
         isinstance(t, StaticShape | ChoiceShape | ErrorShape) or getattr(t, "kind", "") == "holder" for t in items
     )
 
 
 def _known_together(*several: ArrayShape | TensorShape) -> list[ArrayShape | TensorShape]:
-    """Return arrays that meet; a view of an array that the others are no views of is not known as one with them."""
+    """Return joined arrays; a view of another array than the rest loses its allocation sites, which are not unified."""
     if len({p.find() for t in several for p in places_of(t)}) < 2:
         return list(several)
 
@@ -694,5 +695,5 @@ def _has_pending(val: Any) -> bool:
 
 
 def _fails_plainly(code: str) -> bool:
-    """Whether the plain call, too, fails where an operation on one of several types is rejected with a code."""
+    """Whether the plain call also fails where an operation on one alternative of a union is rejected with a code."""
     return (code[3] in "346" and code not in ("ACR303", "ACR310", "ACR403")) or code == "ACR203"

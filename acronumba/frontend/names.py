@@ -1,4 +1,4 @@
-"""Names: what they are bound to, in a function, around it, in its module and in Python; how values get them."""
+"""Names: look-up in a function, its enclosing functions, its module and the builtins; binding and aliasing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from acronumba.frontend.values import (
 from acronumba.frontend.walker import GlobalRead, Walker
 from acronumba.ir.types import INT
 
-# Functions written in NumPy that are no code to the compiler: an operation, or a rejection.
+# Functions of the package that are not walked: the compiler handles their calls as operations or rejections.
 PRIMITIVES = frozenset((
     "acronumba.nn.sigmoid", "acronumba.nn.erf", "acronumba.nn.scale_gradient", "acronumba.nn.segment_sum",
     "acronumba.random.threefry", "acronumba.compressed.sums", "acronumba.compressed.whole_numbers",
@@ -59,7 +59,7 @@ PRIMITIVES = frozenset((
 
 
 def path_of(w: Walker, node: ast.expr) -> tuple[Any, ...] | None:
-    """Return the state key of a name or of a part of it: what a test may narrow."""
+    """Return the state key of a name or attribute path, which a test may narrow; None for other expressions."""
     match node:
         case ast.Name(id=name):
             scope = scope_of(w, name)[0]
@@ -68,7 +68,7 @@ def path_of(w: Walker, node: ast.expr) -> tuple[Any, ...] | None:
             base = path_of(w, value)
             owner = None if base is None else w.state.get(base)
             if w.facts.changing and owner is not None and is_computed(w, owner, attr):
-                return None  # it may be another each time
+                return None  # its value may be different at each read
             if isinstance(owner, MutableObject):
                 return (owner.key, attr)
             return None if base is None else (*base, attr)
@@ -78,13 +78,13 @@ def path_of(w: Walker, node: ast.expr) -> tuple[Any, ...] | None:
 
 
 def name_of_copy(w: Walker, node: ast.expr) -> str:
-    """Return the name for a copy of what a local name stands for: itself; a global one stays what it is."""
+    """Return the name proposed for a copy of a variable: its own if it is local, "own" if it is global."""
     outer = isinstance(node, ast.Name) and scope_of(w, node.id)[0] is None
     return "own" if outer else ast.unparse(node)
 
 
 def is_computed(w: Walker, owner: Val, name: str) -> bool:
-    """Whether a property gives an attribute of an object."""
+    """Whether an attribute of an object is a property."""
     classes = (
         owner.classes
         if isinstance(owner, Ref)
@@ -96,24 +96,24 @@ def is_computed(w: Walker, owner: Val, name: str) -> bool:
 
 
 def forget(w: Walker, scope: Any, name: str) -> None:
-    """Forget what is known of the parts of a name: it is bound anew."""
+    """Forget the narrowed parts of a name, which is rebound."""
     for key in [k for k in w.state if len(k) > 2 and k[0] == scope and k[1] == name]:
         del w.state[key]
 
 
 def forget_field(w: Walker, name: str) -> None:
-    """Forget what is known of all fields of a name: one is assigned, and which object it is of, others may know."""
+    """Forget the narrowed fields of this name of all objects: one of them is assigned, and may be aliased."""
     w.state = {k: v for k, v in w.state.items() if len(k) < 3 or name not in k[2:]}
 
 
 def forget_assigned(w: Walker) -> None:
-    """Forget what is known of fields that are assigned anywhere in the program: what comes next may do it."""
+    """Forget the narrowed fields that are assigned anywhere in the program: the following call may assign them."""
     for name in w.facts.assigned:
         forget_field(w, name)
 
 
 def bind_name(w: Walker, name: str, val: Val) -> None:
-    """Bind a local name; what was known of its parts is forgotten."""
+    """Bind a local name, and forget its narrowed parts."""
     scope = w.frame.scope
     for overlay, names, _ in reversed(w.frame.overlays):
         if name in names:
@@ -138,22 +138,22 @@ def bind_name(w: Walker, name: str, val: Val) -> None:
 
 
 def is_iterator(val: Val) -> bool:
-    """Whether a value gives its items only once."""
+    """Whether a value is an iterator, which yields its items only once."""
     return isinstance(val, Zip | Enumerate | Reversed | Stream | Columns)
 
 
 def loops_around(w: Walker) -> int:
-    """Return in how many loops the walk is."""
+    """Return the number of loops around the current node."""
     return len(w.loops_around)
 
 
 def named_iterator(w: Walker, val: Val) -> Stream:
-    """Return an iterator that gets a name."""
+    """Return an iterator that is bound to a name."""
     return Stream(val.inner if isinstance(val, Stream) else val, loops_around(w))
 
 
 def consumed(w: Walker, val: Stream, name: str, key: Any) -> Val:
-    """Return what an iterator gives, which is read by its name: once, and not in a loop that began later."""
+    """Return the iterable of a named iterator; it may be read once, and not in a loop that began after its binding."""
     mark = ("#consumed", key)
     if mark in w.state or loops_around(w) > val.depth:
         raise w.reject("ACR114", seen=f"the iterator {name}, which is read again", rewrite="make it a list: list(...)")
@@ -162,7 +162,7 @@ def consumed(w: Walker, val: Stream, name: str, key: Any) -> Val:
 
 
 def name_views(val: Val) -> None:
-    """Note that a value gets a name: if it has one, or is a view of what has one, there are two from now on."""
+    """Note that a value is bound to a name; if it has a name already, or is a view, it becomes aliased."""
     match val:
         case Tensor():
             if val.named or (val.base is not None and not val.own):
@@ -172,12 +172,12 @@ def name_views(val: Val) -> None:
             for v in val.items:
                 name_views(v)
         case _:
-            for v in held(val):  # by a function's defaults, or a method
+            for v in held(val):  # a function's defaults, the object of a method
                 alias(v)
 
 
 def alias(val: Val) -> None:
-    """Note that a value has another name."""
+    """Note that a value is aliased."""
     match val:
         case Tensor():
             val.seen()
@@ -187,7 +187,7 @@ def alias(val: Val) -> None:
 
 
 def check_free(w: Walker, val: Val) -> None:
-    """Reject a generator, which is walked where it is written, as a value."""
+    """Reject a generator as a value: it can only be iterated over where it is written."""
     if isinstance(val, Generator):
         raise w.reject("ACR114", val.node)
     if isinstance(val, Yields):
@@ -197,14 +197,14 @@ def check_free(w: Walker, val: Val) -> None:
 
 
 def check_part(w: Walker, val: Val) -> None:
-    """Reject an iterator as a part of something, by which it could be read several times."""
+    """Reject an iterator or generator as an element or field, from which it could be read several times."""
     check_free(w, val)
     if is_iterator(val):
         raise w.reject("ACR114", seen="an iterator that is stored", rewrite="make it a list: list(...)")
 
 
 def part_of(w: Walker, node: ast.expr) -> Val:
-    """Evaluate an expression that becomes part of something: it has another name from then on."""
+    """Evaluate an expression whose value is stored in another one, so that it is aliased."""
     val = w.part(node)
     check_part(w, val)
     if not isinstance(node, ast.Constant):
@@ -213,7 +213,7 @@ def part_of(w: Walker, node: ast.expr) -> Val:
 
 
 def read_name(w: Walker, name: str) -> Val:
-    """Return what a name stands for, as Python looks it up: in the function, around it, outside."""
+    """Return the value of a name, looked up as in Python: local, enclosing, global, builtin."""
     scope, func = scope_of(w, name)
     if scope is None:
         return outer_name(w, func, name)
@@ -225,7 +225,7 @@ def read_name(w: Walker, name: str) -> Val:
 
 
 def scope_of(w: Walker, name: str) -> tuple[Any, Func]:
-    """Return the scope that binds a name, or None, and the function around all scopes that were looked in."""
+    """Return the scope that binds a name, or None, and the function in whose scope the look-up ended."""
     frame = w.frame
     for overlay, names, _ in reversed(frame.overlays):
         if name in names:
@@ -244,7 +244,7 @@ def scope_of(w: Walker, name: str) -> tuple[Any, Func]:
 def bound_value(w: Walker, val: Val | None, name: str, key: Any) -> Val:
     """Return the value of a local name; the instance fails where it has none."""
     text = f"cannot access local variable '{name}' where it is not associated with a value"
-    if val is None:  # on none of the paths to here, of those that are known so far
+    if val is None:  # unbound on all paths to here that are known so far
         w.fail("UnboundLocalError", text)
         raise Dead
     if isinstance(val, MaybeUnbound):
@@ -269,7 +269,7 @@ def outer_name(w: Walker, func: Func, name: str) -> Val:
             raise w.reject("ACR306", seen=name) from None
     if name in func.globals:
         return outside(w, func.globals[name], name, func.globals)
-    w.source_guard.item(func.globals, name)  # one of this name would hide the builtin
+    w.source_guard.item(func.globals, name)  # a global of this name would hide the builtin
     builtin = w.source_guard.item(builtins, name)
     if builtin is not ABSENT:
         return Static(builtin)
@@ -282,8 +282,8 @@ def outer_name(w: Walker, func: Func, name: str) -> Val:
 def default_value(w: Walker, value: Any, holder: Any, name: Any, path: str) -> Val:
     """Return a default of a parameter or field: a constant, or else a shared value, read anew at each mini-batch.
 
-    Nobody can put another in its place unnoticed (see `SourceGuard.function` and `SourceGuard.layout`), but an array or
-    a list may be changed.
+    Its replacement by another object is detected (see `SourceGuard.function` and `SourceGuard.layout`), but an array or
+    list may be mutated in between.
     """
     if type(value) in (int, float):
         return number(value)
@@ -318,7 +318,7 @@ def outside(w: Walker, value: Any, name: Any, holder: Any, label: str = "") -> V
 
 
 def behind(w: Walker, value: Any) -> types.FunctionType | None:
-    """Return a function itself, or the one behind a model, else None."""
+    """Return the function of a function object, a model or a cached function; None for other values."""
     function = as_function(value)
     if function is not None and function is not value:
         w.source_guard.item(value, "__wrapped__")
@@ -328,7 +328,7 @@ def behind(w: Walker, value: Any) -> types.FunctionType | None:
 
 
 def function_value(w: Walker, fn: types.FunctionType) -> Val:
-    """Return a function object as a value; those of `PRIMITIVES` stay themselves."""
+    """Return a function object as a value: a `Func` to be walked, or a `Static` if it is primitive or foreign."""
     body = w.source_guard.function(fn)
     if f"{fn.__module__}.{fn.__name__}" in PRIMITIVES or is_foreign(fn):
         return Static(fn)

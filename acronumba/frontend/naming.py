@@ -1,4 +1,4 @@
-"""Names of arrays: what has one, what is seen by another way, and what is known as one."""
+"""Alias tracking of arrays: which are bound to a name, which are aliased, which allocation sites are unified."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from acronumba.frontend.values import (
 
 
 def note_named(val: Val) -> None:
-    """Note that a value, which may have been merged of others, has a name."""
+    """Note that a value is bound to a name, as are merged values of the state."""
     match val:
         case Tensor():
             val.named = True
@@ -32,7 +32,7 @@ def note_named(val: Val) -> None:
 
 
 def note_shared(val: Val) -> None:
-    """Note that what a value consists of, and has a name, is seen by another way, too."""
+    """Note that the named arrays in a value, and the views, are aliased by it."""
     match val:
         case Tensor():
             if val.named or (val.base is not None and not val.own):
@@ -46,7 +46,7 @@ def note_shared(val: Val) -> None:
 
 
 def note_unified(places: Sequence[AllocationSite]) -> AllocationSite:
-    """Let arrays of several places be known as those of one: they meet under one name."""
+    """Unify allocation sites of arrays that may be bound to one name; return the representative."""
     first, *rest = dict.fromkeys(p.find() for p in places)
     for other in rest:
         first.written |= other.written
@@ -68,7 +68,7 @@ def loosest(vals: list[Val]) -> Val:
 
 
 def within(val: Val, base: ListVal | MapVal) -> Val:
-    """Return what was read of an item of a list or dict with where it lies: what is in it may widen the item."""
+    """Return a value read from a list or dict with a reference to that container, whose item type it may widen."""
     match val:
         case ListVal():
             return replace(val, outer=base, own=val.own or base.cell.pure)
@@ -82,7 +82,7 @@ def within(val: Val, base: ListVal | MapVal) -> Val:
 
 
 def with_places(val: Val, places: Sequence[AllocationSite]) -> Val:
-    """Return what was read of something with where the arrays in it may have been made, as it is known of that."""
+    """Return a value read from a container with the possible allocation sites of the arrays in it."""
     match val:
         case Tensor() if val.type.rank or val.array0 is not None:
             kind = (val.type.dtype, val.type.rank)

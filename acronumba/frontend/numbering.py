@@ -1,10 +1,10 @@
-"""What is known of numbers of the host while IR is written: what was computed already, and what need not be computed.
+"""Value numbering and simplification of host numbers while IR is emitted.
 
-In: an operation and its arguments. Out: the number that it gives, where that is known without another instruction.
+In: an operation and its arguments. Out: its result, where that is known without another instruction.
 
-Instructions are numbered by what they compute (dominator-based value numbering: Briggs, Cooper & Simpson 1997): one
-that every way to the current block has passed is not written again. Extents that are computed twice from the same
-numbers are one variable by this, so that arrays of these extents go together without a check at run time.
+Value numbering is dominator-based (Briggs, Cooper & Simpson 1997): an instruction is not emitted again if every path
+to the current block has passed an equal one. So extents computed twice from the same numbers are one variable, and
+arrays of these extents match without a check at run time.
 """
 
 from __future__ import annotations
@@ -16,21 +16,20 @@ from acronumba.frontend.values import NOT_CONST, Num, number
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import INT
 
-_FAR = 64  # dominating blocks that are looked through
-
-Key = tuple[Any, ...]  # what an instruction computes, and from what
+_FAR = 64  # maximal number of dominating blocks that are searched
+Key = tuple[Any, ...]  # the operation and operands of an instruction
 
 
 class Numbering:
-    """The numbers of one function while it is written."""
+    """Value numbering of one function during its emission."""
 
     def __init__(self) -> None:
-        self.over: dict[int, int] = {}  # of a block: one that dominates it, if any is known
-        self.there: dict[int, dict[Key, tuple[int, ir.Instr]]] = {}  # by block: where in it something is computed
-        self.made: dict[ir.Var, tuple[str, tuple[Num, ...]]] = {}  # what scalars are computed by, and from what
+        self.over: dict[int, int] = {}  # by block: its nearest known dominator
+        self.there: dict[int, dict[Key, tuple[int, ir.Instr]]] = {}  # by block and key: position and instruction
+        self.made: dict[ir.Var, tuple[str, tuple[Num, ...]]] = {}  # operation and arguments of each scalar
 
     def begin(self, block: int, over: Sequence[int]) -> None:
-        """Note that every way to a new block passes one of some others."""
+        """Note a new block; every path to it passes one of the blocks `over`."""
         self.there[block] = {}
         ways = [self._ways(b) for b in over]
         common = [b for b in ways[0] if all(b in w for w in ways[1:])] if ways else []
@@ -39,14 +38,17 @@ class Numbering:
             self.over[block] = common[0]
 
     def _ways(self, block: int) -> list[int]:
-        """Return a block and those that are known to dominate it, the nearest first."""
+        """Return a block and its known dominators, the nearest first."""
         out = [block]
         while len(out) < _FAR and out[-1] in self.over:
             out.append(self.over[out[-1]])
         return out
 
     def find(self, blocks: Sequence[Sequence[ir.Instr]], block: int, key: Key, far: bool) -> ir.Instr | None:
-        """Return the instruction that has computed something on every way to the end of a block, or in it alone."""
+        """Return an instruction with this key that every path to the end of a block passes; None if there is none.
+
+        Without `far`, only the block itself is searched.
+        """
         for b in self._ways(block) if far else (block,):
             found = self.there.get(b, {}).get(key)
             if found is not None:
@@ -56,16 +58,16 @@ class Numbering:
         return None
 
     def note(self, block: int, key: Key, k: int, instr: ir.Instr) -> None:
-        """Note that instruction `k` of a block computes something."""
+        """Note that instruction `k` of a block has this key."""
         self.there.setdefault(block, {})[key] = k, instr
 
     def follows(self, a: ir.Var, b: ir.Var) -> bool:
-        """Whether a number is another one and 1."""
+        """Whether `a` is `b + 1`."""
         op, parts = self.made.get(a, ("", ()))
         return op == "add" and parts[0].var is b and parts[1].const == 1
 
     def simplified(self, op: str, args: Sequence[Num], naturals: Mapping[ir.Var, None]) -> Num | None:
-        """Return what an operation on ints gives where an argument, or nothing but a constant, is the answer."""
+        """Return the result of an operation on ints if it is one of its arguments or a constant; else None."""
         if not args or any(a.type != INT for a in args[-2:]):
             return None
         same = len(args) > 1 and _equal(args[-1], args[-2])
@@ -97,7 +99,7 @@ class Numbering:
         return None
 
     def _sum(self, op: str, a: Num, b: Num, same: bool) -> Num | None:
-        """Return what a sum or difference is; a constant that comes in twice is taken away again."""
+        """Return a sum or difference if it is one of its operands or a constant; `(a + b) - b` is `a`."""
         if b.const == 0:
             return a
         if op == "add":
@@ -125,24 +127,24 @@ def _equal(a: Num, b: Num) -> bool:
 
 
 def below(a: Num) -> bool:
-    """Whether a number is a constant below zero."""
+    """Whether a number is a negative constant."""
     return a.const is not NOT_CONST and bool(a.const < 0)
 
 
 def is_natural(a: Num, naturals: Mapping[ir.Var, None]) -> bool:
-    """Whether an int is known not to be below zero."""
+    """Whether an int is known not to be negative."""
     if a.const is not NOT_CONST:
         return a.type == INT and bool(a.const >= 0)
     return a.var is not None and a.var in naturals
 
 
 def fits(op: str, args: Sequence[Num], naturals: Mapping[ir.Var, None]) -> bool:
-    """Whether the result of an operation on ints certainly fits a word: it needs no check."""
+    """Whether the result of an operation on ints is known to fit a word, so that it needs no check."""
     return op in ("neg", "abs", "sub") and all(is_natural(a, naturals) for a in args)
 
 
 def gives_natural(op: str, args: Sequence[Num], naturals: Mapping[ir.Var, None]) -> bool:
-    """Whether an operation on ints gives one that is not below zero."""
+    """Whether the result of an operation on ints is known not to be negative."""
     known = [is_natural(a, naturals) for a in args]
     match op:
         case "add" | "mul" | "min" | "floordiv":

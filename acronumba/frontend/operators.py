@@ -1,4 +1,4 @@
-"""Operators on numbers, arrays, sequences and objects that have methods for them."""
+"""Unary and binary operators on numbers, arrays, sequences and objects with special methods."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def unary(w: Walker, op: ast.unaryop, val: Val) -> Val:
 
 
 def binary(w: Walker, op: ast.operator, a: Val, b: Val) -> Val:
-    """Apply an operator to values that may be one of several."""
+    """Apply a binary operator to two values, each of which may be a union."""
     w.check_poison(a, b)
     a, b = w.whole(a), w.whole(b)
 
@@ -94,7 +94,7 @@ def binary(w: Walker, op: ast.operator, a: Val, b: Val) -> Val:
 
 
 def as_python(w: Walker, val: Val, names: tuple[str, ...]) -> Val:
-    """Return a member of an `IntEnum` as its int, a NamedTuple as a tuple, where Python's own operators do that."""
+    """Return a member of an `IntEnum` as an int, and a NamedTuple as a tuple, unless the class overrides `names`."""
     if isinstance(val, EnumVal) and issubclass(val.cls, int):
         kept = all(w.source_guard.attribute(val.cls, name) is vars(int)[name] for name in names)
         return by_member(w, val, int) if kept else val
@@ -109,7 +109,7 @@ def as_python(w: Walker, val: Val, names: tuple[str, ...]) -> Val:
 def binary_one(w: Walker, op: ast.operator, a: Val, b: Val) -> Val:
     """Apply an operator to two values."""
     name = BINARY.get(type(op))
-    if not isinstance(a, Tensor) and not isinstance(b, Tensor):  # for NumPy a member is no Python int: it is strong
+    if not isinstance(a, Tensor) and not isinstance(b, Tensor):  # NumPy takes an enum member as int64, not as weak
         names = (f"__{MAGIC[type(op)]}__", f"__r{MAGIC[type(op)]}__")
         a, b = as_python(w, a, names), as_python(w, b, names)
     if isinstance(op, ast.Mult):  # an integer scalar repeats a list or tuple, as an int does
@@ -169,7 +169,7 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val) -> Val:
 
 
 def _is_operand(w: Walker, op: ast.operator, val: Val, other: Val) -> bool:
-    """Whether NumPy makes an array of a value for an operator: of a list, too, but for its product with a scalar."""
+    """Whether NumPy's operator converts a value to an array: a list, too, except in `list * scalar`."""
     if isinstance(as_list(val), ListVal):
         return not isinstance(op, ast.Mult) or (isinstance(other, Tensor) and other.type.rank > 0)
     return isinstance(val, Tensor | Num) or w.sequence(val) is not None
@@ -213,7 +213,7 @@ def arithmetic(w: Walker, op: str | None, a: Num, b: Num) -> Num:
     if op == "div":
         return w.scalar("quotient", w.as_int(a), w.as_int(b))
     x, y = w.read(w.as_int(a)), w.read(w.as_int(b))
-    if op == "floordiv":  # which may also overflow
+    if op == "floordiv":  # its failure site is that of overflow
         w.check(w.scalar("ne", y, number(0)), "ZeroDivisionError", ZERO_DIVISION)
     out = w.scalar(op, x, y)
     if op in ("add", "sub", "mul") and out.const is NOT_CONST and w.present(a) is not NOT_CONST is not w.present(b):
@@ -222,7 +222,7 @@ def arithmetic(w: Walker, op: str | None, a: Num, b: Num) -> Num:
 
 
 def is_float(num: Num) -> bool:
-    """Whether a number is certainly a float, or becomes one without being rounded; so does what equals it."""
+    """Whether a number is known to be converted to a float without rounding."""
     if num.const is NOT_CONST:
         return isinstance(num.type, BoolT)
     return not abs(num.const) > 2**53

@@ -1,4 +1,4 @@
-"""Abstract values looked into: whether two are the same, or alike but for what they hold; whether one is the call's."""
+"""Comparison of abstract values: equal values, values equal up to their contents, and values made in the call."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ from acronumba.frontend.values import (
 )
 from acronumba.ir.types import DictT, ListT, TupleT
 
-# What is the same if it is alike and holds the same.
+# Compile-time values that are the same if they are alike and their contained values are the same.
 HOLDERS = (Func, Bound, Method, Range, Zip, Enumerate, Reversed, MapView, Stream, Partial, Kept, Columns)
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two abstract values are certainly the same value."""
+    """Whether two abstract values are known to be the same value."""
     if a is b:
         return True
     if type(a) is not type(b):
@@ -104,7 +104,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def alike(a: Val, b: Val) -> bool:
-    """Whether two values are the same but for what they hold."""
+    """Whether two values are the same up to the values they contain (`held`)."""
     match a, b:
         case (Func(), Func()):
             return a.key == b.key
@@ -134,12 +134,12 @@ def alike(a: Val, b: Val) -> bool:
 def _equal(a: Any, b: Any) -> bool:
     try:
         return bool(a == b)
-    except Exception:  # objects of other people may raise anything when compared
+    except Exception:  # a comparison of foreign objects may raise anything
         return False
 
 
 def is_own(val: Val) -> bool:
-    """Whether the lists that a value is, or consists of, were certainly made in the call."""
+    """Whether the lists and dicts that a value is or contains were certainly made in the call."""
     match val:
         case ListVal():
             return val.own

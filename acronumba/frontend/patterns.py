@@ -1,4 +1,4 @@
-"""`match`: patterns against values; what does not fit goes on to the next case."""
+"""`match` statements: patterns tested against values, and names narrowed by them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def match_statement(w: Walker, stmt: ast.Match) -> None:
 
 
 def pattern(w: Walker, p: ast.pattern, val: Val, fails: list[Point], path: tuple[Any, ...] | None) -> None:
-    """Match a value: go on where it fits, collect where it does not."""
+    """Match a value: continue where it matches, and append the points where it does not to `fails`."""
     with w.at_node(p):
         _pattern(w, p, val, fails, path)
 
@@ -105,7 +105,7 @@ def _match_test(w: Walker, test: Val, fails: list[Point]) -> None:
 
 
 def _split_match(w: Walker, val: Val, wanted: Callable[[Type], bool], fails: list[Point], path: Any) -> Val:
-    """Go on where a value is of the wanted kind; return it narrowed."""
+    """Continue where the type of a value is a wanted one; return the narrowed value."""
     fake = ast.Constant(value=0)
     yes, no = narrow_to(w, fake, val, wanted)
     fails_from = no

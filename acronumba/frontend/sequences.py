@@ -1,4 +1,4 @@
-"""Sequences: where a value is in them, comparison, assignment to slices, `del`, `range` as a value."""
+"""Sequences: search, comparison, deletion of items, and `range` as a value."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import INT, words
 
-# ---- where a value is
+# ---- search
 
 
 def until(w: Walker, iterable: Val, start: Val, turn: Callable[[Val], tuple[Num, Val]]) -> Val:
-    """Go over an iterable until a turn's test holds; return its value, or `start` if that is never so."""
+    """Loop over an iterable until the test of `turn` holds; return the value of that iteration, else `start`."""
     w.counter += 1
     key = (w.frame.scope, f"#until{w.counter}")
     w.state[key] = start
@@ -89,7 +89,7 @@ def place_in(w: Walker, base: Val, val: Val, bounds: tuple[Num, Num] | None = No
 
 
 def index_in(w: Walker, base: Val, args: list[Val]) -> Num:
-    """`xs.index(value, start, stop)`; the instance fails if there is none."""
+    """`xs.index(value, start, stop)`; the instance fails if the value is not found."""
     bounds = None
     if len(args) > 1:
         items = w.items_of(base)
@@ -114,7 +114,7 @@ def remove_value(w: Walker, base: ListVal, val: Val) -> None:
 
 
 def take_out(w: Walker, base: ListVal, place: Num) -> None:
-    """Remove the element at an index that is inside."""
+    """Remove the element at an index that is in range."""
     outs = tuple(w.var("item", t) for t in words(base.item))
     if w.block is not None:
         args = (base.var, w.word(w.read(place)))
@@ -178,7 +178,7 @@ def _is_shared_list(val: Val) -> bool:
 
 
 def real_list(w: Walker, val: Val) -> ListVal:
-    """Return a list that is about to be changed."""
+    """Return a list as a run-time list that may be mutated, or reject its mutation."""
     if isinstance(val, StaticList):
         w.make_real(val.cell)
         raise Restart

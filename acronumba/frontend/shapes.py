@@ -1,4 +1,4 @@
-"""Shapes of tensors: addressing, joining, splitting and creation."""
+"""Operations on tensors that move elements: indexing, joining, splitting and creation."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from acronumba.ir.types import FLOAT, INT, NEVER, BoolT, FloatT, IntT, TensorT
 
 
 class Shapes(TensorOps):
-    """Addressing, joining, splitting and creation."""
+    """Indexing, joining, splitting and creation of tensors."""
 
-    # ---- addressing
+    # ---- indexing
 
     def reshape(self, x: Tensor, dims: Sequence[ir.Extent]) -> Tensor:
         """Reshape to extents whose product is known to be right."""
@@ -27,7 +27,7 @@ class Shapes(TensorOps):
         return self.op("reshape", (x.ref,), x.type.dtype, dims, (), base=x)
 
     def reshape_to(self, x: Tensor, shape: Sequence[Num]) -> Tensor:
-        """Reshape as NumPy does, with at most one negative extent, which is what is left."""
+        """Reshape as NumPy does; at most one extent may be negative, and is inferred from the others."""
         values = [self.known(n) for n in shape]
         holes = [k for k, v in enumerate(values) if v is not NOT_CONST and v < 0]
         if len(holes) > 1:
@@ -61,7 +61,7 @@ class Shapes(TensorOps):
         return self.reshape(x, dims)
 
     def _with_rest(self, shape: Sequence[Num], loose: Sequence[int], total: Num) -> list[Num]:
-        """Return a shape with what is left of `total` in the place of a number that is negative at run time."""
+        """Return a shape in which an extent that is negative at run time is inferred from `total`."""
         out = [self.read(n) for n in shape]
         unknown = {k: self.scalar("lt", out[k], number(0)) for k in loose}
         given, several = number(1), number(0)
@@ -108,7 +108,7 @@ class Shapes(TensorOps):
         return self.op("broadcast", (x.ref,), x.type.dtype, dims, (), base=x)
 
     def slice(self, x: Tensor, parts: Sequence[tuple[ir.Extent, int, ir.Extent]]) -> Tensor:
-        """Cut out of each axis the elements start + step * k, k < count."""
+        """Select the elements start + step * k, k < count, along each axis."""
         if all(s == 0 and step == 1 and n == d for (s, step, n), d in zip(parts, x.dims, strict=True)):
             return x
         starts, steps = tuple(p[0] for p in parts), tuple(p[1] for p in parts)
@@ -118,7 +118,7 @@ class Shapes(TensorOps):
     def slice_part(
         self, length: ir.Extent, start: Num | None, stop: Num | None, step: int
     ) -> tuple[ir.Extent, int, ir.Extent]:
-        """Return start, step and count of Python's slice of a sequence of some length."""
+        """Return the start, step and count of a Python slice of a sequence of a given length."""
         if step == 1 and start is not None and stop is not None and self._one(length, start, stop):
             return self.as_extent(start), 1, 1
         n = self.extent(length)
@@ -153,7 +153,7 @@ class Shapes(TensorOps):
         return self.as_extent(first), step, self.as_extent(count)
 
     def _one(self, length: ir.Extent, start: Num, stop: Num) -> bool:
-        """Whether a slice is certainly of one element: `x[t : t + 1]`, where `t` is of a loop over the range of x."""
+        """Whether a slice certainly has one element: `x[t : t + 1]`, where a loop variable `t` is below the length."""
         if start.var is None or stop.var is None or not self.code.numbering.follows(stop.var, start.var):
             return False
         end = self.below.get(start.var)
@@ -168,7 +168,7 @@ class Shapes(TensorOps):
         if isinstance(index, Tensor):
             checked = self.checked(index, d, axis)
             dims = (*rest[0], *index.dims, *rest[1])
-            view = None if index.type.rank else x  # by a number, whoever has it; by an array it is a copy
+            view = None if index.type.rank else x  # a view by a number, a copy by an array
             return self.op("take", (x.ref, checked.ref), x.type.dtype, dims, (axis,), base=view)
         i = self.inside(index, d, axis)
         return self.op("take", (x.ref, self.argument(i)), x.type.dtype, (*rest[0], *rest[1]), (axis,), base=x)
@@ -193,7 +193,7 @@ class Shapes(TensorOps):
         return i
 
     def checked(self, index: Tensor, d: ir.Extent, axis: int) -> Tensor:
-        """Return the places on an axis that an integer array stands for; the instance fails where it has none."""
+        """Return an integer array as checked positions along an axis; the instance fails where one is out of range."""
         if np.dtype(index.type.dtype).kind not in "iu":
             raise self.reject("ACR301", seen=f"an index of dtype {index.type.dtype}")
         size = d if isinstance(d, int) else "?"
@@ -202,7 +202,7 @@ class Shapes(TensorOps):
         return self.op("index", args, "int64", index.dims, (), site)
 
     def take_many(self, x: Tensor, places: Sequence[Tensor]) -> Tensor:
-        """Index the first axes, each by an array of checked places; these are broadcast together."""
+        """Index the first axes, each by an array of checked positions; these are broadcast together."""
         self.broadcast_dims([p.dims for p in places])
         at = places[0]
         for p, d in zip(places[1:], x.dims[1:], strict=False):
@@ -213,7 +213,7 @@ class Shapes(TensorOps):
         return self.op("take", (flat.ref, at.ref), x.type.dtype, (*at.dims, *rest), (0,))
 
     def windows(self, x: Tensor, size: ir.Extent, axis: int) -> Tensor:
-        """Return the windows of some size along an axis: their number in its place, and their elements behind it."""
+        """Return sliding windows along an axis, which is replaced by two: the windows, and the elements of each."""
         many = self.scalar("add", self.scalar("sub", self.extent(x.dims[axis]), self.extent(size)), number(1))
         message = "window shape cannot be larger than input array shape"
         self.check(self.scalar("gt", many, number(0)), "ValueError", message)
@@ -223,7 +223,7 @@ class Shapes(TensorOps):
         return self.op("windows", (x.ref,), x.type.dtype, dims, (axis,), base=x)
 
     def scatter(self, x: Tensor, places: Tensor, n: ir.Extent) -> Tensor:
-        """Return `n` rows: the sums of those rows of `x` whose places, which are checked, name them, in their order."""
+        """Return `n` rows; row k is the sum, in order, of the rows of `x` whose checked position in `places` is k."""
         return self.op("scatter", (x.ref, places.ref), x.type.dtype, (n, *x.dims[1:]), (0,))
 
     def concat(self, tensors: list[Tensor], axis: int, dtype: str | None = None) -> Tensor:
@@ -260,7 +260,7 @@ class Shapes(TensorOps):
         return self.concat([self.reshape(t, (*t.dims[:axis], 1, *t.dims[axis:])) for t in tensors], axis)
 
     def split(self, x: Tensor, sections: int | Sequence[Num], axis: int) -> list[Tensor]:
-        """Return the parts of a tensor along an axis: equal ones, or those between some indices."""
+        """Split a tensor along an axis, into equal parts or at given indices."""
         axis = self.axes_of(axis, x.type.rank)[0]
         d = x.dims[axis]
         cuts: list[tuple[Num, Num]] = []
@@ -300,7 +300,7 @@ class Shapes(TensorOps):
         return out
 
     def not_negative(self, dims: Sequence[ir.Extent]) -> None:
-        """Check extents that the user computed."""
+        """Check that extents computed by the user are not negative."""
         message = "negative dimensions are not allowed"
         for d in dims:
             if isinstance(d, ir.Var):
@@ -344,9 +344,9 @@ class Shapes(TensorOps):
         return self.cast(self.element("eq", [i, j], "bool"), dtype)
 
     def only_element(self, x: Tensor, empty: str, several: str) -> Tensor:
-        """Return the one element of an array as a tensor of rank 0.
+        """Return the only element of an array as a tensor of rank 0.
 
-        An array of another size is rejected if that is known, else the instance fails with one of the messages.
+        An array of another size is rejected if its size is known; else the instance fails with one of the messages.
         """
         if not x.type.rank:
             return x
@@ -361,14 +361,14 @@ class Shapes(TensorOps):
         return self.reshape(x, ())
 
     def some_arrays(self, val: ListVal, what: str) -> None:
-        """Check that a list has elements; what follows cannot be reached where it stays empty."""
+        """Check that a list is not empty; raise `Dead` if it is always empty."""
         some = self.scalar("gt", self.list_lengths(val), number(0))
         self.check(some, "ValueError", f"need at least one array to {what}")
         if val.item == NEVER:
             raise self.never()
 
     def stack_rows(self, val: ListVal, axis: int, dtype: str | None = None, empty: bool = False) -> Tensor:
-        """Stack a list of numbers, or of arrays of one known shape; `empty`: of numbers it may be empty."""
+        """Stack a list of numbers, or of arrays of one known shape; `empty`: a list of numbers may be empty."""
         item = val.item
         if item == NEVER and empty:
             return self.full((0,), number(0), dtype or "float64")
@@ -380,7 +380,7 @@ class Shapes(TensorOps):
         if not isinstance(item, TensorT):
             raise self.reject("ACR301", seen=f"a stack of {self.describe(val)}")
         dims = (self.as_extent(n), *(d for d in item.shape if d is not None))
-        # The operation runs later: it reads a copy, which nothing changes.
+        # The operation runs later: it reads a copy of the list, which nothing mutates.
         copy = self.var("rows", val.var.type)
         args = (val.var, self.word(number(0)), self.word(number(1)), self.word(n))
         self.emit(ir.ListOp(outs=(copy,), op="slice", width=self.width(val), args=args, loc=self.loc))

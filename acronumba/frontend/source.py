@@ -1,9 +1,9 @@
-"""Reading functions: from a Python function to its syntax tree with exact positions.
+"""Sources of functions: from a Python function to its syntax tree with exact positions.
 
-In: a function object. Out: a `Source` (tree, file, line numbers as in the file), or `NoSource` with the reason. The
-file's text comes from `linecache`, which also knows notebooks; it counts only if it is what the function was
-compiled from. `Source.facts` says what it names, and which of its
-statements are in no version of the language.
+In: a function object. Out: a `Source` (tree, file, line numbers as in the file), or `NoSource` with the reason.
+
+The text of the file comes from `linecache`, which also has notebooks; it is valid only if compiling it gives the code
+of the function. `Source.facts` has the names that a function uses, and the statements that are never supported.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class NoSource(Exception):
 
 @record(eq=False)
 class Source:
-    """A function of the user, or one nested in it."""
+    """A function of the user, or a nested function."""
 
     node: FunctionNode
     file: str
     name: str  # qualified name, for positions and messages
 
     def loc(self, node: ast.AST, caller: Loc | None = None) -> Loc:
-        """Return the position of a node of this function, which is walked in place of a call."""
+        """Return the position of a node of this function, inlined in the call `caller` if it is given."""
         line = getattr(node, "lineno", getattr(self.node, "lineno", 0))
         column = getattr(node, "col_offset", 0)
         end_line = getattr(node, "end_lineno", line) or line
@@ -48,7 +48,7 @@ class Source:
 
     @property
     def body(self) -> list[ast.stmt]:
-        """The statements; a lambda's is one return."""
+        """The statements; a lambda has a single `return`."""
         if isinstance(self.node, ast.Lambda):
             ret = ast.Return(value=self.node.body)
             return [ast.copy_location(ret, self.node.body)]
@@ -61,15 +61,15 @@ class Source:
 
 @record()
 class SourceFacts:
-    """What the text of a function says of its names."""
+    """Static facts of a function: its names, nested functions, yields and forbidden statements."""
 
-    assigned: frozenset[str]  # what its own statements may bind
-    free: frozenset[str]  # names that it takes from around it, those of nested functions too
-    outer: frozenset[str]  # names of functions around it that it binds: `nonlocal`
-    boxed: frozenset[str]  # those of its names that functions in it may bind, too
-    nests: bool  # there are functions in it
-    generates: bool  # it yields
-    forbidden: tuple[tuple[str, ast.AST], ...]  # (code, node) for what no version of the language has, in order
+    assigned: frozenset[str]  # names that its own statements may bind
+    free: frozenset[str]  # free names, including those of nested functions
+    outer: frozenset[str]  # names of enclosing functions that it binds: `nonlocal`
+    boxed: frozenset[str]  # its names that nested functions may bind, too
+    nests: bool  # whether it contains functions
+    generates: bool  # whether it yields
+    forbidden: tuple[tuple[str, ast.AST], ...]  # (code, node) of constructs that are never supported, in order
 
 
 @lru_cache(maxsize=4096)
@@ -98,16 +98,16 @@ def _parse(file: str, text: str) -> ast.Module:
 
 @lru_cache(maxsize=32)
 def _compiled(file: str, text: str, flags: int, apart: bool) -> tuple[types.CodeType, ...]:
-    """Return the code of every function of a file; `apart`: its statements compiled one by one.
+    """Return the code of every function of a file; `apart`: its statements are compiled one by one.
 
-    That is how notebooks compile a cell, and it is not the same: `np.tanh(x)` is an attribute that is called where
-    Python sees `np` imported, and a method elsewhere.
+    Notebooks compile a cell that way, with another result: `np.tanh(x)` is compiled as a call of an attribute if the
+    import of `np` is compiled with it, and else as a method call.
     """
-    flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT  # cells of notebooks have it
+    flags |= ast.PyCF_ALLOW_TOP_LEVEL_AWAIT  # allowed in cells of notebooks
     tree = _parse(file, text)
     units = [ast.Module([statement], []) for statement in tree.body] if apart else [tree]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python has said them before
+        warnings.simplefilter("ignore")  # Python has issued them before
         return tuple(c for unit in units for c in _within(compile(unit, file, "exec", flags, dont_inherit=True)))
 
 
@@ -139,7 +139,7 @@ def _read(file: str, code: types.CodeType, rewritten: bool) -> Source:
         raise NoSource("its file has changed since it was imported")
     found.sort(key=lambda pair: abs(pair[1].co_firstlineno - code.co_firstlineno))
     found = [pair for pair in found if pair[1] is found[0][1]]
-    if len(found) > 1:  # several lambdas on one line: the innermost whose body the code's instructions lie in
+    if len(found) > 1:  # several lambdas on one line: the innermost that contains an instruction's position
         spots = [(p[0], p[2]) for p in found[0][1].co_positions() if p[0] is not None and p[2] is not None]
         inner = [p for p in found if isinstance(p[0], ast.Lambda) and any(_inside(p[0].body, *s) for s in spots)]
         found = sorted(inner or found, key=lambda pair: -pair[0].lineno * 10_000 - pair[0].col_offset)
@@ -148,7 +148,7 @@ def _read(file: str, code: types.CodeType, rewritten: bool) -> Source:
 
 
 def _mangle(node: ast.AST, name: str) -> None:
-    """Give attributes like `self.__x` in a method the names that Python gives them: `_Class__x`."""
+    """Mangle the names of private attributes in a method as Python does: `self.__x` is `self._Class__x`."""
     parts = name.split(".")
     while len(parts) > 1 and parts[-2] == "<locals>":
         parts = parts[:-2]
@@ -168,7 +168,7 @@ _FIELDS = operator.attrgetter(
 
 
 def same_code(a: types.CodeType, b: types.CodeType) -> bool:
-    """Whether two codes do the same, wherever they stand."""
+    """Whether two code objects are equal up to their positions in the file."""
     if _FIELDS(a) != _FIELDS(b) or len(a.co_consts) != len(b.co_consts):
         return False
     return all(
@@ -180,9 +180,9 @@ def same_code(a: types.CodeType, b: types.CodeType) -> bool:
 
 
 def _is_rewritten(fn: types.FunctionType) -> bool:
-    """Whether the module of a function came from a loader that may have compiled something else than the file's text.
+    """Whether the loader of a function's module may have rewritten the text of the file before compiling it.
 
-    Those of pytest (its `assert`), typeguard or beartype do.
+    The loaders of pytest (for `assert`), typeguard and beartype do.
     """
     loader = getattr(fn.__globals__.get("__spec__"), "loader", None)
     return loader is not None and not type(loader).__module__.startswith(
@@ -210,7 +210,7 @@ def _first_line(node: FunctionNode) -> int:
 
 
 def _named(node: FunctionNode, code: types.CodeType) -> bool:
-    """Whether a definition has the name and the parameters of a code."""
+    """Whether a definition has the name and the parameters of a code object."""
     name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
     args = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
     count = code.co_argcount + code.co_kwonlyargcount
@@ -229,15 +229,15 @@ def read_source(fn: types.FunctionType, code: types.CodeType) -> Source:
     Raises
     ------
     NoSource
-        If there is no file, as for `exec` and the interactive prompt, or if it has changed: compiling its text does
-        not give the code of the function.
+        If there is no file, as for `exec` and the interactive prompt, or if compiling its text does not give the code
+        of the function, because it has changed.
     """
-    # Its own code: what `functools.wraps` names as wrapped is another function.
+    # Its own code: `__wrapped__`, set by `functools.wraps`, is another function.
     return _read(code.co_filename, code, _is_rewritten(fn))
 
 
 def assigned_names(body: Sequence[ast.AST]) -> frozenset[str]:
-    """Return the names that statements may bind, not looking into nested functions."""
+    """Return the names that statements may bind, except in nested functions."""
     names: set[str] = set()
 
     def visit(node: ast.AST) -> None:
@@ -265,7 +265,7 @@ def assigned_names(body: Sequence[ast.AST]) -> frozenset[str]:
 
 
 def nonlocal_names(body: Sequence[ast.AST]) -> frozenset[str]:
-    """Return the names that a function declares to be of those around it."""
+    """Return the names that a function declares as `nonlocal`."""
     found: set[str] = set()
     todo = [*body]
     for node in todo:  # it grows
@@ -277,7 +277,7 @@ def nonlocal_names(body: Sequence[ast.AST]) -> frozenset[str]:
 
 
 def _free_names(node: ast.AST) -> set[str]:
-    """Return the names in a part of the source that are not bound by a function or comprehension in it."""
+    """Return the free names of a syntax tree: names not bound by a function or comprehension in it."""
     match node:
         case ast.Name(id=name):
             return {name}
@@ -307,18 +307,18 @@ _FORBIDDEN: tuple[tuple[type[ast.AST] | tuple[type[ast.AST], ...], str], ...] = 
 
 
 def spot(node: ast.AST | None) -> tuple[int | str, ...]:
-    """Return what tells a node apart from the others of its function, the same in every walk."""
+    """Return a key of a node that is unique in its function, and the same in every walk."""
     names = ("lineno", "col_offset", "end_lineno", "end_col_offset")
     return (type(node).__name__, getattr(node, "id", ""), *(getattr(node, n, 0) or 0 for n in names))
 
 
 def is_forbidden(node: ast.AST) -> bool:
-    """Whether a node is in no version of the language."""
+    """Whether a node is of a kind that is never supported."""
     return any(isinstance(node, kinds) for kinds, _ in _FORBIDDEN)
 
 
 def yields(body: Sequence[ast.AST]) -> bool:
-    """Whether there is a `yield` in a part of a function, not looking into nested functions."""
+    """Whether a part of a function contains a `yield`, except in nested functions."""
     todo = [*body]
     for node in todo:  # it grows
         if isinstance(node, ast.Yield | ast.YieldFrom):
@@ -329,7 +329,7 @@ def yields(body: Sequence[ast.AST]) -> bool:
 
 
 def _scan(function: FunctionNode, body: Sequence[ast.AST]) -> list[tuple[str, ast.AST]]:
-    """Return (code, node) for every statement that no version of the language has, in order of position."""
+    """Return (code, node) for each construct that is never supported, in order of position."""
     found: list[tuple[str, ast.AST]] = []
 
     def visit(node: ast.AST) -> None:

@@ -1,6 +1,7 @@
-"""Statements that hold others or leave them; loops, `match` and assignment have files of their own.
+"""Simple and compound statements; loops, `match`, `del` and assignment have files of their own.
 
-A rejection is caught at its statement, noted, and the walk goes on after it: all rejections of a function come at once.
+A rejection is caught at its statement and noted, and the walk continues after it: a function's errors are reported
+together.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from acronumba.frontend.walker import Walker
 
 
 def if_statement(w: Walker, test: ast.expr, yes: Sequence[ast.stmt], no: Sequence[ast.stmt]) -> None:
-    """Walk an `if` statement. Where its condition is rejected, both ways are walked, for what is rejected there."""
+    """Walk an `if` statement. If its condition is rejected, both branches are walked, to find the errors in them."""
     try:
         on, off = w.branch(test)
     except Rejected as error:
@@ -56,7 +57,7 @@ def raise_statement(w: Walker, stmt: ast.Raise) -> None:
 
 
 def message_text(msg: ast.expr | None) -> str:
-    """Return the text of an exception: a constant, or else the source of what it is made of."""
+    """Return the text of an exception's argument: a constant, or else the source of the expression."""
     match msg:
         case None:
             return ""
@@ -109,7 +110,7 @@ def _assert(w: Walker, stmt: ast.Assert) -> None:
 
 @handles(STATEMENTS, ast.With)
 def _with(w: Walker, stmt: ast.With) -> None:
-    """Walk the body under settings of warnings and of printing, which change no value; anything else is rejected."""
+    """Walk the body of a `with` statement over settings of warnings or printing; reject other context managers."""
     for item in stmt.items:
         call = item.context_expr
         func = w.expr(call.func) if isinstance(call, ast.Call) else None

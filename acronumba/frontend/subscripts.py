@@ -73,7 +73,7 @@ from acronumba.ir.types import BOOL, FLOAT, INT, NEVER, IntT, TensorT, words
 
 
 def index_of(w: Walker, node: ast.expr) -> Any:
-    """Evaluate an index: a value, or a `slice` of bounds and an int; a tuple of them for several axes."""
+    """Evaluate an index: a value, or a `slice` of two bounds and a constant step; a tuple of these for several axes."""
     if isinstance(node, ast.Tuple):
         return tuple(index_part(w, e) for e in node.elts)
     return index_part(w, node)
@@ -95,14 +95,14 @@ def index_part(w: Walker, node: ast.expr) -> Any:
 
 
 def in_index(w: Walker, val: Val) -> Any:
-    """Return a value as it stands in an index: a slice as one of bounds and an int."""
+    """Return a value as an index: a slice object as a `slice` of two bounds and a constant step."""
     if not isinstance(val, SliceVal):
         return val
     return slice(slice_bound(w, val.start), slice_bound(w, val.stop), slice_step(w, val.step))
 
 
 def slice_bound(w: Walker, val: Val) -> Num | UnionVal | None:
-    """Return a bound of a slice: a number, None where there is none, or a value that may be either at run time."""
+    """Return a bound of a slice: a number, None if it is left out, or a union that may be either at run time."""
     if isinstance(val, NoneVal):
         return None
     if isinstance(val, UnionVal):
@@ -113,7 +113,7 @@ def slice_bound(w: Walker, val: Val) -> Num | UnionVal | None:
 
 
 def slice_step(w: Walker, val: Val) -> int:
-    """Return the step of a slice, which must be known when the model is compiled."""
+    """Return the step of a slice, which must be a compile-time constant."""
     step = 1 if isinstance(val, NoneVal) else w.static(val)
     if step is NOT_CONST:
         raise w.reject("ACR403", seen="a slice whose step is known only at run time")
@@ -126,7 +126,7 @@ def slice_step(w: Walker, val: Val) -> int:
 
 
 def cut(w: Walker, length: ir.Extent, where: slice) -> tuple[ir.Extent, int, ir.Extent]:
-    """Return start, step and count of a slice of a sequence of some length."""
+    """Return the start, step and count of a slice of a sequence of a given length."""
     if (where.start, where.stop, where.step) == (None, None, 1):
         return 0, 1, length
     n, step = w.extent(length), where.step
@@ -139,7 +139,7 @@ def cut(w: Walker, length: ir.Extent, where: slice) -> tuple[ir.Extent, int, ir.
 
 
 def bound_or(w: Walker, val: UnionVal, end: Num) -> Num:
-    """Return a bound that may be None at run time, which means the end of the sequence on its side."""
+    """Return a bound of a slice that may be None at run time; None stands for `end`."""
 
     def one(v: Val) -> Val:
         bound = slice_bound(w, v)
@@ -153,7 +153,7 @@ def bound_or(w: Walker, val: UnionVal, end: Num) -> Num:
 
 
 def subscript(w: Walker, base: Val, index: ast.expr) -> Val:
-    """Read an item, or several, of a value that may be one of several."""
+    """Read an item or slice of a value, which may be a union."""
     where = index_of(w, index)
     if isinstance(base, UnionVal):
         base = not_none(w, base)
@@ -161,7 +161,7 @@ def subscript(w: Walker, base: Val, index: ast.expr) -> Val:
 
 
 def get_item(w: Walker, base: Val, where: Any) -> Val:
-    """Read an item, or several, of a value that is one thing; an index may be one of several."""
+    """Read an item or slice of a value that is no union; the index may be one."""
     w.check_poison(base)
     if isinstance(base, NoneVal) and base.given:
         w.fail("TypeError", "'NoneType' object is not subscriptable")
@@ -215,18 +215,18 @@ def get_item(w: Walker, base: Val, where: Any) -> Val:
 
 
 def is_computed(node: ast.AST | None) -> bool:
-    """Whether an index stands in the source by a name."""
+    """Whether the source of an index contains a name."""
     return isinstance(node, ast.Subscript) and any(isinstance(n, ast.Name) for n in ast.walk(node.slice))
 
 
 def is_uniform(base: Val) -> bool:
-    """Whether a list can be one at run time: its elements, known one by one, have one type."""
+    """Whether the known elements of a list have one run-time type, so that it can be a run-time list."""
     types = {type_of(item) for item in base.items} if isinstance(base, StaticList) else {None}
     return len(types) == 1 and None not in types
 
 
 def _numbers(w: Walker, where: slice) -> Tensor:
-    """Return the numbers of a slice that stands for a range: `np.r_[1:3]`."""
+    """Return the range that a slice denotes, as an array: `np.r_[1:3]`."""
     first = number(0) if where.start is None else where.start
     if where.stop is None or not isinstance(first, Num) or not isinstance(where.stop, Num):
         raise w.reject("ACR202", seen="a range without an end", rewrite="np.arange(start, stop)")
@@ -234,7 +234,7 @@ def _numbers(w: Walker, where: slice) -> Tensor:
 
 
 def array_item(w: Walker, base: Tensor | ArrayRef, where: Any) -> Val:
-    """Index an array by a value or several, each of which may be one of several."""
+    """Index an array by one or several indices, each of which may be a union."""
     where = _one_place(w, where) if isinstance(base, ArrayRef) else where
     if isinstance(where, UnionVal):
         return w.each(where, lambda e: array_item(w, base, e))
@@ -252,7 +252,7 @@ def array_item(w: Walker, base: Tensor | ArrayRef, where: Any) -> Val:
 
 
 def index_parts(w: Walker, base: Val, where: Any) -> tuple[Any, ...]:
-    """Return an index as the indices of the axes, as far as they are given."""
+    """Return an index as a tuple of the indices of the leading axes."""
     if not isinstance(where, tuple | slice) and is_tuple(where):  # one index for each axis
         where = tuple(in_index(w, v) for v in _of_each_axis(w, base, where))
     parts = tuple(map(as_list, where)) if isinstance(where, tuple) else (where,)
@@ -260,7 +260,7 @@ def index_parts(w: Walker, base: Val, where: Any) -> tuple[Any, ...]:
 
 
 def _of_each_axis(w: Walker, base: Val, where: Val) -> Sequence[Val]:
-    """Return the items of a tuple that is an index; of one whose length only run time knows, as many as axes."""
+    """Return the items of a tuple used as an index; a tuple of run-time length must have one for each axis."""
     items = w.items_of(where)
     if items is not None:
         return items
@@ -273,7 +273,7 @@ def _of_each_axis(w: Walker, base: Val, where: Val) -> Sequence[Val]:
 
 
 def _one_place(w: Walker, e: Any) -> Any:
-    """Return an index that is an int on one path and a scalar of NumPy on the other as an int: it has one place."""
+    """Return an index that is a union of an int and NumPy scalars as an int: each selects one position."""
     if not isinstance(e, UnionVal):
         return e
     whole = all(
@@ -283,7 +283,7 @@ def _one_place(w: Walker, e: Any) -> Any:
 
 
 def known_item(w: Walker, base: Val, items: tuple[Val, ...], where: Any) -> Val | None:
-    """Return what lies at an index among items that are known one by one; None if that is known at run time."""
+    """Return the item or slice at an index among known items; None if the index is known only at run time."""
     if isinstance(where, slice):
         ends = [None if v is None else w.static(v) for v in (where.start, where.stop)]
         if NOT_CONST in ends:
@@ -305,7 +305,7 @@ def known_item(w: Walker, base: Val, items: tuple[Val, ...], where: Any) -> Val 
 
 
 def list_index(w: Walker, x: Tensor) -> Num:
-    """Return the value of a NumPy scalar that is the index of a list."""
+    """Return a NumPy scalar used as the index of a list as a host number."""
     if x.type.dtype == "uint64" and not x.type.rank:
         most = w.from_number(number(2**63 - 1), "uint64")
         small = w.host(w.ufunc("le", (x, most)), "an index of a list")
@@ -333,7 +333,7 @@ def index_list(w: Walker, base: ListVal, where: Any) -> Val:
 
 
 def index_tensor(w: Walker, x: Tensor, where: Sequence[Any]) -> Val:
-    """NumPy's basic indexing, and one integer array."""
+    """Index an array by NumPy's rules, basic or advanced."""
     parts, ellipsis = index_of_each_axis(w, x, where)
     cuts: list[Any] = []
     axis = 0
@@ -384,7 +384,7 @@ def index_of_each_axis(
 ) -> tuple[list[Any], bool]:
     """Return an index for each axis and None for each new one, without an ellipsis; and whether there was one.
 
-    `masks`: one stays as it is, for the first of its axes; the others have whole slices.
+    With `masks`, a mask stands at the first of its axes, followed by whole slices; else its positions replace it.
     """
     where = _with_arrays(w, x, where, masks)
     ellipsis = [k for k, e in enumerate(where) if isinstance(e, Static) and e.value is Ellipsis]
@@ -410,7 +410,7 @@ def _is_array(e: Any) -> bool:
 
 
 def _with_arrays(w: Walker, x: Tensor | ArrayRef, where: Sequence[Any], masks: bool) -> list[Any]:
-    """Return an index with arrays in place of sequences, and with the places where a mask holds in place of it."""
+    """Return an index with sequences replaced by arrays, and (not `masks`) masks by the positions of true elements."""
 
     def many(e: Any) -> bool:
         return isinstance(e, ListVal | Range) or (not isinstance(e, Tensor | slice) and w.sequence(e) is not None)
@@ -443,9 +443,9 @@ def _with_arrays(w: Walker, x: Tensor | ArrayRef, where: Sequence[Any], masks: b
 
 
 def _index_by_arrays(w: Walker, x: Tensor, parts: Sequence[Any]) -> Val:
-    """Index some axes by arrays and numbers, which are broadcast together; other parts are new axes, or whole ones.
+    """Index some axes by arrays and numbers, which are broadcast together; other parts are new axes or whole slices.
 
-    The axes that come of it are where the first array is, or in front if something stands between the arrays.
+    The broadcast axes take the place of the first index, or come first if a slice or new axis separates the indices.
     """
     by = [k for k, e in enumerate(parts) if isinstance(e, Num | Tensor | EnumVal)]
     axes = [sum(not isinstance(e, NoneVal) for e in parts[:k]) for k in by]
@@ -478,7 +478,7 @@ def _index_by_arrays(w: Walker, x: Tensor, parts: Sequence[Any]) -> Val:
 
 
 def index_array(w: Walker, e: Val) -> Tensor:
-    """Return a sequence of indices as an array; an empty one is of ints, as in NumPy."""
+    """Return a sequence of indices as an array; an empty sequence gives an int array, as in NumPy."""
     e = as_list(e)
     if isinstance(e, ListVal):
         return stack_list(w, e, 0, "int64" if e.item == NEVER else None, empty=True)
@@ -488,7 +488,7 @@ def index_array(w: Walker, e: Val) -> Tensor:
 
 
 def item_place(w: Walker, target: ast.Subscript) -> tuple[Val, Any]:
-    """Evaluate the list, array or dict and the index of an item that is assigned: once, also where it is read first."""
+    """Evaluate the container and the index of an assigned item: once, also for an augmented assignment."""
     base = w.value(target.value)
     w.check_poison(base)
     if isinstance(base, UnionVal):
@@ -501,7 +501,7 @@ def item_place(w: Walker, target: ast.Subscript) -> tuple[Val, Any]:
 
 
 def each_place(w: Walker, base: Val, f: Callable[[Val], None]) -> None:
-    """Assign to an item of a value that may be one of several: of the one that it is."""
+    """Call `f`, which assigns to an item, for each alternative of a container that may be a union."""
     if not isinstance(base, UnionVal):
         f(base)
         return
@@ -515,7 +515,7 @@ def each_place(w: Walker, base: Val, f: Callable[[Val], None]) -> None:
 
 
 def check_assignable(w: Walker, base: Val) -> None:
-    """Reject an assignment to an item of what has none, or is data of the caller."""
+    """Reject an item assignment to a value that does not support it, or that is input data."""
     if isinstance(base, StaticList):
         w.make_real(base.cell)
         raise Restart
@@ -529,7 +529,7 @@ def check_assignable(w: Walker, base: Val) -> None:
 
 
 def set_in_pieces(w: Walker, target: ast.Subscript, val: Val) -> bool:
-    """`idx[1] = v` of a list of slices, which cannot be stored, or of unlike things: it stays in pieces."""
+    """`xs[1] = v` for a compile-time list of slices or unlike elements; return whether the list is one."""
     found = item_in_pieces(w, target)
     if found is None:
         return False
@@ -544,9 +544,9 @@ def set_in_pieces(w: Walker, target: ast.Subscript, val: Val) -> bool:
 
 
 def item_in_pieces(w: Walker, target: ast.Subscript) -> tuple[Any, StaticList, int] | None:
-    """Return where a list in pieces is in the state, the list, and the index of an item of it that can be changed.
+    """Return the state key of a compile-time list, the list, and the index of an assignable item; else None.
 
-    That is possible where the list has one name and lies nowhere else, in the loops that it was made in.
+    An item is assignable if the list has one name, is stored nowhere else, and was made in the same loops.
     """
     key = path_of(w, target.value)
     old = None if key is None else w.state.get(key)
@@ -561,7 +561,7 @@ def item_in_pieces(w: Walker, target: ast.Subscript) -> tuple[Any, StaticList, i
 
 
 def holds(val: Val, what: Val) -> bool:
-    """Whether a value is another one, or has it among its parts."""
+    """Whether a value is `what`, or contains it."""
     if val is what:
         return True
     parts = val.items if isinstance(val, TupleVal | DictVal | ObjectValue | StaticList) else held(val)
@@ -572,7 +572,7 @@ def holds(val: Val, what: Val) -> bool:
 def set_item(
     w: Walker, base: ListVal | DictVal | MapVal | Kept, where: Any, target: ast.Subscript, val: Val
 ) -> None:  # fmt: skip
-    """Assign to an element of a list, or store under a key of a dict."""
+    """Assign to an element or slice of a list, or to a key of a dict."""
     if isinstance(base, DictVal):
         base = changeable(w, base)
     if isinstance(base, Kept):
@@ -596,7 +596,7 @@ def set_item(
 
 
 def set_at(w: Walker, base: ListVal, i: Num, val: Val) -> None:
-    """Give a list another element at an index that is inside."""
+    """Replace the element of a list at an index that is in range."""
     alias(val)
     w.put_in(base.cell, val)
     widen_list(w, base, val)
@@ -606,7 +606,7 @@ def set_at(w: Walker, base: ListVal, i: Num, val: Val) -> None:
 
 
 def set_slice(w: Walker, base: ListVal, where: slice, val: Val | None) -> None:
-    """`xs[a:b] = ys`, or `del xs[a:b]` where there is no value."""
+    """`xs[a:b] = ys`, or `del xs[a:b]` if the value is None."""
     new = None if val is None else to_list(w, val)
     n = w.list_lengths(base)
     if where.step != 1:
@@ -627,7 +627,7 @@ def set_slice(w: Walker, base: ListVal, where: slice, val: Val | None) -> None:
 
 
 def _set_in_steps(w: Walker, base: ListVal, where: slice, new: ListVal | None, n: Num) -> None:
-    """`xs[a:b:c] = ys`, which has as many elements as there are places, or `del xs[a:b:c]`."""
+    """`xs[a:b:c] = ys`, of equal lengths, or `del xs[a:b:c]`."""
     first, step, extent = cut(w, w.as_extent(n), where)
     count = w.extent(extent)
     if new is not None:
@@ -641,7 +641,7 @@ def _set_in_steps(w: Walker, base: ListVal, where: slice, new: ListVal | None, n
     def turn() -> None:
         k = w.state[key]
         assert isinstance(k, Num)
-        if new is None and step > 0:  # from behind: what is left out moves nothing that is still to go
+        if new is None and step > 0:  # from the end, so that a removal moves no element still to be removed
             k = w.scalar("sub", w.scalar("sub", count, number(1)), k)
         at = w.scalar("add", w.extent(first), w.scalar("mul", k, number(step)))
         if new is not None:

@@ -14,11 +14,11 @@ from acronumba.frontend.ufuncs import Ufuncs
 from acronumba.frontend.values import Num, Tensor, Val, number
 from acronumba.ir import nodes as ir
 
-LANES = 16  # of so many columns a product fills the vectors of a processor, without the transposes
+LANES = 16  # columns from which a product fills the CPU's vector registers without transposition
 
 
 class TensorMath(Ufuncs):
-    """Reductions and products."""
+    """Reductions, scans, orders and products of tensors."""
 
     def reduce(self, op: str, x: Tensor, axis: Any, keepdims: bool, dtype: str | None = None) -> Tensor:
         axes = self.axes_of(axis, x.type.rank)
@@ -37,7 +37,7 @@ class TensorMath(Ufuncs):
     def reduce_from(
         self, op: str, x: Tensor, initial: Val, axes: tuple[int, ...], keepdims: bool, dtype: str | None = None
     ) -> Tensor:
-        """Reduce with one more element, which comes first; there may be no other."""
+        """Reduce with `initial` as an additional first element; there may be no other."""
         dtype = dtype or self._summed(op, x)
         x = self.cast(x, dtype)
         rest = [a for a in range(x.type.rank) if a not in axes]
@@ -52,21 +52,21 @@ class TensorMath(Ufuncs):
         return out
 
     def scan(self, op: str, x: Tensor, axis: int, dtype: str | None) -> Tensor:
-        """Return what `op` gives of the elements up to each one along an axis."""
+        """Return the cumulative results of `op` along an axis."""
         x = self.cast(x, dtype or self._summed(op, x))
         return self.op(f"cum{op}", (x.ref,), x.type.dtype, x.dims, (axis,))
 
     def order(self, x: Tensor, axis: int) -> Tensor:
-        """Return which element stands at each place in order along an axis: equal ones stay, NaN comes last."""
+        """Return the stable `argsort` along an axis, with NaN last."""
         return self.op("argsort", (x.ref,), "int64", x.dims, (axis,))
 
     def search(self, x: Tensor, values: Tensor, right: bool) -> Tensor:
-        """Return where values belong among the elements of a vector, before equal ones or behind them."""
+        """Return the positions of values in a sorted vector, before or (`right`) after equal elements."""
         side = "right" if right else "left"
         return self.op("searchsorted", (x.ref, values.ref), "int64", values.dims, (side,))
 
     def _summed(self, op: str, x: Tensor) -> str:
-        """Return the dtype that NumPy sums, or multiplies, elements in; maxima and minima have their own."""
+        """Return the dtype in which NumPy reduces elements: their own for maxima and minima."""
         if op in ("max", "min"):
             return x.type.dtype
         with warnings.catch_warnings():
@@ -85,7 +85,7 @@ class TensorMath(Ufuncs):
 
     def mean(self, x: Tensor, axis: Any, keepdims: bool, dtype: str | None = None) -> Tensor:
         dtype = dtype or (x.type.dtype if x.type.dtype.startswith("float") else "float64")
-        wide = dtype if dtype.startswith("float") else "float64"  # integers are summed as such, and divided as floats
+        wide = dtype if dtype.startswith("float") else "float64"  # integers are summed, then divided as floats
         total = self.cast(self.reduce("sum", self.cast(x, dtype), axis, keepdims, dtype), wide)
         count = self.count([x.dims[a] for a in self.axes_of(axis, x.type.rank)])
         mean = self.element("div", [total, self.from_number(self.read_float(count), wide)], wide)
@@ -104,9 +104,9 @@ class TensorMath(Ufuncs):
         return self.element("div", [total, self.from_number(count, dtype)], dtype)
 
     def root(self, total: Tensor, order: float = 2) -> Tensor:
-        """Return the root of a sum of squares, or of other powers: its derivative where all of them are 0 is 0.
+        """Return the root of a sum of squares, or of other powers, with derivative 0 where the sum is 0.
 
-        That is between the derivatives of all sides, as 0 is for `abs`; of the root alone it is infinite.
+        It is a subgradient, as 0 is for `abs`; the derivative of a plain root would be infinite.
         """
         dtype = total.type.dtype
         zero, one = (self.from_number(number(k), dtype) for k in (0, 1))
@@ -131,9 +131,9 @@ class TensorMath(Ufuncs):
         return self.reshape(out, shape) if keepdims else out
 
     def places(self, mask: Tensor, why: str) -> list[Tensor]:
-        """Return where a mask holds, as a place on each axis, in order: how many there are is waited for.
+        """Return the positions of true elements of a mask, by axis, as `np.nonzero` does; their number is awaited.
 
-        The k-th is after as many elements as have at most k before and in them.
+        The flat index of the k-th is the number of elements whose cumulative count is at most k.
         """
         flat = self.flatten(self.cast(mask, "bool"))
         so_far = self.scan("sum", flat, 0, None)
@@ -172,7 +172,7 @@ class TensorMath(Ufuncs):
         return self.op("matmul", (x.ref, y.ref), dtype, (*batch, *rows, *columns))
 
     def _columns(self, w: Tensor, y: Tensor, dtype: str) -> Tensor:
-        """The product of a weight and columns: that of rows and the transposed weight, which many nodes share."""
+        """Return a weight times columns, computed as rows times the transposed weight, which many nodes share."""
         m, n = w.dims[0], y.dims[1]
         if n == 1:
             column = self.reshape(y, y.dims[:1])
@@ -197,7 +197,7 @@ class TensorMath(Ufuncs):
         return self.ufunc("mul", (self.reshape(x, (x.dims[0], 1)), self.reshape(y, (1, y.dims[0]))))
 
     def einsum(self, spec: str, tensors: list[Tensor]) -> Tensor:
-        """Contract by an Einstein summation; operands are contracted from left to right."""
+        """Einstein summation; operands are contracted from left to right."""
         left, _, out = self._spelled_out(spec.replace(" ", ""), tensors).partition("->")
         terms = left.split(",")
         wrong = sorted(c for c in {*left.replace(",", ""), *out} if c not in string.ascii_letters)
@@ -229,7 +229,7 @@ class TensorMath(Ufuncs):
         return self.transpose(acc, tuple(labels.index(c) for c in out))
 
     def _spelled_out(self, spec: str, tensors: list[Tensor]) -> str:
-        """Return the text of an Einstein summation with letters in place of `...`, and with its result."""
+        """Return an einsum specification with letters in place of `...`, and with an explicit result."""
         left, arrow, out = spec.partition("->")
         if not arrow:
             letters = left.replace("...", "").replace(",", "")
@@ -245,7 +245,7 @@ class TensorMath(Ufuncs):
         return f"{','.join(terms)}->{out.replace('...', ''.join(free[:most]))}"
 
     def _on_diagonals(self, x: Tensor, labels: str) -> tuple[Tensor, str]:
-        """Return the diagonal of each two axes of one label."""
+        """Take the diagonal of axes with the same label, until all labels are distinct; return it with its labels."""
         for c in dict.fromkeys(labels):
             while labels.count(c) > 1:
                 p = labels.index(c)
@@ -258,7 +258,7 @@ class TensorMath(Ufuncs):
         return x, labels
 
     def _without_ones(self, x: Tensor, labels: str, wide: set[str]) -> tuple[Tensor, str]:
-        """Leave out axes of extent 1 that other operands have of another extent."""
+        """Drop axes of extent 1 whose label has another extent in another operand."""
         ones = [a for a, c in enumerate(labels) if x.dims[a] == 1 and c in wide]
         dims = tuple(d for a, d in enumerate(x.dims) if a not in ones)
         return self.reshape(x, dims), "".join(c for a, c in enumerate(labels) if a not in ones)

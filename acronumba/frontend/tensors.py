@@ -1,6 +1,6 @@
-"""Operations on tensors: emission, dtypes, element-wise application, values that Python needs.
+"""Operations on tensors: emission, dtypes, element-wise application, host values.
 
-Extents that are known are checked here, when the model is compiled; others by checks of the instance at run time.
+Constant extents are checked here, at compile time; others by checks of the instance at run time.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class TensorOps(Merge):
         return self.op("cast", (self.word(num),), dtype, ())
 
     def _check_range(self, num: Num, dtype: str) -> None:
-        """Check that a Python int or float, without its fraction, is a value of an integer dtype."""
+        """Check that a Python int, or a truncated float, is a value of an integer dtype."""
         info = np.iinfo(dtype)
         least, most = int(info.min), int(info.max)
         if num.type == FLOAT:
@@ -89,7 +89,7 @@ class TensorOps(Merge):
         self.check(self.both(low, high), "OverflowError", text, (num,))
 
     def scalar_constant(self, value: np.generic) -> Tensor:
-        """Return a NumPy scalar that is known when the model is compiled."""
+        """Return a compile-time constant that is a NumPy scalar."""
         out = self.from_number(number(value.item()), self.dtype_name(value.dtype))
         out.const = value.item()
         return out
@@ -106,7 +106,7 @@ class TensorOps(Merge):
         return self.op("cast", (x.ref,), dtype, x.dims)
 
     def promote(self, x: Tensor, dtype: str) -> Tensor:
-        """Cast an operand to the dtype that NumPy's rules, not the user, ask for."""
+        """Cast an operand by NumPy's promotion rules; note where float32 becomes float64."""
         if (x.type.dtype, dtype) == ("float32", "float64") and self.block is not None:
             self.widenings[self.loc] = None
         return self.cast(x, dtype)
@@ -119,17 +119,17 @@ class TensorOps(Merge):
         return name
 
     def as_array(self, x: Tensor) -> Tensor:
-        """Return a copy as an array: it is one of rank 0 where there are no axes."""
+        """Return a copy as an array: of rank 0, not a NumPy scalar, if it has no axes."""
         return Tensor(x.type, x.ref, x.dims, fresh=True, array0=None if x.type.rank else number(True))
 
     def as_scalar(self, x: Tensor) -> Tensor:
-        """Return what an operation gives that found nothing to do: of an array of rank 0 a NumPy scalar."""
+        """Return the result of an operation that leaves the elements as they are: of a rank-0 array, a NumPy scalar."""
         return x if x.array0 is None else Tensor(x.type, x.ref, x.dims, fresh=True)
 
     def fits_array(self, t: TensorT, dtype: str) -> None:
-        """Reject NumPy scalars in np.array([...], dtype) that are not all values of the dtype.
+        """Reject NumPy scalars in np.array([...], dtype) whose dtype has values that `dtype` cannot represent.
 
-        NumPy takes them for Python's numbers there, and fails where one is out of range.
+        NumPy treats them as Python numbers there, and raises if one is out of range.
         """
         if not t.rank and np.dtype(dtype).kind in "iu" and not np.can_cast(t.dtype, dtype):
             seen = f"a {t.dtype} scalar in an array of {dtype}"
@@ -146,7 +146,7 @@ class TensorOps(Merge):
         except TypeError as error:
             raise self.reject("ACR301", seen=f"{ufunc.__name__}: {str(error).splitlines()[0]}") from None
         ins, out = list(found[: ufunc.nin]), found[ufunc.nin]
-        if out != np.float16:  # what is asked of float16, a float32 of the same value answers
+        if out != np.float16:  # float32 represents all float16 values, and gives the same answers
             ins = [np.dtype(np.float32) if d == np.float16 else d for d in ins]
         return [self.dtype_name(d) for d in ins], self.dtype_name(out)
 
@@ -155,7 +155,7 @@ class TensorOps(Merge):
         dims = self.broadcast_dims([t.dims for t in tensors])
         if any(t.turned is not None for t in tensors):
             turned = [self._turned(t) for t in tensors]
-            if None not in turned:  # as the product is: nobody may want the transposes
+            if None not in turned:  # in the layout of the product: the transposes may never be needed
                 refs = [t.ref for t in turned if t is not None]
                 out = self.op(op, refs, dtype, tuple(reversed(dims)))
                 whole = self.op("transpose", (out.ref,), dtype, dims, ((1, 0),))
@@ -164,7 +164,7 @@ class TensorOps(Merge):
         return self.op(op, [t.ref for t in tensors], dtype, dims)
 
     def _turned(self, x: Tensor) -> Tensor | None:
-        """Return what an operand of rank 2 is the transpose of, or would be at no cost; else None."""
+        """Return the transpose of an operand, as a matrix, if it exists already or costs nothing; else None."""
         if x.turned is not None or not x.type.rank:
             return x if x.turned is None else x.turned
         if x.type.rank == 1:
@@ -174,7 +174,7 @@ class TensorOps(Merge):
         return None
 
     def broadcast_dims(self, shapes: Sequence[Sequence[ir.Extent]]) -> tuple[ir.Extent, ...]:
-        """Return the extents that shapes broadcast to, checking those that are run-time."""
+        """Return the extents to which shapes broadcast; run-time extents are checked."""
         rank = max(map(len, shapes), default=0)
         out: list[ir.Extent] = []
         for axis in range(-rank, 0):
@@ -212,7 +212,7 @@ class TensorOps(Merge):
         self.check(good, "ShapeMismatch", "dimensions {0} and {1} do not match", (x, y))
 
     def same_extent(self, a: ir.Extent, b: ir.Extent, what: str) -> ir.Extent:
-        """Return one extent for two that must be equal, the constant one if there is one."""
+        """Check that two extents are equal; return the constant one, if either is constant."""
         if isinstance(a, int) and isinstance(b, int):
             if a != b:
                 raise self.reject("ACR401", seen=f"{what}: {a} and {b}")
@@ -221,7 +221,7 @@ class TensorOps(Merge):
         return a if isinstance(a, int) else b
 
     def refine(self, x: Tensor, dims: Sequence[ir.Extent]) -> Tensor:
-        """Return the tensor with extents that a check has just proved constant."""
+        """Return a tensor with extents that a check has proved constant."""
         t = TensorT(x.type.dtype, tuple(d if isinstance(d, int) else None for d in dims))
         if t == x.type or not isinstance(x.ref, ir.Var):
             return x
@@ -237,10 +237,10 @@ class TensorOps(Merge):
         self.state[key] = result
         return result
 
-    # ---- values that Python needs
+    # ---- host values
 
     def host(self, x: Tensor, why: str) -> Num:
-        """Return the value of a tensor of rank 0 as a Python number; this may wait for it."""
+        """Return the value of a tensor of rank 0 as a Python number; its read may suspend the instance."""
         if x.const is not NOT_CONST:
             return number(x.const)
         if x.known is not None:
@@ -258,7 +258,7 @@ class TensorOps(Merge):
     # ---- extents
 
     def axes_of(self, axis: Any, rank: int) -> tuple[int, ...]:
-        """Return normalised axes: None is all of them."""
+        """Return normalised, sorted axes; None stands for all axes."""
         if axis is None:
             return tuple(range(rank))
         axes = axis if isinstance(axis, tuple) else (axis,)
@@ -291,12 +291,12 @@ class TensorOps(Merge):
         return len(words(val.item))
 
     def argument(self, num: Num) -> ir.Var:
-        """Return the variable of a number that an operation reads, where the code can be reached or not."""
+        """Return the variable of a number as an argument of an operation, also in unreachable code."""
         return self.word(num) if self.block is not None else self.var("", num.type)
 
     def signed(self, index: Tensor) -> Tensor:
-        """Return an index or a bound as int64; what that does not hold is beyond any axis."""
-        if index.type.dtype.startswith("float") and 0 not in index.dims:  # a list without elements is one of floats
+        """Return an index or a bound as int64; larger uint64 values are clipped, as they exceed any axis."""
+        if index.type.dtype.startswith("float") and 0 not in index.dims:  # an array of an empty list has floats
             raise self.reject("ACR301", seen=f"an index {self.describe(index)}", rewrite="its ints: x.astype(int)")
         if index.type.dtype == "uint64":
             most = self.from_number(number(2**63 - 1), "uint64")

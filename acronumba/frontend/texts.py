@@ -1,6 +1,7 @@
-"""Strings of run time: what is asked of them, and what is made of their characters.
+"""Run-time strings: length, characters, comparison, slices and concatenation.
 
-A `Text` is a word; a `StrVal` is known, and becomes one where it meets one. `calls.of_texts` has their methods.
+A `Text` is a word; a `StrVal` is a constant, converted to a `Text` where the two are combined. Their methods are in
+`calls.of_texts`.
 """
 
 from __future__ import annotations
@@ -35,17 +36,17 @@ from acronumba.ir.types import FLOAT, NEVER, TEXT, ListT
 
 
 def is_text(val: Val) -> bool:
-    """Whether a value is a string, known or not."""
+    """Whether a value is a string, constant or at run time."""
     return isinstance(val, Text | StrVal)
 
 
 def test(w: Walker, op: str, *args: Val) -> Num:
-    """Apply an operation of `SCALARS` that gives a number to strings and numbers."""
+    """Apply an operation of `SCALARS` to strings and numbers."""
     return w.scalar(op, *(v if isinstance(v, Num) else as_text(v) for v in args))
 
 
 def of_number(val: Num) -> Val:
-    """Return the string that an operation gives."""
+    """Return the result of an operation of `SCALARS` as a string."""
     if val.const is not NOT_CONST:
         return StrVal(val.const)
     assert val.var is not None
@@ -53,12 +54,12 @@ def of_number(val: Num) -> Val:
 
 
 def length(w: Walker, val: Val) -> Num:
-    """Return how many characters a string has."""
+    """Return the length of a string."""
     return test(w, "text_len", val)
 
 
 def character(w: Walker, val: Val, index: Num) -> Val:
-    """Return the character at an index that is known to be inside."""
+    """Return the character at an index that is known to be in range."""
     return of_number(test(w, "text_at", val, w.read(index)))
 
 
@@ -135,7 +136,7 @@ def _operator(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
 
 
 def repeated(w: Walker, text: Val, times: Num) -> Val:
-    """Return a string so many times, one after the other."""
+    """`s * n`."""
     known = w.known(times)
     if isinstance(text, StrVal) and known is not NOT_CONST:
         return StrVal(text.value * known)
@@ -163,7 +164,7 @@ def part(w: Walker, base: Text | StrVal, where: slice) -> Val:
 
 
 def joined(w: Walker, parts: Val | Sequence[Val]) -> Val:
-    """Return the string that the strings of a list make."""
+    """Return the concatenation of the strings of a list."""
     items = w.items_of(parts) if not isinstance(parts, Sequence) else tuple(parts)
     items = None if items is None else tuple(one_string(w, v) for v in items)
     for v in items or ():
@@ -193,7 +194,7 @@ def _join(w: Walker, texts: ir.Var) -> Val:
 
 
 def strings(w: Walker, iterable: Val, f: Callable[[Val], Val] = lambda v: v) -> ListVal:
-    """Return the list of f(v) of the strings of an iterable, each as one of run time."""
+    """Return the run-time list of f(v) for the strings v of an iterable."""
 
     def one(v: Val) -> Val:
         if not is_text(v):

@@ -1,4 +1,4 @@
-"""NumPy's rules for what becomes an array, for dtypes and for element-wise functions."""
+"""Conversion to arrays and element-wise functions, with NumPy's rules for dtypes."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from acronumba.ir.types import INT, Array0T
 CLIP: Any = getattr(np, "_core").umath.clip  # noqa: B009 -- its rules of dtypes have no public name
 
 
-# What users call: operations of the IR, and what is made of them.
+# Ufuncs that users call: operations of the IR, and functions composed of these.
 CALLED: dict[str, np.ufunc] = {
     **{name: row.ufunc for name, row in TENSORS.items() if row.ufunc is not None},
     "square": np.square, "reciprocal": np.reciprocal,
 }  # fmt: skip
 UFUNCS: dict[str, Any] = {**CALLED, "positive": np.positive, "clip": CLIP}
 
-_SUMS = {"add", "sub", "neg", "positive"}  # their derivatives do not depend on what they are of
+_SUMS = {"add", "sub", "neg", "positive"}  # their derivatives do not depend on the operands
 _SMOOTH = {"mul", "pow"}  # finite for any finite second operand
 
 
 class Ufuncs(Shapes):
-    """What becomes an array, and element-wise functions."""
+    """Conversion to arrays, and element-wise functions."""
 
     def sequence(self, val: Val) -> tuple[Val, ...] | None:
         """Return the items of a sequence whose length is known, else None."""
@@ -44,14 +44,14 @@ class Ufuncs(Shapes):
     def as_tensor(self, val: Val, dtype: str | None = None) -> Tensor:
         """Return a value as a tensor; host numbers become rank 0, lists and tuples are stacked.
 
-        `dtype` is what a host number is cast to (by default NumPy's own choice for it).
+        `dtype` is the dtype of a host number's tensor (by default NumPy's own choice for it).
         """
         if isinstance(val, Num):
             return self.from_number(val, dtype or self.natural(val))
         return self.array_of(val, None)
 
     def array_of(self, val: Val, dtype: str | None) -> Tensor:
-        """Return what np.array makes of an array, or of nested sequences of arrays and numbers."""
+        """Return `np.array(val, dtype)` of an array, or of nested sequences of arrays and numbers."""
         match val:
             case Tensor():
                 return val if dtype is None else self.cast(val, dtype)
@@ -66,7 +66,7 @@ class Ufuncs(Shapes):
         raise self.reject("ACR301", seen=self.describe(val), rewrite="pass an array or a number")
 
     def _item(self, val: Val, dtype: str | None) -> Tensor:
-        """Return an item of a sequence that becomes an array."""
+        """Return an item of a sequence that is converted to an array, as a tensor."""
         if isinstance(val, Num):
             return self.from_number(val, dtype or self.natural(val))
         if isinstance(val, Tensor) and dtype is not None and val.python_type != Array0T(val.type.dtype):
@@ -76,7 +76,7 @@ class Ufuncs(Shapes):
     def ufunc(self, op: str, args: Sequence[Val], mask: Tensor | None = None) -> Tensor:
         """Apply an element-wise operation that is a NumPy ufunc.
 
-        `mask`: which elements of the result are wanted; nothing fails, and nothing has a derivative, because of others.
+        With a `mask`, only elements where it is true are used; the others cause no failure and have no derivative.
         """
         parts = [a if isinstance(a, Num) else self.as_tensor(a) for a in args]
         if op in TENSORS and TENSORS[op].compares:
@@ -93,14 +93,14 @@ class Ufuncs(Shapes):
                 return self.as_scalar(tensors[0])
             case "square":
                 return self.element("mul", [tensors[0], tensors[0]], out)
-            case "reciprocal":  # of integers: 1 / x without its fraction
+            case "reciprocal":  # of integers: 1 / x, truncated
                 wide = out if out.startswith("float") else "float64"
                 one = self.from_number(number(1), wide)
                 return self.cast(self.element("div", [one, self.cast(tensors[0], wide)], wide), out)
             case "clip":
                 first, *bounds = tensors
                 for name, bound in zip(("maximum", "minimum"), bounds, strict=True):
-                    pair = [first, bound]  # of zeros of two signs the second wins: with single bounds, x
+                    pair = [first, bound]  # of zeros of different sign the second wins: with single bounds, x
                     if all(d == 1 for t in bounds for d in t.dims):
                         pair.reverse()
                     first = self.element(name, pair, out)
@@ -112,10 +112,10 @@ class Ufuncs(Shapes):
         return self.element(op, tensors, out)
 
     def shielded(self, op: str, tensors: Sequence[Tensor], parts: Sequence[Tensor | Num], mask: Tensor) -> list[Tensor]:
-        """Return operands with a harmless number in the place of elements that a mask leaves out.
+        """Return operands with elements where the mask is false replaced by a harmless number.
 
-        What an operation does with those is not wanted, but its derivative there is multiplied by 0, which makes NaN of
-        what is infinite; and integer powers may fail. `parts`: the operands as they are given.
+        Their results are not used, but their derivatives are multiplied by 0, which is NaN if they are infinite; and
+        integer powers may fail. `parts` are the operands before their conversion to tensors.
         """
         smooth = TENSORS[op].smooth if op in TENSORS else 1
         floats = tensors[-1].type.dtype.startswith("float")
@@ -133,14 +133,14 @@ class Ufuncs(Shapes):
         return out
 
     def operands(self, parts: Sequence[Tensor | Num], ins: Sequence[str], out: str) -> list[Tensor]:
-        """Return operands with the dtypes that a ufunc asks for."""
-        cast = self.promote if out == "float64" else self.cast  # a comparison has no float64 to warn of
+        """Return operands as tensors of the dtypes that a ufunc requires."""
+        cast = self.promote if out == "float64" else self.cast  # a comparison gives no float64 to warn of
         return [
             cast(p, d) if isinstance(p, Tensor) else self.from_number(p, d) for p, d in zip(parts, ins, strict=True)
         ]
 
     def _comparison(self, op: str, parts: list[Tensor | Num]) -> Tensor:
-        """Compare; of integers the values, whatever their dtypes hold."""
+        """Compare operands; integers are compared by value, also if no dtype holds both."""
         for k, p in enumerate(parts):
             other = parts[1 - k]
             if not isinstance(p, Num) or p.type != INT or not isinstance(other, Tensor):
@@ -178,7 +178,7 @@ class Ufuncs(Shapes):
         return self.scalar("min" if upper else "max", num, number(limit)) if fits else num
 
     def power(self, x: Tensor | Num, y: Tensor | Num) -> Tensor:
-        """The operator `**`: of NumPy's scalars it has no square roots, and no squares of bools."""
+        """The operator `**`; NumPy's special cases of arrays (square root, square of bools) exclude NumPy scalars."""
         array = number(any(p.type.rank for p in (x, y) if isinstance(p, Tensor)))
         for p in (x, y):
             array = self.either(array, p.array0) if isinstance(p, Tensor) and p.array0 is not None else array
@@ -200,7 +200,7 @@ class Ufuncs(Shapes):
         return self.element("where", [self.from_number(array, "bool"), root, power], out)
 
     def _power(self, tensors: list[Tensor], parts: list[Tensor | Num], dtype: str) -> Tensor:
-        """np.power of floats: with one exponent for all, 0.5 is the square root, of infinities and zeros too."""
+        """`np.power` of floats: a single exponent of 0.5 is the square root, also for infinities and zeros."""
         x, exponent = tensors
         given = parts[1]
         if isinstance(given, Tensor) and any(d != 1 for d in given.dims):
@@ -215,13 +215,13 @@ class Ufuncs(Shapes):
         return self.element("where", [half, root, self.element("pow", tensors, dtype)], dtype)
 
     def _whole_power(self, tensors: Sequence[Tensor], exponent: Tensor | Num, dtype: str) -> Tensor:
-        """np.power of integers: the instance fails where an exponent is negative."""
+        """`np.power` of integers; the instance fails if an exponent is negative."""
         message = "Integers to negative integer powers are not allowed."
         if np.dtype(dtype).kind != "i":
             return self.element("pow", tensors, dtype)
         if isinstance(exponent, Num):
             good = self.scalar("ge", self.as_int(exponent), number(0))
-            if good.const is not True:  # of no elements there is no power
+            if good.const is not True:  # an empty array has no exponent to fail on
                 dims = self.broadcast_dims([t.dims for t in tensors])
                 good = self.either(good, self.scalar("eq", self.count(dims), number(0)))
             self.check(good, "ValueError", message)

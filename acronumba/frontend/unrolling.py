@@ -1,9 +1,11 @@
-"""Which loops over a constant range are written out, turn by turn, and which stay loops of the host program.
+"""Unrolling of loops over a constant range.
 
-In: a range, the target and the body of a loop. Out: the numbers that it takes, or None where it stays a loop.
+In: a range, the target and the body of a loop. Out: the numbers of the range if the loop is unrolled, None if it stays
+a loop of the host program.
 
-Written out, the turns can share a kernel, and each can have types, shapes and weights of its own. It costs code: nested
-loops would multiply theirs. So what is large stays a loop, unless its turns read other weights or parts of other types.
+The iterations of an unrolled loop can share a kernel, and each can have types, shapes and weights of its own. This
+costs code, which nested loops multiply. So a large loop is not unrolled, unless its iterations read different weights
+or parts of different types.
 """
 
 from __future__ import annotations
@@ -23,11 +25,11 @@ from acronumba.ir.types import TensorT
 def unrolled_range(
     w: Walker, r: Range, target: ast.expr, inner: Sequence[ast.AST], body: Callable[[], object], indexed: bool = False
 ) -> tuple[Val, ...] | None:
-    """Return the values of a short constant range if its turns are to be written out.
+    """Return the numbers of a short constant range if the loop over it is to be unrolled; else None.
 
-    They are where the variable indexes something, or is part of a text, and they fit, and (unless only `indexed` loops
-    are) where the body is small. In the first case shared ints that the range is made of become constants; a small
-    body is no reason to compile again for another value of a parameter.
+    It is unrolled if the variable is used in an index or a text and `fits` holds. Without `indexed`, it is also
+    unrolled if the body is small and the range does not depend on shared parameters, as a small body does not justify
+    a recompilation for each value of a parameter. Shared ints in the range of an unrolled loop become constants.
     """
     if not isinstance(target, ast.Name):
         return None
@@ -48,7 +50,7 @@ def unrolled_range(
 
 
 def decides(node: ast.AST, name: str) -> bool:
-    """Whether a name stands in an index, or in what a text is made of: that of `raise` and `assert` is made later."""
+    """Whether a name is used in an index or a text (but texts of `raise` and `assert`, which are made later)."""
     if isinstance(node, ast.Raise):
         return False
     parts: tuple[ast.AST, ...] = ()
@@ -66,24 +68,24 @@ def decides(node: ast.AST, name: str) -> bool:
 
 
 def is_given(w: Walker, num: Num) -> bool:
-    """Return whether a number is that of a shared parameter, or made of one, not of a global or a constant."""
+    """Whether a number is, or is computed from, a shared parameter (not a global or a constant)."""
     if num.given is not None:
         return any(is_given(w, part) for part in num.given[1:])
     return num.const is NOT_CONST and num.shared is not None and re.split(r"[.[]", num.shared.path)[0] in w.roots
 
 
 def note_turns(w: Walker, count: int) -> None:
-    """Note for `explain` that a loop over a range is written out."""
+    """Note for `explain` that a loop over a range is unrolled."""
     text = f"the {count} iterations are written out, one after the other"
     w.notes.append(Note(loc=w.loc, kind="unrolled", text=text, option=""))
 
 
 def fits(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], object]) -> bool:
-    """Return whether the turns of a loop whose variable indexes something are written out.
+    """Whether a loop whose variable is used in an index is to be unrolled.
 
-    They are if they are few instructions in all. More of them are, too, where each reads a weight of its own, or a part
-    of something whose parts differ in their types. What stays a loop by its size alone is noted: where the rest of the
-    program cannot do with that, all is walked again and every loop is written out.
+    It is if its iterations are few instructions in all, or if each reads a weight of its own, or a part of a value
+    whose parts differ in type. A loop that is not unrolled for its size alone is noted: if the rest of the program is
+    rejected, the program is walked again with every such loop unrolled.
     """
     if w.facts.written_out or not items:
         return True
@@ -95,7 +97,7 @@ def fits(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], o
 
 
 def _tried(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], object]) -> bool:
-    """Try two turns of a loop: whether all of them are to be written out. What the second adds, the others do."""
+    """Decide `fits` by a trial walk of two iterations; each further one is assumed to add the code of the second."""
     if w.block is None:
         return True
     before, here, loc, block, picked = w.mark(), w.here, w.loc, w.block, w.picked
@@ -103,7 +105,7 @@ def _tried(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[],
     first, start = len(blocks), len(blocks[block])
 
     def written() -> list[ir.Instr]:
-        """Return what the turns have written; constants cost nothing."""
+        """Return the instructions emitted for the iterations; constants cost nothing."""
         all_ = [*blocks[block][start:], *(i for instrs in blocks[first:] for i in instrs)]
         return [i for i in all_ if not isinstance(i, ir.Const)]
 
@@ -125,16 +127,16 @@ def _tried(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[],
 
 
 def _reads_weight(instr: ir.Instr) -> bool:
-    """Whether an instruction takes a matrix, or more, out of a shared array."""
+    """Whether an instruction reads a part of rank 2 or more from a shared array."""
     if not isinstance(instr, ir.Op) or instr.op not in ("take", "slice") or not isinstance(instr.args[0], ir.SharedArg):
         return False
     return isinstance(instr.out.type, TensorT) and instr.out.type.rank > 1
 
 
 def is_small(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], object]) -> bool:
-    """Try the first turn of a loop: whether it is a straight line of so few operations that one kernel has all.
+    """Whether the iterations of a loop are straight-line code of few operations, by a trial walk of the first.
 
-    As a loop, each turn would be nodes of its own.
+    Then one kernel computes all iterations of the unrolled loop, where a loop would make nodes for each.
     """
     assert w.block is not None
     before, here, loc, block = w.mark(), w.here, w.loc, w.block

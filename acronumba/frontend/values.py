@@ -1,8 +1,7 @@
-"""Abstract values: what the front end knows of a Python value while it walks the user's code.
+"""Abstract values: the front end's representations of Python values during the walk over the user's code.
 
-Everything structural is resolved here, before the IR: tuples, dicts, records and short lists are their items,
-functions and classes are themselves, a shared parameter is its place in the shared structure. What is left to run
-time are IR variables.
+Structure is resolved here, before the IR: a tuple, dict, object or short list consists of its items, a function or
+class is itself, a shared parameter is a path in the shared structure. Only run-time parts are IR variables.
 """
 
 from __future__ import annotations
@@ -52,11 +51,11 @@ NOT_CONST: Any = type("NotConst", (), {"__repr__": lambda self: "<run time>"})()
 class Num:
     """A Python int, float or bool: a constant, a shared number, or a variable."""
 
-    type: IntT | FloatT | BoolT | TextT  # TextT: only as an argument or result of `scalar`, see `as_text`
+    type: IntT | FloatT | BoolT | TextT  # TextT only as an argument or result of `scalar`, see `as_text`
     var: ir.Var | None = None
     const: Any = NOT_CONST
     shared: SharedLeaf | None = None  # a shared number, not yet read
-    # Of an int that comes of shared ones and constants: the operation of `SCALARS`, and what it was applied to.
+    # Of an int computed from shared ints and constants: the operation of `SCALARS`, and its operands.
     given: tuple[str, Num, Num] | None = None
 
 
@@ -77,7 +76,7 @@ class HostScalar:
 
 @record(eq=False, frozen=False)
 class NoneVal:
-    given: bool = False  # by the data: other instances, of another mini-batch, may have something else there
+    given: bool = False  # read from the data: in another mini-batch it may be another value
 
 
 @record(eq=False, frozen=False)
@@ -87,7 +86,7 @@ class StrVal:
 
 @record(eq=False, frozen=False)
 class Text:
-    """A string of run time."""
+    """A run-time string."""
 
     var: ir.Var
 
@@ -96,61 +95,61 @@ class Text:
 class Tensor:
     """An array or NumPy scalar.
 
-    Operations see an array of rank 0 as the scalar that it holds; only who asks for its Python type looks at `array0`.
+    For operations, an array of rank 0 is the scalar in it; `array0` matters only for its Python type.
     """
 
     type: TensorT
     ref: ir.Var | ir.SharedArg
-    dims: tuple[ir.Extent, ...]  # as many as type.shape; constants agree with it
+    dims: tuple[ir.Extent, ...]  # as many as in type.shape, with the same constants
     fresh: bool = False  # made by an operation of this call, not a view
     aliased: bool = False  # may have another name
     named: bool = False  # has a name
-    base: Tensor | None = None  # what it is a view of
-    const: Any = NOT_CONST  # the value of a NumPy scalar that is known when the model is compiled
-    array0: Num | None = None  # of rank 0: the bool whether it is an array, not a NumPy scalar; None: it is a scalar
-    places: tuple[AllocationSite, ...] = ()  # where it was made, if it was made in this call
-    filled: Tensor | None = None  # the number that all elements are
-    turned: Tensor | None = None  # of rank 2: what it is the transpose of
-    passed: bool = False  # it was an element of a list, a field, or an argument: it has other names there
-    read_from: ArrayRef | None = None  # the array that it was read from, which may be written to
-    known: Num | None = None  # of a NumPy integer: its value, if the host knows it
+    base: Tensor | None = None  # the array of which it is a view
+    const: Any = NOT_CONST  # the value of a compile-time NumPy scalar
+    array0: Num | None = None  # of rank 0: whether it is an array, as a bool; None: a NumPy scalar
+    places: tuple[AllocationSite, ...] = ()  # its possible allocation sites, if it was made in this call
+    filled: Tensor | None = None  # the value of all elements, if they are equal
+    turned: Tensor | None = None  # of rank 2: its transpose, if that has been computed
+    passed: bool = False  # read from a list or field, or passed as an argument, and so aliased
+    read_from: ArrayRef | None = None  # the array, which is written to, from which it was read
+    known: Num | None = None  # of a NumPy integer: its value as a host number, if there is one
 
     @property
     def python_type(self) -> TensorT | Array0T:
-        """The type, by which an array of rank 0 differs from a NumPy scalar."""
+        """The type, with arrays of rank 0 distinguished from NumPy scalars."""
         if self.array0 is None:
             return self.type
         return Array0T(self.type.dtype, sure=self.array0.const is True)
 
     @property
     def own(self) -> bool:
-        """Whether the elements were made in this call and are seen under one name at most."""
+        """Whether the elements were made in this call and have at most one name."""
         return not self.aliased and (self.fresh or (self.base is not None and not self.base.named and self.base.own))
 
     def seen(self) -> None:
-        """Note another name for the elements."""
+        """Note that the elements are aliased."""
         self.aliased = True
         if self.base is not None:
             self.base.seen()
 
     @property
     def whole(self) -> Tensor:
-        """What it is a view of; itself if it is none, or if nobody else can see what it is a view of."""
+        """The array of which it is a view; itself if it is no view, or has allocation sites of its own."""
         return self if self.base is None or self.places else self.base.whole
 
 
 @record(eq=False, frozen=False)
 class AllocationSite:
-    """What is known of the arrays made at one place of the source; grows from sweep to sweep."""
+    """Facts of the arrays made at one position in the source; they grow from iteration to iteration."""
 
     kind: tuple[str, int]  # dtype and rank
-    written: bool = False  # something writes into them: they are kept as an `ArrayRef`
-    passed: bool = False  # ... also where they are elements of lists, fields, or arguments of recursive functions
-    copied: bool = False  # one of them is not made of one number: to take it apart costs operations
-    looked_up: bool = False  # NumPy's scalars as indices make views of them, which kernels read
-    counted: bool = False  # ... which are written to, or kept: such indices are numbers of the host
-    cells: dict[frozenset[int], ElementInfo] = field(default_factory=dict)  # the lists of their parts, by `apart`
-    # By place: how many loops are around the write, the axes that it indexes by numbers of the host, and by others.
+    written: bool = False  # one of them is written to: they are stored as an `ArrayRef`
+    passed: bool = False  # ... and passed by reference: in lists, fields and arguments of recursive functions
+    copied: bool = False  # one of them is not filled with one value: splitting it costs operations
+    looked_up: bool = False  # parts of them are read by NumPy scalars as indices, in kernels
+    counted: bool = False  # ... and must be views, as they are written to or kept: the indices become host numbers
+    cells: dict[frozenset[int], ElementInfo] = field(default_factory=dict)  # by `apart`: facts of the lists of parts
+    # By position of a write: the depth of loops around it, the axes indexed by host numbers, and by other indices.
     writes: dict[Any, tuple[int, frozenset[int], frozenset[int]]] = field(default_factory=dict)
     link: AllocationSite | None = None  # unified with another
 
@@ -162,12 +161,12 @@ class AllocationSite:
 
     @property
     def cell(self) -> ElementInfo:
-        """What is known of the lists of their parts."""
+        """Facts of the lists of their parts."""
         return self.cells.setdefault(self.apart, ElementInfo(real=True, fixed=True)).find()
 
     @property
     def apart(self) -> frozenset[int]:
-        """The axes along which the parts lie apart, as elements of a list: those that inner loops write by."""
+        """The axes split into parts, which are elements of a list: the axes that writes in inner loops index."""
         deepest = max((depth for depth, _, _ in self.writes.values()), default=0)
         if not self.writes or (self.copied and not deepest):
             return frozenset()
@@ -177,37 +176,37 @@ class AllocationSite:
 
 @record(kw_only=True, eq=False)
 class Cut:
-    """What is seen along one axis of a part: one index, or `count` elements from `start` in steps."""
+    """The elements visible along one axis of a part: one index, or `count` elements from `start` in steps."""
 
     extent: ir.Extent  # of the part
     index: Num | Tensor | None = None
     start: ir.Extent = 0
     step: int = 1
-    count: ir.Extent | None = None  # None: all there are
+    count: ir.Extent | None = None  # None: all elements
 
 
 @record(kw_only=True, eq=False)
 class Axis:
-    """One axis of an array that is written to: along the list of its parts, or inside of each part."""
+    """One axis of an array that is written to: along the list of its parts, or inside each part."""
 
     extent: ir.Extent
     stride: Num | None = None  # in elements of the list; None: not along the list
-    cut: int = -1  # the axis of a part; -1: none, its extent is 1
-    number: int = -1  # of the whole array; -1: none
+    cut: int = -1  # the axis of a part; -1: none, of extent 1
+    number: int = -1  # the axis of the whole array; -1: none
 
 
 @record(kw_only=True, eq=False)
 class ArrayRef:
-    """An array made in the call that is written to, or a view of one: its parts, and what is seen of them."""
+    """An array made in the call that is written to, or a view of one: its parts, and the elements visible in them."""
 
-    type: TensorT  # of what is seen
+    type: TensorT  # of the view
     parts: ListVal
-    offset: Num  # of the first part that is seen
+    offset: Num  # of the first visible part in the list
     axes: tuple[Axis, ...]
     cuts: tuple[Cut, ...]  # one for each axis of a part
-    indexed: frozenset[int]  # axes of the whole array that numbers of the host have been put for
+    indexed: frozenset[int]  # axes of the whole array that are indexed by host numbers in this view
     place: AllocationSite
-    latest: bool = True  # it was made by the last walk through its place, and no earlier one
+    latest: bool = True  # certainly the array that its allocation site made last
 
     @property
     def dims(self) -> tuple[ir.Extent, ...]:
@@ -219,7 +218,7 @@ class ArrayRef:
 
     @property
     def type_in_words(self) -> TensorT | Array0T | ArrayT:
-        """The type by which it is passed: as itself, or as its present elements."""
+        """The type by which it is passed: by reference, or as its current elements."""
         if not self.place.find().passed or any(isinstance(c.index, Tensor) for c in self.cuts):
             return self.python_type
         item = self.parts.item
@@ -233,36 +232,36 @@ class Ref:
 
     classes: tuple[type, ...]
     var: ir.Var
-    own: bool | None = False  # made in the call: it may be changed; None: run time knows
+    own: bool | None = False  # made in the call, so that it may be mutated; None: known only at run time
 
 
 @record(eq=False, frozen=False)
 class MutableObject:
-    """An object made in the call that is changed somewhere, and whose names are all known: its fields are variables.
+    """An object made in the call that is mutated, and whose aliases are all known: its fields are variables.
 
-    They are in the state under `(key, name)`; under `(key, "")` is something as long as the object may be there.
-    Where the object becomes part of something, or is merged with another one, its place makes rows (`Facts.rows`).
+    The fields are in the state under `(key, name)`; `(key, "")` is set while the object may exist. If the object is
+    stored, or merged with another one, its allocation site makes rows from then on (`Facts.rows`).
     """
 
     cls: type
     key: tuple[str, int]
-    site: Any  # where it is made: the same in every sweep
+    site: Any  # key of its allocation site, the same in every iteration
 
 
 @record(eq=False, frozen=False)
 class ObjectValue:
-    """An object made in the call that never changes, still in pieces (it becomes a row where it must be stored)."""
+    """An object that is never mutated, as its fields; it becomes a row where it must be stored."""
 
     cls: type
     names: tuple[str, ...]
     items: tuple[Val, ...]
-    stored: bool = False  # already made at run time, at a place that keeps it
+    stored: bool = False  # already made at run time, and stored
     own: bool = True  # certainly made in the call
 
 
 @record(eq=False, frozen=False)
 class Super:
-    """`super()`: an object, or class, as the class behind another one in the order of its bases."""
+    """`super()`: an object or class, with look-up after `cls` in its method resolution order."""
 
     cls: type
     self: Val
@@ -275,25 +274,25 @@ class TupleVal:
 
 @record(eq=False, frozen=False)
 class DictVal:
-    """A dict whose keys are known and that is not changed; made at run time instead if `cell.real` is set."""
+    """A dict with constant keys that is not mutated; made at run time instead if `cell.real` is set."""
 
     keys: tuple[Any, ...]  # strings, or other constants
     items: tuple[Val, ...]
-    cell: ElementInfo | None = None  # of the place that makes it, if there is one
+    cell: ElementInfo | None = None  # of its allocation site, if that is known
 
 
 @record(eq=False, frozen=False)
 class ElementInfo:
-    """What is known of the lists made at one place; grows from sweep to sweep."""
+    """Facts of the lists made at one allocation site; they grow from iteration to iteration."""
 
     item: Type = NEVER  # the union of the elements seen so far
-    real: bool = False  # must be a list at run time: it is changed, stored, or merged
-    fixed: bool = False  # the item type is given
+    real: bool = False  # must be a list at run time: it is mutated, stored, or merged
+    fixed: bool = False  # the item type cannot be widened
     data: bool = False  # lists of this type may be instance data, dicts of this type are
-    touched: bool = False  # a list of it is changed somewhere
-    mixed: bool = False  # an element that is a list of the instance data was put in
-    unsure: bool = False  # ... or may have been, before anything was known of the list
-    places: dict[AllocationSite, None] = field(default_factory=dict)  # where arrays were made that were put into them
+    touched: bool = False  # a list of it is mutated somewhere
+    mixed: bool = False  # an element that is a list of the instance data was stored in it
+    unsure: bool = False  # ... or may have been, as the instance data have lists of the item type
+    places: dict[AllocationSite, None] = field(default_factory=dict)  # allocation sites of arrays stored in them
     link: ElementInfo | None = None  # unified with another
 
     def find(self) -> ElementInfo:
@@ -311,13 +310,13 @@ class ElementInfo:
 
 @record(eq=False, frozen=False)
 class ListVal:
-    """A list at run time."""
+    """A run-time list."""
 
     cell: ElementInfo
     var: ir.Var
-    own: bool = True  # certainly made in the call: it may be changed
-    outer: ListVal | MapVal | None = None  # the list or dict that it was read from
-    place: FieldPlace | None = None  # the field of an object that it was read from
+    own: bool = True  # certainly made in the call, so that it may be mutated
+    outer: ListVal | MapVal | None = None  # the list or dict from which it was read
+    place: FieldPlace | None = None  # the field of an object from which it was read
 
     @property
     def item(self) -> Type:
@@ -326,13 +325,13 @@ class ListVal:
 
 @record(eq=False, frozen=False)
 class MapVal:
-    """A dict at run time, or a set: a list of entries. By its type it was made in the call, or came in."""
+    """A run-time dict or set, as a list of entries. Its type says whether it was made in the call or is an input."""
 
-    cell: ElementInfo  # its items are entries: tuples of a key and what lies under it
+    cell: ElementInfo  # its items are entries: tuples of a key and a value
     var: ir.Var
     is_set: bool = False
-    outer: ListVal | MapVal | None = None  # the list or dict that it was read from
-    place: FieldPlace | None = None  # the field of an object that it was read from
+    outer: ListVal | MapVal | None = None  # the list or dict from which it was read
+    place: FieldPlace | None = None  # the field of an object from which it was read
 
     @property
     def type(self) -> MapT:
@@ -341,14 +340,14 @@ class MapVal:
 
 @record(eq=False, frozen=False)
 class MapView:
-    """What a dict has: its "keys", "values" or "items"; or the elements of a set, in any order."""
+    """A view of a dict: its "keys", "values" or "items"; or the "elements" of a set, in any order."""
 
     base: MapVal
     what: str
 
 
 def map_type(cell: ElementInfo, is_set: bool) -> MapT:
-    """Return the type of the dicts or sets of a cell."""
+    """Return the type of the dicts or sets with an element info."""
     entry = cell.find().item
     key, item = entry.items if isinstance(entry, TupleT) else (NEVER, NEVER)
     return MapT(key, None if is_set else item, cell.find().data)
@@ -356,24 +355,24 @@ def map_type(cell: ElementInfo, is_set: bool) -> MapT:
 
 @record(eq=False, frozen=False)
 class StaticList:
-    """A list made in the call whose elements are all known; becomes real if `cell.real` is set (see `is_row`)."""
+    """A list made in the call with known elements; made at run time instead if `cell.real` is set (see `is_row`)."""
 
     items: tuple[Val, ...]
     cell: ElementInfo
-    stored: bool = False  # already made at run time, at a place that keeps it
-    loops: tuple[Any, ...] | None = None  # around the place that made it; None: not known
+    stored: bool = False  # already made at run time, and stored
+    loops: tuple[Any, ...] | None = None  # the loops around its allocation site; None: not known
 
 
 @record(eq=False, frozen=False)
 class UnionVal:
-    """One of several types: the words of `type`; only the alternatives in `possible` are left."""
+    """A value of one of several types, in the words of `type`; by narrowing, only types in `possible` are left."""
 
     type: UnionT
     vars: tuple[ir.Var, ...]
     possible: tuple[Type, ...]  # among the members of the type
-    place: FieldPlace | None = None  # the field of an object made in the call that it was read from
-    outer: ListVal | MapVal | None = None  # the list or dict that it was read from
-    places: tuple[AllocationSite, ...] = ()  # where the arrays among the alternatives may have been made
+    place: FieldPlace | None = None  # the field of an object made in the call from which it was read
+    outer: ListVal | MapVal | None = None  # the list or dict from which it was read
+    places: tuple[AllocationSite, ...] = ()  # possible allocation sites of the arrays among its alternatives
 
 
 @record(eq=False, frozen=False)
@@ -408,7 +407,7 @@ class Func:
 
     @property
     def code(self) -> Any:
-        """What makes two functions one function for recursion: the definition, and where it finds its names."""
+        """Key by which recursion is detected: the definition, its globals and its closure."""
         return (self.source.node, id(self.globals), *map(id, self.closure.values()))
 
 
@@ -437,7 +436,7 @@ class Range:
 
 @record(eq=False, frozen=False)
 class SliceVal:
-    """A slice that is a value; one that stands in an index is a `slice` of bounds and an int (`subscripts`)."""
+    """A slice object as a value; a slice in an index is a `slice` of bounds and a constant step (`subscripts`)."""
 
     start: Val
     stop: Val
@@ -463,7 +462,7 @@ class Reversed:
 
 @record(eq=False, frozen=False)
 class Stream:
-    """An iterator, which is consumed once: by what it gives. `depth`: in how many loops it got its name."""
+    """An iterator, which can be consumed once. `depth` is the number of loops around the binding of its name."""
 
     inner: Val
     depth: int = 0
@@ -471,7 +470,7 @@ class Stream:
 
 @record(eq=False, frozen=False)
 class Partial:
-    """A function with arguments that it was given before it is called."""
+    """`functools.partial`: a function with bound arguments."""
 
     func: Val
     args: tuple[Val, ...]
@@ -481,26 +480,26 @@ class Partial:
 
 @record(eq=False, frozen=False)
 class Kept:
-    """A deque, a dict with a default, a counter: a list or dict of run time with something of its own.
+    """A deque, `defaultdict` or `Counter`: a run-time list or dict with additional values.
 
-    So is a tuple of a length that only run time knows: a list that nobody changes.
+    Also a tuple of run-time length: a list that is not mutated.
     """
 
     kind: type
     inner: ListVal | MapVal
-    extra: tuple[Val, ...]  # of a deque: the most elements, or None; what gives the default
+    extra: tuple[Val, ...]  # the maximal length of a deque, or None; the factory of a `defaultdict`
 
 
 @record(eq=False, frozen=False)
 class NonlocalCell:
-    """What a name stands for that nested functions bind, too: a list of at most one element."""
+    """The cell of a name that nested functions bind, too: a list of at most one element."""
 
     inner: ListVal
 
 
 @record(eq=False, frozen=False)
 class Yields:
-    """A call of a function that yields, which is walked by the loop over it."""
+    """A call of a generator function, which is walked in the loop over it."""
 
     func: Func
     params: dict[str, Val]
@@ -509,7 +508,7 @@ class Yields:
 
 @record(eq=False, frozen=False)
 class Columns:
-    """`zip(*rows)` of a list of run time: tuples of the elements at a place of all rows."""
+    """`zip(*rows)` of a run-time list: the k-th item is the tuple of the k-th elements of all rows."""
 
     rows: ListVal
 
@@ -540,11 +539,11 @@ class OneOfFunctions:
 
 @record(eq=False, frozen=False)
 class ErrorValue:
-    """The result of something rejected; or what cannot be used, and `why`: merged from what has no common type, say."""
+    """The result of a rejected expression; or an unusable value, for the reason `why`: merged without a common type."""
 
     why: str = ""
     code: str = ""  # of the rejection where it is used
-    for_now: bool = False  # rejected before it was known what a recursive function returns: the next sweep knows
+    for_now: bool = False  # rejected while the result type of a recursive function was not known yet
 
 
 Val: TypeAlias = (
@@ -556,14 +555,14 @@ Val: TypeAlias = (
 
 
 def array_form(ref: ArrayRef) -> tuple[AllocationSite, ArrayForm]:
-    """Return what two arrays that are written to must have in common to be of one form."""
+    """Return the form of an array that is written to: only arrays of equal form can be joined."""
     axes = tuple((a.stride is not None, a.cut, a.number) for a in ref.axes)
     cuts = tuple(("" if c.index is None else type(c.index).__name__, c.step, c.count is None) for c in ref.cuts)
     return ref.place.find(), ArrayForm(axes, cuts, ref.indexed)
 
 
 def array_numbers(ref: ArrayRef) -> list[Val]:
-    """Return what may differ between two arrays of one form: the list of their parts, extents, offsets, strides."""
+    """Return the values in which arrays of one form differ: the list of parts, the offset, extents, strides, cuts."""
     out: list[Val] = [ref.parts, ref.offset]
     for a in ref.axes:
         out += [as_number(a.extent), *(() if a.stride is None else (a.stride,))]
@@ -579,7 +578,7 @@ def as_number(e: ir.Extent) -> Num:
 
 
 def as_text(val: Val) -> Num:
-    """Return a string as an argument of `Blocks.scalar`."""
+    """Return a string as a `Num`, for arguments of `Blocks.scalar`."""
     if isinstance(val, StrVal):
         return Num(TEXT, const=val.value)
     assert isinstance(val, Text)
@@ -638,7 +637,7 @@ def type_of(val: Val) -> Type | None:
 
 
 def is_row(val: Val) -> bool:
-    """Whether a list stays in pieces where it is stored or meets others: of unlike things, and nothing changes it."""
+    """Whether a list is stored and joined as its elements: it has unlike elements, and is not mutated."""
     if not isinstance(val, StaticList) or val.cell.find().real or len(val.items) < 2:
         return False
     types = [type_of(v.value if isinstance(v, MaybeUnbound) else v) for v in val.items]
@@ -651,12 +650,12 @@ def members_of(cls: Any) -> list[Any]:
 
 
 def is_several(val: Val) -> bool:
-    """Whether a value has alternatives that must be told apart at run time."""
+    """Whether a value has alternatives that are distinguished at run time."""
     return isinstance(val, UnionVal | OneOfFunctions) or (isinstance(val, Ref) and len(val.classes) > 1)
 
 
 def is_choosable(val: Val) -> bool:
-    """Whether a value is a function or class, of which a number can choose one at run time."""
+    """Whether a value is a function or class, so that one of several can be chosen at run time by a number."""
     return isinstance(val, Func | Bound | OneOfFunctions) or (isinstance(val, Static) and callable(val.value))
 
 
@@ -665,22 +664,22 @@ def options_of(val: Val) -> tuple[Val, ...]:
 
 
 def unkept(val: Val) -> Val:
-    """Return the list or dict of a deque, a dict with a default or a counter; anything else as it is."""
+    """Return the list or dict in a `Kept`; any other value as it is."""
     return val.inner if isinstance(val, Kept) else val
 
 
 def as_list(val: Val) -> Val:
-    """Return the list that a tuple of a length of run time is; anything else as it is."""
+    """Return a tuple of run-time length as its list; any other value as it is."""
     return val.inner if isinstance(val, Kept) and val.kind is tuple else val
 
 
 def is_field(key: Any) -> bool:
-    """Whether a key of the state is a field of an object whose names are all known (see `MutableObject`)."""
+    """Whether a key of the state is for a field of a `MutableObject`."""
     return bool(key[0][0] == "object")
 
 
 @record()
 class ClassNumber:
-    """Placeholder of a class's tag."""
+    """Placeholder for the tag of a class."""
 
     cls: type

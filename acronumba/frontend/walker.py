@@ -1,7 +1,7 @@
-"""The walker: the state of a walk over the user's code, and what is found by the type of a node or value.
+"""The walker: the state of a walk over the user's code, and the dispatch by the type of a node or value.
 
-`Walker` writes IR and has frames. What it does with statements, expressions, loops and calls is written in files of
-their own, the topics, as functions of a walker; they register for types of nodes and values in `handlers`.
+`Walker` emits IR and has a stack of frames. Handlers of statements, expressions, loops and calls are functions of a
+walker in files of their own; they are registered for types of nodes and values in `handlers`.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from acronumba.ir.notes import Note
 from acronumba.ir.types import BOOL
 from acronumba.records import record
 
-UNROLL = 16  # loops over a constant range up to this long are unrolled where they index something known,
-MOST_INSTRUCTIONS = 512  # and are so many instructions in all,
-MOST_OPERATIONS = 64  # or where all turns together are a straight line of so many operations on tensors
+UNROLL = 16  # length up to which loops over a constant range are unrolled if their variable is an index,
+MOST_INSTRUCTIONS = 512  # up to this number of instructions in all,
+MOST_OPERATIONS = 64  # or if all iterations are straight-line code of up to this number of operations on tensors
 
 
 @record(kw_only=True)
@@ -44,18 +44,18 @@ class GlobalRead:
     """A global or closure variable that the program depends on, read anew at each mini-batch."""
 
     path: str  # its name, the root of the paths of its leaves
-    # A dict, module or class that has it by its name, a closure cell, defaults of a function, a field of a dataclass.
+    # The dict, module or class that contains it by name, a closure cell, defaults of a function, a dataclass field.
     holder: Any = field(repr=False)
     name: Any  # in the holder
     shared: Shared  # its structure when the program was compiled
 
     @property
     def fixed(self) -> bool:
-        """Whether it must stay the very object that it is: a source_guard sees to that."""
+        """Whether it must stay the same object, which is checked by a source guard."""
         return isinstance(self.shared, SharedConst) and is_itself(self.shared.value)
 
     def read(self) -> Any:
-        """Return the present value; raise `KeyError` if there is none."""
+        """Return the current value; raise `KeyError` if there is none."""
         if isinstance(self.holder, types.CellType):
             return self.holder.cell_contents
         if isinstance(self.holder, dataclasses.Field):
@@ -65,7 +65,7 @@ class GlobalRead:
 
 @dataclass(eq=False)
 class Loop:
-    """An enclosing loop: where `break` and `continue` lead."""
+    """An enclosing loop: the points of its `break` and `continue` statements."""
 
     breaks: list[Point] = field(default_factory=list)
     continues: list[Point] = field(default_factory=list)
@@ -73,26 +73,26 @@ class Loop:
 
 @record(kw_only=True)
 class Event:
-    """Something that happened to an array that is written to, while the code was walked."""
+    """An event of an array that is written to, in the order of the walk."""
 
-    kind: Literal["made", "written", "kept"]  # kept: what was read has a name of its own, and would see no write
+    kind: Literal["made", "written", "kept"]  # kept: a copy that was read has a name, and would miss writes
     place: AllocationSite
-    parts: ir.Var | None  # of the array that it certainly is; None: it may be one of several that were made there
-    loops: tuple[Loop, ...]  # around it
+    parts: ir.Var | None  # of the array; None: it may be one of several that the site has made
+    loops: tuple[Loop, ...]  # the loops around it
     loc: Loc
-    whole: bool = False  # what is kept could be the array itself
+    whole: bool = False  # whether the copy could be the array itself, passed by reference
 
 
 @dataclass
 class Consumer:
-    """A loop over what a function yields."""
+    """A loop over the values that a generator function yields."""
 
-    frame: Frame  # that it is in
+    frame: Frame  # that contains the loop
     loop: Loop
-    names: Sequence[tuple[Any, str]]  # state keys that its turns assign
+    names: Sequence[tuple[Any, str]]  # state keys that its iterations assign
     target: ast.expr
     body: Callable[[], None]
-    place: tuple[Any, ...]  # in the source
+    place: tuple[Any, ...]  # the source position
 
 
 @dataclass
@@ -101,22 +101,22 @@ class Frame:
 
     func: Func
     scope: tuple[Any, ...]  # names of this call in the state
-    path: tuple[Any, ...]  # the same in every sweep: for what is kept about places in the source
+    path: tuple[Any, ...]  # the same in every iteration: part of the keys of allocation sites
     locals: frozenset[str]
     returns: list[tuple[Point, Val, Loc]] = field(default_factory=list)
     last: Loc = NOWHERE  # the position of the last statement that was walked
     loops: list[Loop] = field(default_factory=list)
-    # Of comprehensions: the scope, its names, and those of them that a turn may read before it binds them.
+    # Of comprehensions: the scope, its names, and the names that an iteration may read before it binds them.
     overlays: list[tuple[tuple[Any, ...], frozenset[str], frozenset[str]]] = field(default_factory=list)
-    consumer: Consumer | None = None  # of a function that yields
+    consumer: Consumer | None = None  # of a generator function
 
 
 @dataclass
 class Instance:
-    """A function that is called, for one set of argument types."""
+    """A recursive function, compiled for one set of argument types."""
 
     key: Any
-    kind: int  # the number of the key but for which shared tensors are given
+    kind: int  # the number of the key, up to the shared tensors passed
     index: int
     func: Func
     templates: tuple[JoinShape, ...]
@@ -126,7 +126,7 @@ class Instance:
 
 @record(kw_only=True, eq=False)
 class Mark:
-    """Where a walk was before something was tried: all that the trial may change but the position in the source."""
+    """The state of a walk before a trial: everything that the trial may change, except the source position."""
 
     block: int | None
     state: State
@@ -134,7 +134,7 @@ class Mark:
     ends: tuple[ir.End | None, ...]
     names: dict[str, int]
     widenings: dict[Loc, None]
-    lengths: tuple[tuple[list[Any], int], ...]  # of lists to which is only added
+    lengths: tuple[tuple[list[Any], int], ...]  # lists that only grow, and their lengths
     source: Source | None
     outer_loc: Loc | None
     caller: Loc | None
@@ -142,7 +142,7 @@ class Mark:
 
 
 class Walker(TensorMath):
-    """The state of a walk; what walks a node or a value is found by its type (see `handlers`)."""
+    """The state of a walk; the handler of a node or value is found by its type (see `handlers`)."""
 
     roots: frozenset[str] = frozenset()
 
@@ -151,29 +151,29 @@ class Walker(TensorMath):
         self.frames: list[Frame] = []
         self.functions: list[FunctionCode | None] = []
         self.instances: dict[Any, Instance] = {}
-        self._numbers: dict[Any, int] = {}  # of what is compared over and over
-        self.structures: dict[int, tuple[Shared, int]] = {}  # by id of a shared value: it, and the number of its form
+        self._numbers: dict[Any, int] = {}  # numbers of large keys, for fast comparison
+        self.structures: dict[int, tuple[Shared, int]] = {}  # by id: a shared value, the number of its structure
         self.globals: dict[tuple[int, str], GlobalRead] = {}
         self.scopes: dict[Any, tuple[frozenset[str], Func]] = {}
         self.counter = 0
         self.scanned: set[Any] = set()
-        self.fitting: dict[Any, bool] = {}  # whether the turns of loops are written out, by their places
-        self.displays: set[Any] = set()  # the keys of dicts that are written out
-        self.comparisons: list[ast.AST | None] = []  # the comparisons around the present one,
-        self.compared = 0  # and how many have been deep inside of the outermost
-        self.paired = 0  # ... and pairs of types of elements in it
+        self.fitting: dict[Any, bool] = {}  # whether loops are unrolled, by frame path, site and length
+        self.displays: set[Any] = set()  # key tuples of dict displays
+        self.comparisons: list[ast.AST | None] = []  # the stack of nested comparisons,
+        self.compared = 0  # the number of deeply nested ones inside the outermost,
+        self.paired = 0  # and the number of pairs of element types in it
         self.comparing: list[Any] = []  # the pairs of classes whose objects are being compared
-        self.picked = 0  # how often a part of something was read by a computed index that is known
+        self.picked = 0  # number of reads of items of unlike types by a computed index that is constant
         self.taken: set[str] = set()  # names of functions
-        self.source_guard = SourceGuard()  # what of Python was read
-        self.walked: list[ElementInfo] = []  # of the deques that loops around are over
+        self.source_guard = SourceGuard()  # the functions, classes and names that were read
+        self.walked: list[ElementInfo] = []  # of the dicts and deques over which the enclosing loops iterate
         self.cached: set[Any] = set()  # functions under `functools.lru_cache`: their code, or their definitions
-        self.events: list[Event] = []  # what happened to arrays that are written to, in order
-        self.inherited: dict[tuple[type, str], Loc] = {}  # what was read of classes through their objects, and where
-        self.early = False  # a function was called of which it is not known yet what it returns
-        self.apart: dict[tuple[str, ...], Loc] = {}  # paths of shared values that must not reach anything twice
-        self.silent: list[Loc] = []  # where something is left out because of what was rejected elsewhere
-        self.undone: list[AcronumbaError] = []  # rejections of what was walked once more, or only tried
+        self.events: list[Event] = []  # events of arrays that are written to, in order
+        self.inherited: dict[tuple[type, str], Loc] = {}  # class attributes read through objects, and their positions
+        self.early = False  # a function whose result type is not known yet was called
+        self.apart: dict[tuple[str, ...], Loc] = {}  # paths of shared values that reach no object twice
+        self.silent: list[Loc] = []  # positions of code skipped because of a rejection elsewhere
+        self.undone: list[AcronumbaError] = []  # rejections in walks that were undone
 
     @property
     def frame(self) -> Frame:
@@ -181,19 +181,19 @@ class Walker(TensorMath):
 
     @property
     def loops_around(self) -> tuple[Loop, ...]:
-        """The loops around the present place, the outermost first."""
+        """The loops around the current node, the outermost first."""
         return tuple(loop for frame in self.frames for loop in frame.loops)
 
     def number(self, key: Any) -> int:
-        """Return the number of a key: the same one for equal keys, which may be large."""
+        """Return a number that is the same for equal keys."""
         return self._numbers.setdefault(key, len(self._numbers))
 
     def has(self, cls: type, name: str) -> bool:
-        """Whether objects of a class have an attribute by their class."""
+        """Whether a class, or a base of it, has an attribute."""
         return self.source_guard.owner(cls, name) is not None
 
     def deciding(self, cls: type, *names: str) -> str:
-        """Return the first of some special methods that an enum has, if it is the user's own; else nothing."""
+        """Return the first of `names` that an enum has, if it is a method of the user; else ""."""
         for name in names:
             if self.has(cls, name):
                 own = isinstance(self.source_guard.attribute(cls, name), types.FunctionType)
@@ -203,11 +203,11 @@ class Walker(TensorMath):
     # ---- found by type
 
     def expr(self, node: ast.expr) -> Val:
-        """Evaluate an expression that an operation reads."""
+        """Evaluate an expression as an operand: an array that is written to is read."""
         return self.whole(self.value(node))
 
     def value(self, node: ast.expr) -> Val:
-        """Evaluate an expression; an array that is written to stays itself, seen by one more name."""
+        """Evaluate an expression; an array that is written to stays an `ArrayRef`, and may be aliased."""
         saved = self.here, self.loc
         self.move_to(node)
         try:
@@ -226,17 +226,17 @@ class Walker(TensorMath):
         return val
 
     def made(self, val: Val) -> Val:
-        """Note where a value was made."""
+        """Note the allocation site of a new value; return the value that represents it from then on."""
         handler = MADE.get(type(val))
         return val if handler is None else handler(self, val)
 
     def branch(self, test: ast.expr) -> tuple[list[Point], list[Point]]:
-        """Evaluate a condition; return the points where it is true and false. Tests narrow what they test."""
+        """Evaluate a condition; return the points where it is true and false, with tested names narrowed."""
         handler = CONDITIONS.get(type(test)) or CONDITIONS[ast.expr]
         return handler(self, test)  # type: ignore[no-any-return]
 
     def body(self, stmts: Sequence[ast.stmt]) -> None:
-        """Walk statements one after the other, as far as they can be reached."""
+        """Walk statements one after the other, as far as they are reachable."""
         frame, loops = self.frame, self.frame.loops
         around = len(loops)
         saved = self.here, self.loc
@@ -251,7 +251,7 @@ class Walker(TensorMath):
                     raise self.unknown(stmt, "ACR108")
                 handler(self, stmt)
             except Dead:
-                del loops[around:]  # a loop whose first condition fails is left by this
+                del loops[around:]  # this leaves a loop whose first condition fails
                 self.block = None
             except Rejected as error:
                 del loops[around:]
@@ -259,13 +259,13 @@ class Walker(TensorMath):
         self.here, self.loc = saved
 
     def unknown(self, node: ast.stmt | ast.expr, code: str) -> Rejected:
-        """Return the exception to raise for what the language does not have."""
+        """Return the exception to raise for a node that is not supported."""
         if is_forbidden(node):  # noted when its function was read
             return Rejected(None)
         return self.reject(code, seen=type(node).__name__)
 
     def recover(self, error: Rejected, stmt: ast.stmt) -> None:
-        """Note a rejection and go on after the statement, with the names that it would have bound unusable."""
+        """Note a rejection, and continue after the statement, with an `ErrorValue` for each name that it binds."""
         self.note_rejection(error)
         outer = stmt.names if isinstance(stmt, ast.Global | ast.Nonlocal) else ()
         for name in (*assigned_names([stmt]), *outer):
@@ -274,13 +274,13 @@ class Walker(TensorMath):
             self.block = None
             return
         self.go_on()
-        # Whoever called goes on, with what is unusable. In a library function nothing else is the user's mistake.
+        # The caller continues with an `ErrorValue`. In a library function no further error is the user's.
         if isinstance(stmt, ast.Return) or self.outer_loc is not None:
             self.frame.returns.append((self.point(), ErrorValue(), self.loc))
             self.block = None
 
     def part(self, node: ast.expr) -> Val:
-        """Evaluate one of several expressions: a rejection is noted, so that the others are seen, too."""
+        """Evaluate one of several expressions; its rejection is noted, so that the others are evaluated, too."""
         try:
             return self.value(node)
         except Rejected as error:
@@ -289,24 +289,24 @@ class Walker(TensorMath):
             return ErrorValue()
 
     def go_on(self) -> None:
-        """Have a block to walk on in after a rejection, which may have come where none is, or in one that has ended."""
+        """Open a new block after a rejection, unless the current block is still open."""
         if self.block is None or self.code.ends[self.block] is not None:
             self.block = self.new_block()
 
     @property
     def told(self) -> frozenset[Any]:
-        """What was rejected, and where: the same in two sweeps that have learned nothing that matters."""
+        """Codes, positions and texts of all rejections: equal in two iterations if new facts have not affected them."""
         return frozenset((e.code, e.loc, e.seen) for e in self.errors)
 
     def note_rejection(self, error: Rejected) -> None:
-        """Note a rejection, or that something is left out which another one has made unusable."""
+        """Note a rejection, or the position of code skipped because of another one."""
         if error.error is not None:
             self.errors.append(error.error)
         else:
             self.silent.append(self.loc)
 
     def unknown_bool(self) -> Num:
-        """Return a bool that stands for a condition that was rejected."""
+        """Return a bool in place of a rejected condition."""
         return Num(BOOL, var=self.var("", BOOL))
 
     def assign(self, target: ast.expr, val: Val) -> None:
@@ -315,7 +315,7 @@ class Walker(TensorMath):
             TARGETS[type(target)](self, target, val)
 
     def call(self, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
-        """Call anything."""
+        """Call a value."""
         handler = CALLS.get(type(func))
         if handler is None:
             raise self.reject("ACR301", seen=f"{self.describe(func)} cannot be called")
@@ -343,7 +343,7 @@ class Walker(TensorMath):
     # ---- trials
 
     def mark(self) -> Mark:
-        """Return what is needed to go back to here after something was tried."""
+        """Return a mark of the current state, for `go_back` after a trial."""
         grows: list[list[Any]] = [self.errors, self.notes, self.walked, self.frames, self.events, self.silent]
         for frame in self.frames:
             grows += [frame.returns, frame.loops, frame.overlays]
@@ -356,7 +356,7 @@ class Walker(TensorMath):
         )  # fmt: skip
 
     def go_back(self, mark: Mark) -> None:
-        """Undo what was written and noted since a mark."""
+        """Undo everything emitted and noted since a mark."""
         del self.code.blocks[len(mark.sizes) :]
         for instrs, size in zip(self.code.blocks, mark.sizes, strict=True):
             del instrs[size:]

@@ -1,4 +1,4 @@
-"""Abstract values become words, and words values; the cases of a union are told apart."""
+"""Conversion between abstract values and words; dispatch over the alternatives of a union."""
 
 from __future__ import annotations
 
@@ -92,15 +92,15 @@ from acronumba.ir.types import (
 
 
 class Words(Cells):
-    """Values as words of their types, and back."""
+    """Conversion of values to the words of their types, and back."""
 
     def whole(self, val: Val) -> Val:
-        """Return what an operation sees of a value: of an array that is written to, its present elements."""
+        """Return a value as an operand: for an array that is written to, its current elements."""
         handler = READ.get(type(val))
         return val if handler is None else handler(self, val)
 
     def kept(self, val: Val) -> None:
-        """Note that a value gets a name, or is put into something."""
+        """Note that a value is bound to a name, or stored."""
         handler = KEPT.get(type(val))
         if handler is not None:
             handler(self, val)
@@ -170,7 +170,7 @@ class Words(Cells):
                 return StaticList(items, cell)
 
     def static(self, val: Any) -> Any:
-        """Return the Python value of something known when the model is compiled, NOT_CONST if it is not known."""
+        """Return the Python value of a compile-time constant; NOT_CONST for other values."""
         match val:
             case Num():
                 return self.known(val)
@@ -189,7 +189,7 @@ class Words(Cells):
         return NOT_CONST
 
     def type_of(self, val: Val) -> Type:
-        """Return the run-time type of a value, or reject what exists only at compile time."""
+        """Return the run-time type of a value; reject values that exist only at compile time."""
         self.check_poison(val)
         if isinstance(val, MaybeUnbound):
             return self.type_of(val.value)
@@ -212,18 +212,18 @@ class Words(Cells):
             t = DictT(val.keys, tuple(self.type_of(v) for v in val.items))
         if t is None:
             code = "ACR206" if isinstance(val, Func | Bound | OneOfFunctions) else "ACR308"
-            self.facts.loops_kept = True  # written out, each turn has one of its own
+            self.facts.loops_kept = True  # in an unrolled loop, each iteration has a value of its own
             raise self.reject(code, seen=self.describe(val), rewrite=storable(val))
         return t
 
     def note_form(self, ref: ArrayRef) -> None:
-        """Note the form of an array that is passed as itself: all of one form are known as those of one place."""
+        """Note the form of an array that is passed by reference; allocation sites of arrays of one form are unified."""
         form = (ref.type.dtype, array_form(ref)[1])
         known = self.facts.arrays.setdefault(form, ref)
         self.pass_itself([known.place, ref.place])
 
     def to_words(self, val: Val, t: Type) -> tuple[ir.Var, ...]:
-        """Emit what is needed to hold the value as the words of a type that includes its own."""
+        """Convert a value to the words of a type that includes its own."""
         self.check_poison(val)
         if isinstance(val, SharedVal):
             val = self.materialise(val)
@@ -266,7 +266,7 @@ class Words(Cells):
             case (ListT(tupled=True), TupleVal()):
                 return (self.realise(StaticList(val.items, self.cells_by_type(t))).var,)
             case (ListT(tupled=False), StaticList()):
-                if val.stored or self.cells_by_type(t).touched:  # it is one list under two names, or may be changed
+                if val.stored or self.cells_by_type(t).touched:  # it is aliased, or may be mutated
                     self.make_real(val.cell)
                 val.stored = True
                 self.widen_cell(val.cell, t.item)
@@ -282,7 +282,7 @@ class Words(Cells):
         raise self.reject("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
 
     def _map_word(self, val: DictVal | MapVal, t: MapT) -> ir.Var:
-        """Return the variable of a dict or set as one of a type."""
+        """Return the variable of a dict or set as a value of a dict or set type."""
         if isinstance(val, DictVal):
             assert val.cell is not None
             self.make_real(val.cell)
@@ -373,7 +373,7 @@ class Words(Cells):
         return self.variable(val)
 
     def variable(self, val: Tensor) -> ir.Var:
-        """Return the variable of a tensor that is only looked at."""
+        """Return the variable of a tensor, without noting an alias."""
         if isinstance(val.ref, ir.Var):
             return val.ref
         param = self.shared_params[val.ref.index]
@@ -384,32 +384,32 @@ class Words(Cells):
     # ---- objects
 
     def note(self, known: set[Any], what: Any) -> None:
-        """Add to what outlives a sweep."""
+        """Add an element to a set of facts."""
         if what not in known:
             known.add(what)
             self.facts.changed = True
 
     def fields_of(self, val: MutableObject) -> dict[str, Val]:
-        """Return the fields of an object whose names are all known, in the order in which they were assigned."""
+        """Return the fields of a mutable object, in the order of their first assignment."""
         return {key[1]: v for key, v in self.state.items() if len(key) == 2 and key[0] == val.key and key[1]}
 
     def made_here(self, classes: tuple[type, ...]) -> bool | None:
-        """Whether an object of some classes was made in the call; None: run time knows."""
+        """Whether an object of one of these classes was made in the call; None if that is known only at run time."""
         if self.facts.outside.isdisjoint(classes):
             return True
         return False if self.facts.built.keys().isdisjoint(classes) else None
 
     def row_of(self, val: ObjectValue | MutableObject) -> ir.Var:
-        """Make the row of an object, or find the one that it has."""
+        """Return the row of an object; it is made unless the object has one."""
         if isinstance(val, ObjectValue):
-            if val.stored and not issubclass(val.cls, tuple):  # one object at two places
+            if val.stored and not issubclass(val.cls, tuple):  # one object, stored twice
                 self.note(self.facts.changing, val.cls)
             val.stored = True
             return self.new_row(val.cls, dict(zip(val.names, val.items, strict=True)), given=not val.own)
         self.note(self.facts.changing, val.cls)
         if self.sealed is not None and val.key in self.sealed:
             return self.sealed[val.key]
-        if self.sealed is None or val.key in self.building:  # inside of itself
+        if self.sealed is None or val.key in self.building:  # it contains itself
             self.note(self.facts.rows, val.site)
             if val.key in self.building:
                 self.note(self.facts.early, val.site)
@@ -420,7 +420,7 @@ class Words(Cells):
         return out
 
     def new_row(self, cls: type, items: Mapping[str, Val], given: bool = False) -> ir.Var:
-        """Make a row; a field that other objects of the class have has no value if it is not among the items."""
+        """Make a row of a class; fields of the class that are not among the items are `UNSET`."""
         self.facts.changed |= cls not in self.facts.built
         names = self.facts.built.setdefault(cls, set())
         if not names.issuperset(items):
@@ -442,11 +442,11 @@ class Words(Cells):
         return out
 
     def field_cell(self, cls: type, name: str) -> ElementInfo:
-        """Return what is known of the lists and arrays that were put into a field: that of a list with them."""
+        """Return the element info of a field, with facts of the lists and arrays stored in it."""
         return self.cell(("field", cls, name))
 
     def widen_field(self, cls: type, name: str, given: Type) -> Type:
-        """Let a field of a class hold values of a type; return the type of the field."""
+        """Widen the type of a field of a class by a type, and return it."""
         table = self.facts.fields.setdefault(cls, {})
         old = table.get(name)
         wider = given if old is None or isinstance(old, OpaqueT) else union(old, given)
@@ -459,7 +459,7 @@ class Words(Cells):
         return wider
 
     def _unset(self, t: Type) -> tuple[ir.Var, ...]:
-        """Return the words of a field without a value."""
+        """Return the words of an `UNSET` field."""
         if not isinstance(t, UnionT):
             return ()
         single = union_word(t)
@@ -469,7 +469,7 @@ class Words(Cells):
         return (self.word(number(tag)), *(self.zero(w) for case in union_cases(t) for w in words(case)))
 
     def _field_words(self, val: Val, t: Type) -> tuple[ir.Var, ...]:
-        """Return the words of a field that may have been assigned on some paths only."""
+        """Return the words of a field, which may be assigned on some paths only."""
         if not isinstance(val, MaybeUnbound):
             return self.to_words(val, t)
         outs = tuple(self.var("", w) for w in words(t))
@@ -488,7 +488,7 @@ class Words(Cells):
         return outs
 
     def from_words(self, t: Type, vars: tuple[ir.Var, ...]) -> Val:
-        """Return the abstract value that lies in the words of a type."""
+        """Return the abstract value of the words of a type."""
         match t:
             case IntT() | FloatT() | BoolT():
                 return Num(t, var=vars[0])
@@ -536,7 +536,7 @@ class Words(Cells):
     # ---- unions
 
     def narrowed(self, val: UnionVal) -> Val:
-        """Return a union as an ordinary value where only one kind is left."""
+        """Return a union as an ordinary value if a single alternative (or only classes) is left."""
         rest = val.possible
         single = union_word(val.type)
         if all(isinstance(m, StructT) for m in rest):
@@ -554,12 +554,12 @@ class Words(Cells):
         raise AssertionError(only)
 
     def _one_of(self, val: UnionVal, only: Val) -> Val:
-        """Return an alternative of a union with what is known of where it was read."""
+        """Return an alternative of a union with the union's facts of the container or field from which it was read."""
         only = with_places(only, val.places) if val.place is None else self.placed(only, val.place)
         return only if val.outer is None else within(only, val.outer)
 
     def placed(self, val: Val, place: tuple[type, str] | None) -> Val:
-        """Return what was read from a field of an object made in the call, with what is known of what was put there."""
+        """Return a value read from a field of an object made in the call, with the facts of this field's values."""
         if place is None:
             return val
         cell = self.field_cell(*place)
@@ -581,7 +581,7 @@ class Words(Cells):
         return replace(val, possible=tuple(m for m in val.possible if wanted(m)))
 
     def is_case(self, val: UnionVal, wanted: Callable[[Type], bool]) -> Num:
-        """Return the bool whether the value is one of the wanted members."""
+        """Return whether the type of a value is one of the wanted members, as a bool."""
         yes = [m for m in val.possible if wanted(m)]
         if not yes or len(yes) == len(val.possible):
             return number(bool(yes))
@@ -606,7 +606,7 @@ class Words(Cells):
             if not chosen:
                 continue
             here = self.scalar("eq", tag, number(k))
-            if len(chosen) < len(kinds):  # one case holds several classes
+            if len(chosen) < len(kinds):  # one case has several classes
                 ref = val.vars[where][0]
                 here = self._guarded_class_test(ref, self.negate(here), chosen)
             out = self.either(out, here)
@@ -638,15 +638,15 @@ class Words(Cells):
         return out
 
     def class_number(self, cls: type) -> ir.Var:
-        """Return the tag of a class as a constant; it is put in when the layouts are known."""
+        """Return the tag of a class as a constant, whose value is set when the layouts are known."""
         out = self.var(cls.__name__, INT)
         self.emit(ir.Const(out=out, value=ClassNumber(cls), loc=self.loc))  # type: ignore[arg-type]
         return out
 
     def alternatives(self, val: Val) -> Iterable[Val]:
-        """Yield the alternatives of a value in turn, each with the point of emission where it holds.
+        """Yield the alternatives of a value in turn, each with the point of emission in its branch.
 
-        The caller leaves each alternative by `end` or by keeping `point()`.
+        The caller leaves each branch by `end`, or by keeping `point()`.
         """
         rest: Point | None = None
         match val:

@@ -1,4 +1,4 @@
-"""What the results of a model are beside their words: `data.result_wrappers` makes it of them."""
+"""Python forms of results that their words do not tell (deques, counters); `data.result_wrappers` rebuilds them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from acronumba.frontend.walker import Walker
 
 
 def unwrapped(w: Walker, val: Val) -> tuple[Val, Any]:
-    """Return a returned value as what its words say, and what is made of that; of None anything may be made."""
+    """Return a result as a value of its words alone, and its wrapper; the wrapper of None is `ANYTHING`."""
     match val:
         case NoneVal():
             return val, ANYTHING
@@ -46,7 +46,7 @@ ANYTHING = object()
 
 
 def either(w: Walker, a: Any, b: Any) -> Any:
-    """Return what is made of the words of either of two results."""
+    """Return the common wrapper of two results; reject results with different wrappers."""
     if a is ANYTHING or b is ANYTHING:
         return b if a is ANYTHING else a
     if isinstance(a, Parts) and isinstance(b, Parts) and a.keys == b.keys and len(a.items) == len(b.items):
@@ -58,7 +58,7 @@ def either(w: Walker, a: Any, b: Any) -> Any:
 
 
 def finished(wrap: Any) -> Wrap:
-    """Return what is made of the results of a model, where nothing but None is returned in a place: nothing."""
+    """Return the wrapper of a model's results; parts that are always None need none."""
     if isinstance(wrap, Parts):
         return Parts(tuple(map(finished, wrap.items)), wrap.keys)
     return None if wrap is ANYTHING else wrap

@@ -1,4 +1,4 @@
-"""Writing into arrays: items, slices, masks and arrays of indices, with the meaning of NumPy (see `arrays`)."""
+"""Writes into arrays by items, slices, masks and arrays of indices, with NumPy's semantics (see `arrays`)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Change = Callable[[Tensor, Val, Tensor | None], Val]
 
 
 def assign_item(w: Walker, ref: ArrayRef, where: Sequence[Any], val: Val) -> None:
-    """`x[i] = v` with the meaning of NumPy."""
+    """`x[i] = v` with NumPy's semantics."""
     val = w.whole(val)
     if isinstance(val, UnionVal) and len({getattr(getattr(t, "seen", t), "rank", 0) for t in val.possible}) > 1:
 
@@ -74,7 +74,7 @@ def assign_item(w: Walker, ref: ArrayRef, where: Sequence[Any], val: Val) -> Non
 
 
 def _check_rank(w: Walker, ref: ArrayRef, where: Sequence[Any], places: Sequence[Any], v: Tensor, array: bool) -> None:
-    """Reject a value of more axes than NumPy takes: `array` if it is none of lists and tuples."""
+    """Reject a value with more axes than NumPy accepts; `array`: it is an array, not made of lists or tuples."""
     if all(isinstance(e, Num | Tensor) for e in places) and len(where) == len(ref.axes):
         if v.type.rank:
             raise w.reject("ACR301", seen=f"{w.describe(v)} for one element", rewrite="v.item(), or one of them")
@@ -83,13 +83,13 @@ def _check_rank(w: Walker, ref: ArrayRef, where: Sequence[Any], places: Sequence
 
 
 def change_item(w: Walker, ref: ArrayRef, places: Sequence[Any], value: Callable[[], Val], change: Change) -> None:
-    """`x[i] op= v` by arrays, with the meaning of NumPy: what is chosen is copied, changed and stored.
+    """`x[i] op= v` by arrays, with NumPy's semantics: the selected elements are copied, changed and stored.
 
-    `value` walks the expression of the value; `change` returns the new elements for the old ones and the value, where a
-    mask, if there is one, is true.
+    `value` evaluates the expression `v`; `change` returns new elements for old elements, the value and an optional
+    mask.
     """
     one = chosen(w, ref, places)
-    x = elements(w, one.ref)  # before there is a value, which may change them
+    x = elements(w, one.ref)  # read before the value is evaluated, which may change them
 
     def store(v: Val) -> Val:
         same: Val | None = v if isinstance(v, Num) and one.mask is not None else None
@@ -113,9 +113,9 @@ def change_item(w: Walker, ref: ArrayRef, places: Sequence[Any], value: Callable
 
 
 def each_index(w: Walker, where: Sequence[Any], f: Callable[[Sequence[Any]], None]) -> bool:
-    """Write by each value that an index may have: an int on one path and a scalar of NumPy on the other, for example.
+    """If an index is a union (an int or a NumPy scalar, for example), call `f` for each alternative.
 
-    Returns whether there are several.
+    Return whether one is.
     """
     for k, at in enumerate(where):
         if isinstance(at, UnionVal):
@@ -130,13 +130,13 @@ def each_index(w: Walker, where: Sequence[Any], f: Callable[[Sequence[Any]], Non
 
 
 def index_places(w: Walker, ref: ArrayRef, where: Sequence[Any]) -> list[Any]:
-    """Return the index of each axis that a write is by: a mask for the first of its axes."""
+    """Return the index of each axis of a write; a mask stands at the first of its axes."""
     parts, _ = index_of_each_axis(w, ref, where, masks=True)
     return [index_of_axes(w, e) for e in parts]
 
 
 def note_places(w: Walker, ref: ArrayRef, places: Sequence[Any]) -> None:
-    """Note a write: by which axes."""
+    """Note a write, with the axes that it indexes by host numbers and by other indices."""
     numbers, others = set(ref.indexed), set()
     rest = iter(ref.axes)
     for e in places:
@@ -153,7 +153,7 @@ def note_places(w: Walker, ref: ArrayRef, places: Sequence[Any]) -> None:
 
 
 def assign(w: Walker, ref: ArrayRef, val: Val) -> None:
-    """Give all that is seen of an array new elements."""
+    """Replace all elements of an array or view."""
     v = as_elements(w, val, ref.type.dtype)
     v = without_ones(w, v, len(ref.axes))
     listed = [a for a in ref.axes if a.stride is not None]
@@ -189,7 +189,7 @@ def assign(w: Walker, ref: ArrayRef, val: Val) -> None:
 
 
 def fitted(w: Walker, v: Tensor, dims: Sequence[ir.Extent]) -> Tensor:
-    """Return new elements with the extents that they have to fill: one of 1 is repeated, if it may be one."""
+    """Broadcast new elements to the extents they fill; if the extents may all be equal, check that they are."""
     same = v.type.rank == len(dims) and all(
         have == want or (isinstance(have, int) and have != 1) for have, want in zip(v.dims, dims, strict=True)
     )
@@ -200,7 +200,7 @@ def fitted(w: Walker, v: Tensor, dims: Sequence[ir.Extent]) -> Tensor:
 
 
 def ordered(w: Walker, v: Tensor, ref: ArrayRef, inside: Sequence[Axis]) -> Tensor:
-    """Return new elements with the axes of a part: those that are cut by an index are left out."""
+    """Return new elements with their axes in the order of a part's axes, without new axes (of extent 1)."""
     kept = sorted((a for a in inside if a.cut >= 0), key=lambda a: a.cut)
     have = [a for a in inside if a.cut >= 0]
     if len(have) < len(inside):
@@ -209,7 +209,7 @@ def ordered(w: Walker, v: Tensor, ref: ArrayRef, inside: Sequence[Axis]) -> Tens
 
 
 def store_part(w: Walker, ref: ArrayRef, offset: Num, v: Tensor) -> None:
-    """Store new elements in the place of what is seen of one part."""
+    """Replace the elements of one part that are visible through `ref`."""
     if any(c.index is not None or c.count is not None for c in ref.cuts):
         v = put_cuts(w, part_at(w, ref, offset), ref.cuts, v)
     item = ref.parts.item
@@ -224,7 +224,7 @@ def store_part(w: Walker, ref: ArrayRef, offset: Num, v: Tensor) -> None:
 
 
 def as_elements(w: Walker, val: Val, dtype: str) -> Tensor:
-    """Return a value as NumPy stores it in an array of a dtype."""
+    """Convert a value to the elements that NumPy stores in an array of a dtype."""
     val = w.whole(val)
     if isinstance(val, NoneVal) and dtype[0] in "fb":
         val = number(float("nan") if dtype[0] == "f" else False)
@@ -249,7 +249,7 @@ def as_elements(w: Walker, val: Val, dtype: str) -> Tensor:
 
 
 def put_cuts(w: Walker, x: Tensor, cuts: Sequence[Cut], v: Tensor, axis: int = 0) -> Tensor:
-    """Return an array with other elements in the place of what is seen of it."""
+    """Return a part with the elements selected by its cuts replaced by `v`."""
     while axis < len(cuts) and cuts[axis].index is None and cuts[axis].count is None:
         axis += 1
     if axis == len(cuts):
@@ -271,7 +271,7 @@ def put_cuts(w: Walker, x: Tensor, cuts: Sequence[Cut], v: Tensor, axis: int = 0
 
 
 def put_slice(w: Walker, x: Tensor, axis: int, c: Cut, v: Tensor) -> Tensor:
-    """Return an array with other elements in the place of a slice along one axis."""
+    """Return an array with a slice along one axis replaced by `v`."""
     assert c.count is not None
     n = x.dims[axis]
 
