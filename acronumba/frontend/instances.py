@@ -288,8 +288,6 @@ def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose
         parts = enumerate(held(val))
         return PartsShape("holder", val, tuple(parameter_of(w, v, (*where, k), plain, loose) for k, v in parts))
     shape = w.template(val)
-    if loose and isinstance(shape, TypeShape):
-        return shape
     return shape
 
 
