@@ -281,7 +281,7 @@ def test_what_is_computed_once_is_pulled_back_by_kernels_where_it_has_products(d
     both = Both(of_what_is_computed_once, [[0, 4, 2, 0], xs], {"a": a, "b": b, "n": 4, "u": u})
     assert both.compiled.plan.program.once and both.possible
     assert both.error() < (1e-5 if dtype == "float32" else 1e-12)
-    assert both.back.pulls and all(len(p.spec.results) for p in both.back.back.pullbacks.values())
+    assert both.back.pullbacks and all(len(p.spec.results) for p in both.back.back.pullbacks.values())
 
 
 def test_experts_of_a_list_have_no_matrix_for_each_node() -> None:

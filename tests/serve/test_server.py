@@ -282,7 +282,7 @@ def test_closing_while_busy(drain: bool) -> None:
     slow.begun.acquire()
     closing = threading.Thread(target=server.close, args=(drain,))
     closing.start()
-    until(lambda: server._desk.closed)
+    until(lambda: server._queue.closed)
     with pytest.raises(ServerClosed):
         server.submit(2)
     slow.go.release()
