@@ -21,8 +21,7 @@ def open_boxes(w: Walker, frame: Frame) -> None:
         box = NonlocalCell(w.realise(StaticList((), cell)))
         given = w.state.get((frame.scope, name))
         if given is not None:
-            with w.at_node(frame.func.source.node):
-                append(w, box.inner, given)
+            append(w, box.inner, given)
         w.state[(frame.scope, name)] = box
 
 

@@ -206,7 +206,8 @@ def check_part(w: Walker, val: Val) -> None:
 def part_of(w: Walker, node: ast.expr) -> Val:
     """Evaluate an expression whose value is stored in another one, so that it is aliased."""
     val = w.part(node)
-    check_part(w, val)
+    with w.at_node(node):
+        check_part(w, val)
     if not isinstance(node, ast.Constant):
         alias(val)
     return val

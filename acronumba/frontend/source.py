@@ -237,12 +237,12 @@ def read_source(fn: types.FunctionType, code: types.CodeType) -> Source:
 
 
 def assigned_names(body: Sequence[ast.AST]) -> frozenset[str]:
-    """Return the names that statements may bind, except in nested functions."""
+    """Return the names that statements may bind or delete, except in nested functions."""
     names: set[str] = set()
 
     def visit(node: ast.AST) -> None:
         match node:
-            case ast.Name(id=name, ctx=ast.Store()):
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
                 names.add(name)
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 names.add(name)

@@ -115,7 +115,7 @@ def notes(f: Model[..., Any], p: Params) -> str:
 
 
 @pytest.mark.parametrize(
-    ("encode", "p", "recorded_reads"),
+    ("encode", "p", "expected"),
     [
         (joined, params(256, 512), 3),
         (behind, params(256, 512), 3),
@@ -128,13 +128,13 @@ def notes(f: Model[..., Any], p: Params) -> str:
     ],
     ids=lambda x: x.__name__ if callable(x) else "" if isinstance(x, int) else "x".join(map(str, x.w.shape)),
 )
-def test_bits_stay(encode: Any, p: Params, recorded_reads: int) -> None:
+def test_bits_stay(encode: Any, p: Params, expected: int) -> None:
     f = classifier(encode)
     want = [bits(r) for r in f.batch(TREES, p=p)]
     for threads in (1, 2):
         assert [bits(r) for r in moved(f).with_options(threads=threads).batch(TREES, p=p)] == want
     assert all(v.verdict in ("equal", "close") for v in moved(f).check(TREES, p=p).verdicts)
-    assert notes(moved(f), p).count("refactored") == recorded_reads
+    assert notes(moved(f), p).count("refactored") == expected
     assert "refactor" not in f.stages(TREES, p=p)
 
 

@@ -144,9 +144,9 @@ def test_functions_that_wait_are_known_through_calls():
     names = {plan.program.functions[k].name for k in waiting_functions(plan.program)}
     assert names == {"recursion_that_stops_by_prediction", "shrink"}
     line = shrink.__code__.co_firstlineno + 1
-    recorded_reads = waits_text(plan.program)
-    assert f"line {line}: bool for a condition" in recorded_reads
-    assert "calls shrink" in recorded_reads
+    text = waits_text(plan.program)
+    assert f"line {line}: bool for a condition" in text
+    assert "calls shrink" in text
 
 
 def test_a_wait_is_said_on_its_line():

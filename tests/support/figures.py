@@ -58,23 +58,23 @@ def printed(file: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _view(recorded_reads: dict[str, Any]) -> Any:
-    if "layers" in recorded_reads:
-        layers = tuple(Layer(**row) for row in recorded_reads.pop("layers"))
-        alone = tuple(Attention(**row) for row in recorded_reads.pop("attention"))
-        return view.ragged_view(Ragged(layers=layers, attention=alone, **recorded_reads))
-    rows = recorded_reads.pop("rows")
+def _view(shown: dict[str, Any]) -> Any:
+    if "layers" in shown:
+        layers = tuple(Layer(**row) for row in shown.pop("layers"))
+        alone = tuple(Attention(**row) for row in shown.pop("attention"))
+        return view.ragged_view(Ragged(layers=layers, attention=alone, **shown))
+    rows = shown.pop("rows")
     if "verdicts" in rows[0]:
         made = [Speed(seconds={name: Quartiles(**q) for name, q in row.pop("seconds").items()}, **row) for row in rows]
         return view.speeds_view(
-            Speeds(rows=tuple(made), ceiling=Ceiling(**recorded_reads.pop("ceiling")), **recorded_reads)
+            Speeds(rows=tuple(made), ceiling=Ceiling(**shown.pop("ceiling")), **shown)
         )
-    if "unmeasured" in recorded_reads:
+    if "unmeasured" in shown:
         steps = [
             TrainingStep(seconds={k: Quartiles(**q) for k, q in row.pop("seconds").items()}, **row) for row in rows
         ]
-        return view.training_view(Steps(rows=tuple(steps), **recorded_reads))
-    if "threads" in recorded_reads:
+        return view.training_view(Steps(rows=tuple(steps), **shown))
+    if "threads" in shown:
         scales = [Scale(seconds=Quartiles(**row.pop("seconds")), **row) for row in rows]
-        return view.scaling_view(Scaling(rows=tuple(scales), **recorded_reads))
-    return view.starts_view(Starts(rows=tuple(Start(**row) for row in rows), **recorded_reads))
+        return view.scaling_view(Scaling(rows=tuple(scales), **shown))
+    return view.starts_view(Starts(rows=tuple(Start(**row) for row in rows), **shown))

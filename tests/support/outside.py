@@ -480,8 +480,8 @@ def tell(number: int, folder: Path, whole: bool = False) -> Told:
         columns, shared = made.make(module)
         run = model(module.main)
         begin = time.process_time()
-        recorded_reads = _outcome(run, columns, shared, whole, str(module.__file__))
-        return Told(number, recorded_reads[0], time.process_time() - begin, recorded_reads[1])
+        found = _outcome(run, columns, shared, whole, str(module.__file__))
+        return Told(number, found[0], time.process_time() - begin, found[1])
     finally:
         fuzz.forget(module)
 
@@ -570,17 +570,17 @@ def main() -> int:
     os.environ.setdefault("ACRONUMBA_VERIFY", "1")
     if args.show:
         print(program(args.first).text, program(args.first).changes)
-    recorded_reads = campaign(iter(range(args.first, args.first + args.count)), args.whole, args.minutes)
-    kinds = collections.Counter(t.kind for t in recorded_reads)
+    found = campaign(iter(range(args.first, args.first + args.count)), args.whole, args.minutes)
+    kinds = collections.Counter(t.kind for t in found)
     for kind, count in kinds.most_common():
-        first = next(t for t in recorded_reads if t.kind == kind)
+        first = next(t for t in found if t.kind == kind)
         print(f"{count:6} {kind}  (program {first.number})")
         if first.fault or args.show:
             print("    " + "\n    ".join(first.text.strip().splitlines()[-14:]))
-    rejected = [t for t in recorded_reads if t.kind.startswith("rejected")]
+    rejected = [t for t in found if t.kind.startswith("rejected")]
     slow = max(rejected, key=lambda t: t.seconds, default=None)
     if slow:
         print(f"slowest rejection: {slow.seconds:.2f} s of CPU (program {slow.number})")
-    faults = sum(t.fault for t in recorded_reads)
-    print(f"{len(recorded_reads)} programs, {faults} faults")
+    faults = sum(t.fault for t in found)
+    print(f"{len(found)} programs, {faults} faults")
     return faults > 0
