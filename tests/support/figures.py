@@ -66,9 +66,7 @@ def _view(shown: dict[str, Any]) -> Any:
     rows = shown.pop("rows")
     if "verdicts" in rows[0]:
         made = [Speed(seconds={name: Quartiles(**q) for name, q in row.pop("seconds").items()}, **row) for row in rows]
-        return view.speeds_view(
-            Speeds(rows=tuple(made), ceiling=Ceiling(**shown.pop("ceiling")), **shown)
-        )
+        return view.speeds_view(Speeds(rows=tuple(made), ceiling=Ceiling(**shown.pop("ceiling")), **shown))
     if "unmeasured" in shown:
         steps = [
             TrainingStep(seconds={k: Quartiles(**q) for k, q in row.pop("seconds").items()}, **row) for row in rows
