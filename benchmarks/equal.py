@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
 import statistics
 import sys
@@ -24,7 +23,7 @@ for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 
 from acronumba import pack  # noqa: E402
-from acronumba.bench.measure import machine  # noqa: E402
+from acronumba.bench.measure import machine, write_rows  # noqa: E402
 from acronumba.zoo import birnn, listops, tree_lstm  # noqa: E402
 
 
@@ -116,7 +115,7 @@ def main() -> int:
             for name, f, xs, p in models(args, size, count):
                 rows.append({"size": size, **measure(f"{name} {size}", f, xs, p, args.turns)})
     if args.json:
-        args.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n", encoding="utf-8")
+        write_rows(args.json, rows)
     return 0
 
 

@@ -9,7 +9,6 @@ all.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -23,7 +22,7 @@ for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np  # noqa: E402
 
 from acronumba import model, pack  # noqa: E402
-from acronumba.bench.measure import machine  # noqa: E402
+from acronumba.bench.measure import write_rows  # noqa: E402
 
 SIZES, COUNTS, FEW, LONG = {"small": 64, "large": 2048}, (1, 8, 64, 512), 4, 2e-3
 
@@ -68,7 +67,7 @@ def main() -> int:
     args = parser.parse_args()
     rows = [measure(name, n, args.turns) for name in SIZES for n in COUNTS]
     if args.json:
-        args.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n", encoding="utf-8")
+        write_rows(args.json, rows)
     return 0
 
 

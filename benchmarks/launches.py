@@ -13,7 +13,6 @@ driver's own time for a launch is in no figure. Microseconds; medians.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from pathlib import Path
@@ -23,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.bench.ablate import inputs
-from acronumba.bench.measure import machine
+from acronumba.bench.measure import write_rows
 from acronumba.bench.workloads import WORKLOADS
 from acronumba.emit import compile as compiler
 from acronumba.emit import tree
@@ -163,7 +162,7 @@ def main() -> None:
             rows.append(row(name, batch, args.rounds, args.trees))
             print(" ".join(f"{k} {v}" for k, v in rows[-1].items()), flush=True)
     if args.json:
-        args.json.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
+        write_rows(args.json, rows)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ in one process, on one thread. Times are processor time; a ratio is the median o
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -24,7 +23,7 @@ for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np  # noqa: E402
 
 from acronumba import model, nn, pack  # noqa: E402
-from acronumba.bench.measure import machine  # noqa: E402
+from acronumba.bench.measure import write_rows  # noqa: E402
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -113,9 +112,7 @@ def main() -> int:
     args = parser.parse_args()
     rows = [measure(name, h, n, args.turns) for name in MODELS for h in args.sizes for n in args.counts]
     if args.json:
-        args.json.write_text(
-            json.dumps({"machine": machine(), "turns": args.turns, "rows": rows}, indent=1) + "\n", encoding="utf-8"
-        )
+        write_rows(args.json, rows, turns=args.turns)
     return 0
 
 

@@ -9,7 +9,6 @@ program. Both versions take turns in one process, on one thread. Times are CPU t
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -25,7 +24,7 @@ os.environ["ACRONUMBA_QUIET"] = "1"
 
 from acronumba import pack  # noqa: E402
 from acronumba.analysis import passes  # noqa: E402
-from acronumba.bench.measure import machine  # noqa: E402
+from acronumba.bench.measure import write_rows  # noqa: E402
 from acronumba.bench.workloads import WORKLOADS  # noqa: E402
 
 # Functions of `analysis.passes`, and what takes the place of each.
@@ -84,9 +83,7 @@ def main() -> int:
         if (models := versions(name, model, size)) is not None:
             rows += [measure(models, name, model, size, count, args.turns) for count in args.counts]
     if args.json:
-        args.json.write_text(
-            json.dumps({"machine": machine(), "turns": args.turns, "rows": rows}, indent=1) + "\n", encoding="utf-8"
-        )
+        write_rows(args.json, rows, turns=args.turns)
     return 0
 
 

@@ -129,7 +129,7 @@ MUTANTS = (
         "bypass: the way past a loop is taken where there are steps", "analysis/sharing/loop_exits.py",
         "yes, no = (alone, head) if end.yes == after else (head, alone)",
         "yes, no = (head, alone) if end.yes == after else (alone, head)",
-        "tests/analysis/test_bypass.py",
+        "tests/analysis/test_loop_exits.py",
     ),
     Mutant(
         "once: an element of an array is that of another", "analysis/sharing/per_batch.py",

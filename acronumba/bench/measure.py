@@ -5,6 +5,7 @@ In: functions. Out: medians and quartiles, or the ratio of two of them with an i
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import platform
@@ -12,6 +13,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 SLOW = 0.25  # seconds: a slower competitor takes part in three rounds only,
@@ -162,3 +164,9 @@ def machine() -> dict[str, Any]:
         "numpy": np.__version__,
         "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE", ""),
     }
+
+
+def write_rows(path: Path, rows: Sequence[Mapping[str, Any]], **facts: Any) -> None:
+    """Write rows of measurements to a JSON file, with the facts of the machine and others beside them."""
+    text = json.dumps({"machine": machine(), **facts, "rows": rows}, indent=1)
+    path.write_text(text + "\n", encoding="utf-8")
