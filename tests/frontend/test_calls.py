@@ -168,6 +168,7 @@ OTHER: dict[str, tuple[str, ...]] = {  # values of a parameter, of which one at 
     "out2": ("x",), "to": ("np.int8",), "xi": ("v",),
     "rel_tol": ("0.1",), "abs_tol": ("0.5",), "iterable": ("(1, 2)",), "iterables": ("[3, 4]",),
     "maxlen": ("1",),
+    "newshape": ("(4, 2)",), "interpolation": ("'lower'",),  # of NumPy before 2.4
 }  # fmt: skip
 PLACED: dict[str, str] = {"operands": "x", "shape": "2", "axes": "0", "args": "1", "arrays_and_dtypes": "y",
                           "arys": "v", "bounds": "1", "iterables": "[1, 2]", "coordinates": "1.0",
