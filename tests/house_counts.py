@@ -41,11 +41,13 @@ def parameters(f: ast.FunctionDef) -> list[ast.arg]:
 
 @functools.cache
 def kinds() -> frozenset[str]:
-    """Return the names of the classes of abstract values: the members of the union `Val`."""
+    """Return the names of the classes of abstract values: the members of the union `Val`, and kinds of `Value`."""
+    classes = (n for tree in trees().values() for n in tree.body if isinstance(n, ast.ClassDef))
+    derived = {c.name for c in classes if any(isinstance(b, ast.Name) and b.id == "Value" for b in c.bases)}
     for node in trees()["frontend/values.py"].body:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "Val":
             assert node.value is not None
-            return frozenset(n.id for n in ast.walk(node.value) if isinstance(n, ast.Name))
+            return frozenset(n.id for n in ast.walk(node.value) if isinstance(n, ast.Name)) - {"Value"} | derived
     raise AssertionError("frontend.values has no union Val")
 
 

@@ -17,7 +17,6 @@ from acronumba.frontend.values import (
     Range,
     Reversed,
     Stream,
-    StrVal,
     Tensor,
     Val,
     Zip,
@@ -68,7 +67,7 @@ def is_record_list(t: Type) -> bool:
 def operands(op: ast.AST, a: Val, b: Val, kinds: tuple[type, type]) -> str:
     """Return the rewrite for an operator between values of these classes; "" if none is known."""
     names = {kinds[0], kinds[1]}
-    if isinstance(a, StrVal) or isinstance(b, StrVal):
+    if str in names:
         return "compute with numbers; make the text from the results"
     if isinstance(a, NoneVal) or isinstance(b, NoneVal):
         return "test it first: `if x is not None`"

@@ -19,6 +19,7 @@ from acronumba.frontend.columns import column
 from acronumba.frontend.comprehensions import extend, named_generator, to_list
 from acronumba.frontend.dicts import changeable, changed_in_place
 from acronumba.frontend.handlers import STATEMENTS, TARGETS, handles
+from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.lists import list_get, list_slice, new_list
 from acronumba.frontend.made import about_to_change, set_attribute
 from acronumba.frontend.magic import call_special, has_method, index_value, iterated
@@ -51,7 +52,6 @@ from acronumba.frontend.values import (
     StaticList,
     Stream,
     Tensor,
-    Text,
     TupleVal,
     UnionVal,
     Val,
@@ -127,7 +127,7 @@ def unpack(w: Walker, val: Val, count: int) -> Sequence[Val]:
             got = w.each(val, lambda v: TupleVal(tuple(unpack(w, v, count))))
             if isinstance(got, TupleVal):
                 return got.items
-    if isinstance(val, ITERABLES) or has_method(w, val, "__iter__"):
+    if isinstance(val, ITERABLES) or (isinstance(val, Value) and val.iterable) or has_method(w, val, "__iter__"):
         return unpack(w, iterated(w, val) if has_method(w, val, "__iter__") else to_list(w, val), count)
     raise w.reject("ACR305", seen=f"{w.describe(val)} cannot be unpacked")
 
@@ -144,7 +144,7 @@ def columns_of(w: Walker, val: Columns, count: int) -> Sequence[Val]:
 
 
 # Values of run-time length that are not lists: they are converted before they are unpacked.
-ITERABLES = Generator | Kept | Range | Reversed | Enumerate | Zip | MapVal | MapView | Text
+ITERABLES = Generator | Kept | Range | Reversed | Enumerate | Zip | MapVal | MapView
 
 
 @handles(STATEMENTS, ast.AugAssign)

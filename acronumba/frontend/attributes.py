@@ -19,6 +19,7 @@ from acronumba.frontend.block import Dead, Point, conversion
 from acronumba.frontend.calls.objects import as_function, python_class
 from acronumba.frontend.calls.of_itertools import has_written
 from acronumba.frontend.handlers import ATTRIBUTES, DESCRIPTORS, EXPRESSIONS, handles
+from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.names import behind, function_value, is_computed, outside, path_of
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -42,10 +43,8 @@ from acronumba.frontend.values import (
     SliceVal,
     Static,
     StaticList,
-    StrVal,
     Super,
     Tensor,
-    Text,
     TupleVal,
     UnionVal,
     Val,
@@ -132,7 +131,7 @@ def attribute(w: Walker, owner: Val, name: str) -> Val:
             raise w.reject("ACR307", seen=f"None has no attribute {name!r}")
         case Num() if name in ("real",):
             return owner
-        case Num() | StrVal() | Text() if hasattr(python_class(owner), name):
+        case Num() | Value() if hasattr(python_class(owner), name):
             return builtin_method(w, owner, python_class(owner), name)
     names = field_names(owner.cls) if isinstance(owner, ObjectValue) else dir(python_class(owner))
     raise w.reject("ACR307", seen=f"{w.describe(owner)} has no attribute {name!r}", rewrite=near(name, names))
@@ -403,7 +402,7 @@ def text_by_member(w: Walker, owner: EnumVal, texts: Sequence[str]) -> Val:
         yes, no = w.fork(number(True) if last else w.scalar("eq", Num(INT, var=w.word(owner)), number(k)))
         assert yes is not None
         w.enter(yes)
-        found.append(Text(w.to_words(StrVal(text), TEXT)[0]))
+        found.append(w.from_words(TEXT, w.to_words(w.constant(text), TEXT)))
         points.append(w.point())
         if no is not None:
             w.enter(no)

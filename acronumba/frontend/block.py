@@ -17,6 +17,7 @@ from acronumba.data.schema import ENDLESS, NODES
 from acronumba.data.shared import SharedLeaf
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.errors.codes import reject
+from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.naming import note_named
 from acronumba.frontend.numbering import Key, Numbering, fits, gives_natural
 from acronumba.frontend.source import Source, spot
@@ -42,9 +43,7 @@ from acronumba.frontend.values import (
     Static,
     StaticList,
     Stream,
-    StrVal,
     Tensor,
-    Text,
     TupleVal,
     Val,
     members_of,
@@ -122,7 +121,8 @@ class FunctionCode:
 
     def note_name(self, val: Val, name: str) -> None:
         """Note the name that the user gives to a value."""
-        var = val.ref if isinstance(val, Tensor) else val.var if isinstance(val, Num | Text) else None
+        var = val.ref if isinstance(val, Tensor) else val.var if isinstance(val, Num) else None
+        var = val.variable() if isinstance(val, Value) else var
         if isinstance(var, ir.Var) and not name.startswith("#"):
             self.given.setdefault(var, name)
 
@@ -279,8 +279,8 @@ class Blocks:
                 self.check_poison(val)
             case SharedVal(node=node):
                 return f"{node.path}, a {node.cls.__name__}"
-            case StrVal(value=value):
-                return f"the string {value!r}"
+            case Value():
+                return val.describe()
             case NoneVal():
                 return "None"
             case Kept():

@@ -18,6 +18,7 @@ from acronumba.frontend.calls.by_fields import BY_FIELDS
 from acronumba.frontend.calls.objects import is_tuple, python_class
 from acronumba.frontend.conditions import truth, truth_value
 from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, handles
+from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.magic import (
     call_special,
@@ -46,9 +47,7 @@ from acronumba.frontend.values import (
     SharedVal,
     Static,
     StaticList,
-    StrVal,
     Tensor,
-    Text,
     TupleVal,
     UnionVal,
     Val,
@@ -81,9 +80,14 @@ _REFLECTED = {"__lt__": "__gt__", "__gt__": "__lt__", "__le__": "__ge__", "__ge_
 
 # Values of different kinds in this table are never equal.
 _KINDS: dict[type, str] = {
-    Num: "number", StrVal: "string", Text: "string", NoneVal: "None", TupleVal: "tuple", DictVal: "dict",
+    Num: "number", NoneVal: "None", TupleVal: "tuple", DictVal: "dict",
     MapVal: "dict", ListVal: "list", StaticList: "list", Range: "range", Func: "function",
 }  # fmt: skip
+
+
+def _kind(val: Val) -> str | None:
+    """Return the kind of a value; values of different kinds are never equal. None if it may equal others."""
+    return val.python_class.__name__ if isinstance(val, Value) else _KINDS.get(type(val))
 
 
 @handles(EXPRESSIONS, ast.Compare)
@@ -221,7 +225,7 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = No
         if same is not None:
             return w.negate(same) if negated else same
     elif (isinstance(a, Tensor) or isinstance(b, Tensor)) and name is not None:
-        if isinstance(a, NoneVal | StrVal | Text) or isinstance(b, NoneVal | StrVal | Text):
+        if any(isinstance(v, NoneVal) or python_class(v) is str for v in (a, b)):
             raise w.reject("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
         return w.ufunc(name, (a, b))
     if isinstance(a, Num) and isinstance(b, Num) and name is not None:
@@ -243,9 +247,10 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = No
         return compare_one(w, op, by_member(w, a, int), b)
     if isinstance(b, EnumVal) and issubclass(b.cls, int) and isinstance(a, Num):
         return compare_one(w, op, a, by_member(w, b, int))
-    if isinstance(a, StrVal) and isinstance(b, StrVal):
-        by = ast.NotEq if negated else type(op) if not equality else ast.Eq
-        return number(_COMPARE_BY[by](a.value, b.value))
+    for v in (a, b):
+        compared = v.compare(w, op, a, b) if isinstance(v, Value) else None
+        if compared is not None:
+            return compared
     if equality and (isinstance(a, NoneVal) or isinstance(b, NoneVal)):
         return number((isinstance(a, NoneVal) and isinstance(b, NoneVal)) != negated)
     if equality and (isinstance(a, Static) or isinstance(b, Static)):
@@ -261,7 +266,7 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = No
         known = None if isinstance(op, ast.Is | ast.IsNot) else handler(w, op, a, b)
         if known is not None:
             return known  # type: ignore[no-any-return]
-    kinds = {_KINDS.get(type(v)) for v in (a, b)}
+    kinds = {_kind(a), _kind(b)}
     if equality and len(kinds) == 2 and None not in kinds:  # a string never equals a tuple
         return number(negated)
     raise w.reject("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
@@ -399,11 +404,11 @@ def compare_enum(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
     cls: Any = member.cls
     if isinstance(op, ast.Is | ast.IsNot) and not isinstance(other, EnumVal):
         return number(isinstance(op, ast.IsNot))
-    if isinstance(op, ast.Eq | ast.NotEq) and cls.__eq__ is object.__eq__ and type(other) in _KINDS:
+    if isinstance(op, ast.Eq | ast.NotEq) and cls.__eq__ is object.__eq__ and _kind(other) is not None:
         return number(isinstance(op, ast.NotEq))
-    known = other.value if isinstance(other, StrVal) else NOT_CONST
-    if isinstance(other, Num | EnumVal):
-        known = other.const
+    known = other.const if isinstance(other, Num | EnumVal) else NOT_CONST
+    if isinstance(other, Value):
+        known = other.static(w)
     if known is NOT_CONST or (isinstance(other, EnumVal) and isinstance(a, EnumVal) and a.cls is other.cls):
         return None
     try:
@@ -444,6 +449,8 @@ def contains(w: Walker, a: Val, b: Val) -> Num:
     if has_method(w, b, "__contains__"):
         return truth(w, call_special(w, b, "__contains__", (a,)))
     b = iterated(w, b)
+    if isinstance(b, Value):
+        return b.contains(w, a)
     handler = CONTAINS.get(type(b))
     if handler is not None and not (isinstance(b, SharedVal) and b.node.kind != "dict"):
         found = handler(w, a, b)

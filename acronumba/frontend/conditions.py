@@ -19,6 +19,7 @@ from acronumba.frontend.calls.objects import (
     stood_for,
 )
 from acronumba.frontend.handlers import CONDITIONS, EXPRESSIONS, handles
+from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.loops import range_count
 from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.maps import size
@@ -45,13 +46,10 @@ from acronumba.frontend.values import (
     SliceVal,
     Static,
     StaticList,
-    StrVal,
     Tensor,
-    Text,
     TupleVal,
     UnionVal,
     Val,
-    as_text,
     number,
     unkept,
 )
@@ -179,10 +177,8 @@ def truth(w: Walker, val: Val) -> Num:
             return number(bool(val.const)) if val.const is not NOT_CONST else w.scalar("bool", val)
         case NoneVal():
             return number(False)
-        case StrVal(value=value):
-            return number(bool(value))
-        case Text():
-            return w.scalar("gt", w.scalar("text_len", as_text(val)), number(0))
+        case Value():
+            return val.truth(w)
         case TupleVal() | StaticList() | DictVal():
             return number(bool(val.items))
         case ListVal():

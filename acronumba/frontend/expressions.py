@@ -13,19 +13,16 @@ from typing import TypeAlias
 from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.functions import nested_function
 from acronumba.frontend.handlers import EXPRESSIONS, handles
-from acronumba.frontend.known_texts import known, made
+from acronumba.frontend.kinds.strings import StringValue, joined, known, made
 from acronumba.frontend.lists import append, new_list
 from acronumba.frontend.magic import one_string, text_of
 from acronumba.frontend.names import part_of, read_name
-from acronumba.frontend.texts import joined
 from acronumba.frontend.values import (
     Generator,
     Kept,
     ListVal,
     Static,
     StaticList,
-    StrVal,
-    Text,
     TupleVal,
     Val,
 )
@@ -118,13 +115,13 @@ def _formatted(w: Walker, node: ast.JoinedStr) -> Val:
     for part in node.values:
         if not isinstance(part, ast.FormattedValue):
             assert isinstance(part, ast.Constant)
-            out.append(StrVal(str(part.value)))
+            out.append(w.constant(str(part.value)))
             continue
         with w.at_node(part):
             val = one_string(w, w.expr(part.value))
             if part.format_spec is None and part.conversion in (-1, ord("s")):
                 val = text_of(w, val)
-                if isinstance(val, Text):
+                if isinstance(val, StringValue):
                     out.append(val)
                     continue
             value = known(w, val)
@@ -133,7 +130,7 @@ def _formatted(w: Walker, node: ast.JoinedStr) -> Val:
             value = (
                 str(value) if part.conversion == ord("s") else (ascii if part.conversion == ord("a") else repr)(value)
             )
-        out.append(StrVal(made(w, partial(format, value, form))))
+        out.append(w.constant(made(w, partial(format, value, form))))
     return joined(w, out)
 
 

@@ -21,6 +21,7 @@ from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.conditions import is_type_test, truth_value
 from acronumba.frontend.handlers import CALLS, EXPRESSIONS, handles
 from acronumba.frontend.instances import call_instance
+from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.lists import append, list_slice
 from acronumba.frontend.names import (
     alias,
@@ -52,9 +53,7 @@ from acronumba.frontend.values import (
     SharedVal,
     Static,
     StaticList,
-    StrVal,
     Tensor,
-    Text,
     TupleVal,
     UnionVal,
     Val,
@@ -215,7 +214,9 @@ def shared_by_calls(w: Walker, val: Val, func: Func) -> Val:
             return replace(val, places=(), fresh=False, aliased=True, named=True)
         case TupleVal():
             return TupleVal(tuple(shared_by_calls(w, v, func) for v in val.items))
-        case Num() | NoneVal() | EnumVal() | StrVal() | Text() | Ref() | UnionVal() | SharedVal() | Static():
+        case Num() | NoneVal() | EnumVal() | Ref() | UnionVal() | SharedVal() | Static():
+            return val
+        case Value(immutable=True):
             return val
         case Func() | ErrorValue():
             return val

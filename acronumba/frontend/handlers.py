@@ -16,6 +16,9 @@ EXPRESSIONS: dict[type, Callable[..., Any]] = {}  # -> Val
 CONDITIONS: dict[type, Callable[..., Any]] = {}  # -> the points where it is true and false; `ast.expr` is the default
 STATEMENTS: dict[type, Callable[..., Any]] = {}
 TARGETS: dict[type, Callable[..., Any]] = {}  # of an assignment
+# Where values come from:
+CONSTANTS: dict[type, Callable[..., Any]] = {}  # by a Python class, for its subclasses, too: constant -> Val
+WORDS: dict[type, Callable[..., Any]] = {}  # by a type of the IR: walker, type, variables of the words -> Val
 # By the type of a value: arguments are the walker, and as given below.
 CALLS: dict[type, Callable[..., Any]] = {}  # callee, arguments -> Val
 ITEMS: dict[type, Callable[..., Any]] = {}  # iterable -> its items; None if they are not known one by one

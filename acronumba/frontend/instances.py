@@ -52,7 +52,6 @@ from acronumba.frontend.values import (
     SharedVal,
     Static,
     StaticList,
-    StrVal,
     Tensor,
     TupleVal,
     Val,
@@ -346,8 +345,6 @@ def static_key(w: Walker, val: Val, which: bool = True) -> Any:
             return (val.code, val.scope if val.scope is None else val.scope[1:])
         case Bound():
             return (static_key(w, val.func, which), static_key(w, val.self, which))
-        case StrVal(value=value):
-            return value
         case NoneVal():
             return None
         case Static(value=value):

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from acronumba.frontend.block import Dead, Point
-from acronumba.frontend.calls.objects import is_tuple
+from acronumba.frontend.calls.objects import is_tuple, python_class
 from acronumba.frontend.conditions import host_value
+from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.lists import list_get, widen_items
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.maps import size, value_at, width
@@ -27,9 +28,7 @@ from acronumba.frontend.values import (
     MapView,
     NoneVal,
     Num,
-    StrVal,
     Tensor,
-    Text,
     TupleVal,
     UnionVal,
     Val,
@@ -87,8 +86,10 @@ def filled(w: Walker, cell: Any, pairs: Sequence[tuple[Val, Val]], is_set: bool 
 def key_of(w: Walker, val: Val) -> Val:
     """Return a value as a key of a dict; reject values that cannot be keys."""
     match val:
-        case Num() | HostScalar() | StrVal() | Text() | NoneVal():
+        case Num() | HostScalar() | NoneVal():
             return val
+        case Value():
+            return val.as_key(w)
         case EnumVal():
             if w.deciding(val.cls, "__eq__") or w.deciding(val.cls, "__hash__"):
                 raise w.reject("ACR309", seen=f"a key {w.describe(val)}, whose class compares in its own way")
@@ -151,7 +152,7 @@ def fitted(w: Walker, key: Val, t: Type) -> Val | None:
             raise w.reject("ACR309", seen="an int where the keys are members of an enum")
         case EnumVal() if issubclass(key.cls, int) and INT in kinds:
             return host_value(w, key, "a key of a dict", index=True)
-        case EnumVal() | StrVal() | Text() if not isinstance(key, EnumVal) or issubclass(key.cls, str):
+        case EnumVal() | Value() if issubclass(python_class(key), str):
             if any(isinstance(m, EnumT) and issubclass(m.cls, str) for m in kinds):
                 raise w.reject("ACR309", seen="a string where the keys are members of an enum")
         case TupleVal():

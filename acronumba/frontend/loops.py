@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from acronumba.frontend.attributes import not_none
@@ -21,6 +22,7 @@ from acronumba.frontend.join_shapes import (
     TypeShape,
     compatible_shapes,
 )
+from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.lists import at_run_time, list_get
 from acronumba.frontend.magic import iterated, one_string
 from acronumba.frontend.maps import turns
@@ -373,6 +375,9 @@ def protocol(w: Walker, iterable: Val) -> tuple[Callable[[], Num], Callable[[Num
     if isinstance(iterable, Kept) and isinstance(iterable.inner, ListVal) and iterable.kind is not tuple:
         return deque_turns(w, iterable.inner)
     iterable = unkept(iterable)
+    if isinstance(iterable, Value):
+        n = iterable.length(w)
+        return lambda: n, partial(iterable.item_at, w)
     handler = PROTOCOLS.get(type(iterable))
     if handler is not None:
         return handler(w, iterable)  # type: ignore[no-any-return]

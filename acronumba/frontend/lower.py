@@ -50,6 +50,7 @@ from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.functions import add_defaults
 from acronumba.frontend.instances import ENTRY, call_instance, fails_itself, finish, function_name
 from acronumba.frontend.join_shapes import ListShape, TypeShape
+from acronumba.frontend.kinds import strings
 from acronumba.frontend.names import behind, function_value
 from acronumba.frontend.values import ClassNumber, Func, NoneVal, Ref, Val
 from acronumba.frontend.walker import Frame, GlobalRead, Walker
@@ -101,7 +102,7 @@ class Read:
 # Modules that register handlers (see `handlers`).
 TOPICS = (
     assignment, cached, columns, comprehensions, conditions, dicts, expressions, functions, generators, items, loops,
-    made, patterns, sequences, statements,
+    made, patterns, sequences, statements, strings,
 )  # fmt: skip
 
 

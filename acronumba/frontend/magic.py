@@ -18,7 +18,6 @@ from acronumba.frontend.values import (
     Ref,
     SharedVal,
     SliceVal,
-    Text,
     TupleVal,
     UnionVal,
     Val,
@@ -79,7 +78,7 @@ def iterated(w: Walker, val: Val) -> Val:
 def one_string(w: Walker, val: Val) -> Val:
     """Return a union of strings as one run-time string; any other value as it is."""
     if isinstance(val, UnionVal) and all(isinstance(t, StrT | TextT) for t in val.possible):
-        return Text(w.to_words(val, TEXT)[0])
+        return w.from_words(TEXT, w.to_words(val, TEXT))
     return val
 
 

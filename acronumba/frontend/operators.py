@@ -13,6 +13,7 @@ from acronumba.frontend.calls.objects import is_tuple, python_class
 from acronumba.frontend.comprehensions import list_concat, list_repeat, to_list
 from acronumba.frontend.conditions import host_value, truth_value
 from acronumba.frontend.handlers import EXPRESSIONS, MAPPINGS, handles
+from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.values import (
@@ -130,11 +131,9 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val) -> Val:
             return w.ufunc(name, (x, y))
     if isinstance(a, Num) and isinstance(b, Num):
         return arithmetic(w, name, a, b)
-    mapped = MAPPINGS.get(type(a)) or MAPPINGS.get(type(b))
-    if mapped is not None:
-        got = mapped(w, op, a, b)
-        if got is not None:
-            return got  # type: ignore[no-any-return]
+    known = by_kind(w, op, a, b)
+    if known is not None:
+        return known
     if isinstance(op, ast.BitOr) and all(isinstance(v, Static | NoneVal) for v in (a, b)):  # isinstance(x, A | B)
         return TupleVal((a, b))
     if isinstance(op, ast.Add):
@@ -166,6 +165,16 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val) -> Val:
         raise Dead
     rewrite = operands(op, a, b, (python_class(a), python_class(b)))
     raise w.reject("ACR301", seen=f"{w.describe(a)} {OPERATORS[type(op)]} {w.describe(b)}", rewrite=rewrite)
+
+
+def by_kind(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
+    """Apply an operator as the kind of one of its operands does; None if neither knows it."""
+    for v in (a, b):
+        known = v.binary(w, op, a, b) if isinstance(v, Value) else None
+        if known is not None:
+            return known
+    mapped = MAPPINGS.get(type(a)) or MAPPINGS.get(type(b))
+    return None if mapped is None else mapped(w, op, a, b)
 
 
 def _is_operand(w: Walker, op: ast.operator, val: Val, other: Val) -> bool:

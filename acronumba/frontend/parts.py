@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from acronumba.frontend.holders import held
+from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.values import (
     NOT_CONST,
     ArrayRef,
@@ -34,9 +35,7 @@ from acronumba.frontend.values import (
     Static,
     StaticList,
     Stream,
-    StrVal,
     Tensor,
-    Text,
     TupleVal,
     UnionVal,
     Val,
@@ -65,10 +64,8 @@ def same(a: Any, b: Any) -> bool:
             return a.cls is b.cls and a.var is b.var and a.const is b.const
         case NoneVal():
             return True
-        case StrVal():
-            return bool(a.value == b.value)
-        case Text():
-            return a.var is b.var
+        case Value():
+            return a.same(b)
         case Tensor():
             kinds = a.array0 is b.array0 or (a.array0 is not None and b.array0 is not None and same(a.array0, b.array0))
             return bool(a.ref == b.ref and a.type == b.type and kinds)

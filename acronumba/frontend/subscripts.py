@@ -23,6 +23,7 @@ from acronumba.frontend.dicts import changeable, dict_item, is_mapping
 from acronumba.frontend.handlers import EXPRESSIONS, INDEXED, SUBSCRIPTS, handles
 from acronumba.frontend.holders import held
 from acronumba.frontend.keyed import put
+from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.lists import (
     at_run_time,
     check_mutable,
@@ -56,7 +57,6 @@ from acronumba.frontend.values import (
     SliceVal,
     Static,
     StaticList,
-    StrVal,
     Tensor,
     TupleVal,
     UnionVal,
@@ -179,6 +179,8 @@ def get_item(w: Walker, base: Val, where: Any) -> Val:
         where = not_none(w, where)
         if isinstance(where, UnionVal):
             return w.each(where, lambda e: get_item(w, base, e))
+    if isinstance(base, Value):
+        return base.get_item(w, where)
     handler = INDEXED.get(type(base))
     if handler is not None:
         return handler(w, base, where)  # type: ignore[no-any-return]
@@ -186,8 +188,8 @@ def get_item(w: Walker, base: Val, where: Any) -> Val:
         case DictVal() | MapVal() | SharedVal():
             if is_mapping(base):
                 return dict_item(w, base, where)
-        case Static(value=value) if isinstance(value, enum.EnumMeta) and isinstance(where, StrVal):
-            return w.constant(value[where.value])
+        case Static(value=value) if isinstance(value, enum.EnumMeta) and isinstance(name := w.static(where), str):
+            return w.constant(value[name])
         case Static():  # list[int] in an annotation
             return base
     if has_method(w, base, "__getitem__"):

@@ -11,6 +11,8 @@ from dataclasses import field
 from typing import Any, TypeAlias
 
 from acronumba.data.shared import SharedLeaf, SharedNode
+from acronumba.frontend.kinds.value import NOT_CONST as NOT_CONST
+from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.source import Source
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
@@ -19,7 +21,6 @@ from acronumba.ir.types import (
     INT,
     NEVER,
     NONE,
-    TEXT,
     Array0T,
     ArrayForm,
     ArrayT,
@@ -31,7 +32,6 @@ from acronumba.ir.types import (
     ListT,
     MapT,
     ScalarT,
-    StrT,
     StructT,
     TensorT,
     TextT,
@@ -44,14 +44,13 @@ from acronumba.ir.types import (
 from acronumba.records import record
 
 FieldPlace: TypeAlias = tuple[type, str]  # a field of a class
-NOT_CONST: Any = type("NotConst", (), {"__repr__": lambda self: "<run time>"})()
 
 
 @record(eq=False, frozen=False)
 class Num:
     """A Python int, float or bool: a constant, a shared number, or a variable."""
 
-    type: IntT | FloatT | BoolT | TextT  # TextT only as an argument or result of `scalar`, see `as_text`
+    type: IntT | FloatT | BoolT | TextT  # TextT only as an argument or result of `scalar`, see `StringValue`
     var: ir.Var | None = None
     const: Any = NOT_CONST
     shared: SharedLeaf | None = None  # a shared number, not yet read
@@ -77,18 +76,6 @@ class HostScalar:
 @record(eq=False, frozen=False)
 class NoneVal:
     given: bool = False  # read from the data: in another mini-batch it may be another value
-
-
-@record(eq=False, frozen=False)
-class StrVal:
-    value: str
-
-
-@record(eq=False, frozen=False)
-class Text:
-    """A run-time string."""
-
-    var: ir.Var
 
 
 @record(eq=False, frozen=False)
@@ -547,7 +534,7 @@ class ErrorValue:
 
 
 Val: TypeAlias = (
-    Num | EnumVal | HostScalar | NoneVal | StrVal | Text | Tensor | ArrayRef | Ref | MutableObject | ObjectValue
+    Num | EnumVal | HostScalar | NoneVal | Value | Tensor | ArrayRef | Ref | MutableObject | ObjectValue
     | TupleVal | DictVal | MapVal | MapView | ListVal | StaticList | UnionVal | SharedVal | Static | Func | Bound
     | Method | Range | SliceVal | Zip | Enumerate | Reversed | Stream | Partial | Kept | Generator | Yields | Columns
     | NonlocalCell | MaybeUnbound | OneOfFunctions | ErrorValue | Super
@@ -577,14 +564,6 @@ def as_number(e: ir.Extent) -> Num:
     return number(e) if isinstance(e, int) else Num(INT, var=e)
 
 
-def as_text(val: Val) -> Num:
-    """Return a string as a `Num`, for arguments of `Blocks.scalar`."""
-    if isinstance(val, StrVal):
-        return Num(TEXT, const=val.value)
-    assert isinstance(val, Text)
-    return Num(TEXT, var=val.var)
-
-
 def number(value: Any) -> Num:
     """Return a constant."""
     kind = BOOL if isinstance(value, bool) else INT if isinstance(value, int) else FLOAT
@@ -602,10 +581,8 @@ def type_of(val: Val) -> Type | None:
             return ScalarT(val.dtype)
         case NoneVal():
             return NONE
-        case StrVal():
-            return StrT(val.value)
-        case Text():
-            return TEXT
+        case Value():
+            return val.word_type()
         case Tensor():
             return val.python_type
         case ArrayRef():

@@ -19,6 +19,7 @@ from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.frontend.block import WAYS_ON, Dead, Facts, FunctionCode, Point, Rejected, State
 from acronumba.frontend.handlers import CALLS, CONDITIONS, EXPRESSIONS, ITEMS, MADE, STATEMENTS, TARGETS
 from acronumba.frontend.join_shapes import JoinShape
+from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.source import Source, assigned_names, is_forbidden
 from acronumba.frontend.tensor_math import TensorMath
 from acronumba.frontend.values import (
@@ -323,6 +324,8 @@ class Walker(TensorMath):
 
     def items_of(self, val: Val) -> tuple[Val, ...] | None:
         """Return the items of an iterable that are known one by one, else None."""
+        if isinstance(val, Value):
+            return val.known_items(self)
         handler = ITEMS.get(type(val))
         return None if handler is None else handler(self, val)
 

@@ -14,7 +14,8 @@ from acronumba.frontend.advice import storable
 from acronumba.frontend.array_forms import array_of_words
 from acronumba.frontend.block import Point, Restart, conversion, last_name
 from acronumba.frontend.cells import Cells, endless, without_end
-from acronumba.frontend.handlers import KEPT, READ
+from acronumba.frontend.handlers import CONSTANTS, KEPT, READ, WORDS
+from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.naming import with_places, within
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -40,15 +41,12 @@ from acronumba.frontend.values import (
     SharedVal,
     Static,
     StaticList,
-    StrVal,
     Tensor,
-    Text,
     TupleVal,
     UnionVal,
     Val,
     array_form,
     array_numbers,
-    as_text,
     is_row,
     number,
     type_of,
@@ -73,10 +71,8 @@ from acronumba.ir.types import (
     OpaqueT,
     RefT,
     ScalarT,
-    StrT,
     StructT,
     TensorT,
-    TextT,
     TupleT,
     Type,
     UnionT,
@@ -147,9 +143,8 @@ class Words(Cells):
             return EnumVal(type(value), const=value)
         if isinstance(value, bool | int | float) and type(value) in (bool, int, float):
             return number(value)
-        if isinstance(value, str):
-            return StrVal(value)
-        return Static(value)
+        make = next((CONSTANTS[c] for c in type(value).__mro__ if c in CONSTANTS), Static)
+        return make(value)
 
     def shared_items(self, val: SharedVal) -> tuple[Val, ...]:
         return tuple(self.shared_value(item) for item in val.node.items)
@@ -176,8 +171,10 @@ class Words(Cells):
                 return self.known(val)
             case NoneVal():
                 return None
-            case StrVal(value=value) | Static(value=value):
+            case Static(value=value):
                 return value
+            case Value():
+                return val.static(self)
             case EnumVal():
                 return val.const
             case TupleVal() | StaticList():
@@ -238,10 +235,10 @@ class Words(Cells):
                 return (self.word(val),)
             case (ScalarT(), HostScalar()):
                 return (self.word(val.num),)
-            case (NoneT(), NoneVal()) | (StrT(), StrVal()):
+            case (NoneT(), NoneVal()):
                 return ()
-            case (TextT(), Text() | StrVal()):
-                return (self.word(as_text(val)),)
+            case (_, Value()) if (found := val.to_words(self, t)) is not None:
+                return found
             case (ArrayT(), ArrayRef()) if union(t, val.type_in_words) == t:
                 parts, *numbers = array_numbers(val)
                 assert isinstance(parts, ListVal)
@@ -489,6 +486,10 @@ class Words(Cells):
 
     def from_words(self, t: Type, vars: tuple[ir.Var, ...]) -> Val:
         """Return the abstract value of the words of a type."""
+        read = WORDS.get(type(t))
+        if read is not None:
+            found: Val = read(self, t, vars)
+            return found
         match t:
             case IntT() | FloatT() | BoolT():
                 return Num(t, var=vars[0])
@@ -500,8 +501,6 @@ class Words(Cells):
                 return NoneVal(given=True)
             case NeverT():
                 raise self.never()
-            case StrT() | TextT():
-                return StrVal(t.value) if isinstance(t, StrT) else Text(vars[0])
             case TensorT():
                 return self.tensor(vars[0])
             case ArrayT():
@@ -532,6 +531,7 @@ class Words(Cells):
                 return self.narrowed(UnionVal(t, vars, t.members))
             case OpaqueT():
                 raise self.reject("ACR304", seen=t.what, rewrite=conversion(t.what))
+        raise AssertionError(t)  # its reader is in `WORDS`
 
     # ---- unions
 

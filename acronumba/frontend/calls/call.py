@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.data.classes import CLASS_VARIABLE, field_names, is_written, own_constructor
-from acronumba.frontend import known_texts
 from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.block import Dead, Restart
 from acronumba.frontend.calls import every, of_collections, of_maps
@@ -31,7 +30,6 @@ from acronumba.frontend.calls.of_matrices import call_with_matrices
 from acronumba.frontend.calls.of_order import sort_list
 from acronumba.frontend.calls.of_python import as_iterable, fold
 from acronumba.frontend.calls.of_settings import SETTINGS, change_setting
-from acronumba.frontend.calls.of_texts import text_method
 from acronumba.frontend.calls.of_views import array_view, function_view
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Row, bind, place_of, table_key
@@ -40,6 +38,7 @@ from acronumba.frontend.comparisons import same_element
 from acronumba.frontend.comprehensions import extend
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.dicts import is_mapping
+from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.lists import (
     append,
     check_mutable,
@@ -76,10 +75,7 @@ from acronumba.frontend.values import (
     SharedVal,
     Static,
     StaticList,
-    Stream,
-    StrVal,
     Tensor,
-    Text,
     TupleVal,
     UnionVal,
     Val,
@@ -115,8 +111,8 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) 
     if isinstance(value, np.ufunc) or (getattr(value, "__module__", "") or "").split(".")[0] in ("numpy", "scipy"):
         rewrite = "np.array(x), with `@` for matrix products" if value is np.bmat else ""
         raise w.reject("ACR202", seen=_name_of(w, f"np.{getattr(value, '__name__', value)}"), rewrite=rewrite)
-    if value is object.__setattr__ and len(args) == 3 and isinstance(args[1], StrVal):
-        set_attribute(w, args[0], args[1].value, args[2])
+    if value is object.__setattr__ and len(args) == 3 and isinstance(name := w.static(args[1]), str):
+        set_attribute(w, args[0], name, args[2])
         return NoneVal()
     if value is object.__init__:
         return NoneVal()
@@ -436,13 +432,8 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
         return of_maps.map_method(w, owner, name, args, kwargs)
     if name in ("copy",) and isinstance(owner, StaticList):
         return new_list(w, owner.items)
-    if isinstance(owner, StrVal):
-        parts = [as_iterable(w, v) if isinstance(v, Generator | Stream) else v for v in args]
-        if name != "format" and any(w.static(v) is NOT_CONST for v in parts):
-            return text_method(w, owner, name, parts, kwargs)
-        return known_texts.method(w, owner, name, parts, kwargs)
-    if isinstance(owner, Text):
-        return text_method(w, owner, name, args, kwargs)
+    if isinstance(owner, Value):
+        return owner.method(w, name, args, kwargs)
     if name == "_replace":
         return replace_fields(w, [owner, *args], kwargs)
     if name == "index" or name == "count":

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.values import (
     DictVal,
     EnumVal,
@@ -30,8 +31,6 @@ from acronumba.frontend.values import (
     SharedVal,
     SliceVal,
     StaticList,
-    StrVal,
-    Text,
     TupleVal,
     Val,
 )
@@ -81,8 +80,8 @@ def python_class(val: Val) -> type:
             return node.cls
         case Num(type=t):
             return runtime_class(t)
-        case StrVal() | Text():
-            return str
+        case Value():
+            return val.python_class
         case TupleVal():
             return tuple
         case SliceVal():

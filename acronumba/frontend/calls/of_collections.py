@@ -59,7 +59,6 @@ from acronumba.frontend.values import (
     NoneVal,
     Num,
     StaticList,
-    StrVal,
     Tensor,
     Val,
     number,
@@ -107,7 +106,7 @@ def _filled(w: Walker, args: Sequence[Val], kwargs: Val) -> MapVal:
         val = unkept(val)
         put_all(w, out, val if is_mapping(val) else as_iterable(w, val))
     for key, item in zip(kwargs.keys, kwargs.items, strict=True):
-        put(w, out, StrVal(key), item)
+        put(w, out, w.constant(key), item)
     return out
 
 

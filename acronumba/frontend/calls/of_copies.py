@@ -21,6 +21,7 @@ from acronumba.frontend.attributes import read_field
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.calls.tables import Args, row
 from acronumba.frontend.dicts import key_value, new_dict
+from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.lists import list_slice, new_list
 from acronumba.frontend.made import check_constructor, made_by_fields
 from acronumba.frontend.magic import call_special, has_method, object_class, same_reference
@@ -47,9 +48,7 @@ from acronumba.frontend.values import (
     SharedVal,
     Static,
     StaticList,
-    StrVal,
     Tensor,
-    Text,
     TupleVal,
     UnionVal,
     Val,
@@ -124,7 +123,9 @@ def _stays_itself(val: Val) -> bool:
     """Whether a copy of a value is the value itself."""
     if isinstance(val, Static):
         return not isinstance(val.value, types.ModuleType)
-    return isinstance(val, Num | Tensor | NoneVal | StrVal | Text | EnumVal | Func | OneOfFunctions | ErrorValue)
+    if isinstance(val, Value):
+        return val.immutable
+    return isinstance(val, Num | Tensor | NoneVal | EnumVal | Func | OneOfFunctions | ErrorValue)
 
 
 def own_object(w: Walker, cls: Any, fields: dict[str, Val]) -> Val:

@@ -12,7 +12,7 @@ from acronumba.frontend.calls.tables import Args, Handler, row
 from acronumba.frontend.calls.written_shapes import bordered, continued
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.lists import new_list
-from acronumba.frontend.values import NoneVal, Num, StrVal, Tensor, TupleVal, Val, number
+from acronumba.frontend.values import NoneVal, Num, Tensor, TupleVal, Val, number
 from acronumba.ir import nodes as ir
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _pad(w: Walker, a: Args) -> Val:
         if mode == "constant":
             x = w.call(w.constant(bordered), (x, number(axis), low, high, *values[axis]), {})
         elif (w.known(low), w.known(high)) != (0, 0):
-            x = w.call(w.constant(continued), (x, number(axis), low, high, StrVal(mode)), {})
+            x = w.call(w.constant(continued), (x, number(axis), low, high, w.constant(mode)), {})
     return x
 
 
@@ -190,7 +190,7 @@ def _broadcast_arrays(w: Walker, a: Args) -> Val:
 
 @row("*parts", np.r_)
 def _r(w: Walker, a: Args) -> Val:
-    if any(isinstance(v, StrVal) for v in a.rest):
+    if any(isinstance(w.static(v), str) for v in a.rest):
         raise w.reject("ACR202", a.where["*parts"], seen="np.r_ with a string", rewrite="np.concatenate(xs, axis)")
     return w.concat([with_axis(w, w.as_tensor(v)) for v in a.rest], 0)
 

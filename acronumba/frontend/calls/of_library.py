@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from acronumba.frontend.attributes import attribute
 from acronumba.frontend.calls.by_fields import fields
+from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.calls.of_itertools import ITERATORS, KNOWN, WRITTEN
 from acronumba.frontend.calls.of_python import as_iterable
 from acronumba.frontend.calls.tables import Args, row
@@ -26,7 +27,6 @@ from acronumba.frontend.values import (
     Partial,
     Range,
     Stream,
-    StrVal,
     Tensor,
     TupleVal,
     Val,
@@ -120,9 +120,10 @@ def _call_partial(w: Walker, func: Partial, args: Sequence[Val], kwargs: Mapping
         if kind is operator.itemgetter:
             return get_item(w, args[0], what)
         out: Val = args[0]
-        if not isinstance(what, StrVal):
+        names = w.static(what)
+        if not isinstance(names, str):
             raise w.reject("ACR308", seen=f"attrgetter of {w.describe(what)}")
-        for name in what.value.split("."):
+        for name in names.split("."):
             out = w.each(out, partial(_read, w, name))
         return out
 
@@ -143,7 +144,7 @@ def _callable(w: Walker, a: Args) -> Val:
     val = a["x"]
     if isinstance(val, Func | Partial):
         return number(True)
-    if isinstance(val, Num | Tensor | MapVal | TupleVal | NoneVal | StrVal):
+    if isinstance(val, Num | Tensor | MapVal | TupleVal | NoneVal) or python_class(val) is str:
         return number(False)
     known = w.static(val)
     if known is NOT_CONST:

@@ -37,7 +37,6 @@ from acronumba.frontend.values import (
     MapView,
     NoneVal,
     SharedVal,
-    StrVal,
     TupleVal,
     Val,
     number,
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 def _dict(w: Walker, a: Args) -> Val:
     kwargs = a["kwargs"]
     assert isinstance(kwargs, DictVal)
-    named = [(StrVal(k), v) for k, v in zip(kwargs.keys, kwargs.items, strict=True)]
+    named = [(w.constant(k), v) for k, v in zip(kwargs.keys, kwargs.items, strict=True)]
     if not a.rest:
         return new_dict(w, named)
     if len(a.rest) > 1:
@@ -162,7 +161,7 @@ def dict_method(w: Walker, base: MapVal, name: str, args: Sequence[Val], kwargs:
             for other in args:
                 put_all(w, base, other if isinstance(other, MapVal | DictVal) else as_iterable(w, other))
             for key_name, val in kwargs.items():
-                put(w, base, StrVal(key_name), val)
+                put(w, base, w.constant(key_name), val)
             return NoneVal()
     return _of_both(w, base, name, args)
 

@@ -17,7 +17,6 @@ from acronumba.frontend.values import (
     NOT_CONST,
     NoneVal,
     Num,
-    StrVal,
     Tensor,
     TupleVal,
     Val,
@@ -361,8 +360,8 @@ def _outer(w: Walker, a: Args) -> Val:
 
 @row("spec *operands", np.einsum)
 def _einsum(w: Walker, a: Args) -> Val:
-    spec = a.static("spec") if isinstance(a["spec"], StrVal) else None
-    if spec is None:
+    spec = w.static(a["spec"])
+    if not isinstance(spec, str):
         raise w.reject("ACR202", a.where["spec"], seen=f"np.einsum of {w.describe(a['spec'])}",
                        rewrite="np.einsum('ij,j->i', x, y)")  # fmt: skip
     return w.einsum(spec, [w.as_tensor(v) for v in a.rest])

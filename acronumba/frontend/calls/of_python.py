@@ -19,6 +19,7 @@ from acronumba.frontend.calls.written_math import MOST_DIGITS, rounded_float, ro
 from acronumba.frontend.comprehensions import all_of_generator, collect, go_on_where, own_names, to_list
 from acronumba.frontend.conditions import host_value, kind_of, truth
 from acronumba.frontend.handlers import ARRAYS, handles
+from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.lists import list_slice
 from acronumba.frontend.loops import iterate, one_iterable, range_count
 from acronumba.frontend.made import set_attribute
@@ -47,15 +48,12 @@ from acronumba.frontend.values import (
     SliceVal,
     Static,
     Stream,
-    StrVal,
     Tensor,
-    Text,
     TupleVal,
     UnionVal,
     Val,
     Yields,
     Zip,
-    as_text,
     number,
     unkept,
 )
@@ -107,8 +105,9 @@ def _int(w: Walker, a: Args) -> Val:
 @row("x", float, whole=True)
 def _float(w: Walker, a: Args) -> Val:
     def one(v: Val) -> Val:
-        if isinstance(v, StrVal) and v.value.strip().lstrip("+-") in ("inf", "nan", "infinity"):
-            return number(float(v.value))
+        text = w.static(v)
+        if isinstance(text, str) and text.strip().lstrip("+-") in ("inf", "nan", "infinity"):
+            return number(float(text))
         return as_float(w, v, "float()")
 
     return w.each(a["x"], one)
@@ -149,8 +148,8 @@ def _len(w: Walker, a: Args) -> Val:
                 return range_count(w, v)
             case Ref() if issubclass(v.classes[0], tuple):
                 return number(len(field_names(v.classes[0])))
-            case StrVal() | Text():
-                return w.scalar("text_len", as_text(v))
+            case Value():
+                return v.length(w)
             case _ if has_method(w, v, "__len__"):
                 return call_special(w, v, "__len__", ())
         items = w.items_of(v)
@@ -256,8 +255,8 @@ def as_iterable(w: Walker, val: Val, at_once: bool = True) -> Val:
         return all_of_generator(w, val)
     if isinstance(val, Stream):
         return as_iterable(w, val.inner)
-    kinds = Columns | ListVal | Tensor | ArrayRef | Text | Range | Zip | Enumerate | Reversed | MapVal | MapView
-    if isinstance(val, kinds) or w.items_of(val) is not None:
+    kinds = Columns | ListVal | Tensor | ArrayRef | Range | Zip | Enumerate | Reversed | MapVal | MapView
+    if isinstance(val, kinds) or (isinstance(val, Value) and val.iterable) or w.items_of(val) is not None:
         return val
     check_free(w, val)
     raise w.reject("ACR301", seen=f"{w.describe(val)} cannot be iterated over")

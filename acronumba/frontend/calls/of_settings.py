@@ -1,4 +1,4 @@
-"""Calls of `repr` and `format`; settings of warnings and of printing, which change no value."""
+"""Settings of warnings and of printing, which change no value."""
 
 from __future__ import annotations
 
@@ -9,26 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.frontend.calls.signatures import signature_of
-from acronumba.frontend.calls.tables import Args, bind, row
-from acronumba.frontend.known_texts import known, made
-from acronumba.frontend.values import ErrorValue, NoneVal, StrVal, Val
+from acronumba.frontend.calls.tables import bind
+from acronumba.frontend.values import ErrorValue, NoneVal, Val
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
-
-
-@row("x", repr, whole=True)
-def _repr(w: Walker, a: Args) -> Val:
-    return StrVal(repr(known(w, a["x"])))
-
-
-@row("x spec", format, whole=True)
-def _format(w: Walker, a: Args) -> Val:
-    value, spec = known(w, a["x"]), known(w, a["spec"])
-    return StrVal(made(w, lambda: format(value, spec)))
-
-
-# ---- settings
 
 
 _SAID: dict[str, tuple[Any, ...]] = dict.fromkeys(
