@@ -41,14 +41,10 @@ def parameters(f: ast.FunctionDef) -> list[ast.arg]:
 
 @functools.cache
 def kinds() -> frozenset[str]:
-    """Return the names of the classes of abstract values: the members of the union `Val`, and kinds of `Value`."""
-    classes = (n for tree in trees().values() for n in tree.body if isinstance(n, ast.ClassDef))
-    derived = {c.name for c in classes if any(isinstance(b, ast.Name) and b.id == "Value" for b in c.bases)}
-    for node in trees()["frontend/values.py"].body:
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "Val":
-            assert node.value is not None
-            return frozenset(n.id for n in ast.walk(node.value) if isinstance(n, ast.Name)) - {"Value"} | derived
-    raise AssertionError("frontend.values has no union Val")
+    """Return the names of the classes of abstract values: those that derive from `Value`."""
+    classes = [n for path, tree in trees().items() if path.startswith("frontend") for n in tree.body]
+    derived = (c for c in classes if isinstance(c, ast.ClassDef) and any(ast.unparse(b) == "Value" for b in c.bases))
+    return frozenset(c.name for c in derived if not c.name.startswith("_"))
 
 
 def told_apart(f: ast.FunctionDef) -> set[str]:

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import ast
 import difflib
-from collections import deque
 from collections.abc import Iterable
 
 from acronumba.data.schema import NODES
 from acronumba.frontend.values import (
-    Enumerate,
-    Kept,
-    MapView,
     NoneVal,
     Num,
-    Range,
-    Reversed,
-    Stream,
     Tensor,
     Val,
-    Zip,
 )
 from acronumba.ir.types import (
     Array0T,
@@ -78,10 +70,3 @@ def operands(op: ast.AST, a: Val, b: Val, kinds: tuple[type, type]) -> str:
     if list in names and not isinstance(op, ast.Add | ast.Mult):
         return "make arrays of the lists: np.array(xs)"
     return ""
-
-
-def storable(val: Val) -> str:
-    """Return the rewrite that makes a compile-time value (a range, an iterator) storable; "" if there is none."""
-    if isinstance(val, Kept):
-        return f"{'list' if val.kind is deque else 'dict'}(...)"
-    return "list(...)" if isinstance(val, Range | Zip | Enumerate | Reversed | Stream | MapView) else ""

@@ -13,13 +13,12 @@ import numpy as np
 from acronumba.frontend.arrays import WHERE_IT_WAS_MADE, as_view, came_in, count_indices, own_root, written_tensor
 from acronumba.frontend.attributes import attribute_of, attribute_owner, not_none
 from acronumba.frontend.block import Dead, Rejected, Restart
-from acronumba.frontend.calls.objects import is_tuple, python_class
+from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.chosen import is_array
 from acronumba.frontend.columns import column
 from acronumba.frontend.comprehensions import extend, named_generator, to_list
 from acronumba.frontend.dicts import changeable, changed_in_place
 from acronumba.frontend.handlers import STATEMENTS, TARGETS, handles
-from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.lists import list_get, list_slice, new_list
 from acronumba.frontend.made import about_to_change, set_attribute
 from acronumba.frontend.magic import call_special, has_method, index_value, iterated
@@ -127,7 +126,7 @@ def unpack(w: Walker, val: Val, count: int) -> Sequence[Val]:
             got = w.each(val, lambda v: TupleVal(tuple(unpack(w, v, count))))
             if isinstance(got, TupleVal):
                 return got.items
-    if isinstance(val, ITERABLES) or (isinstance(val, Value) and val.iterable) or has_method(w, val, "__iter__"):
+    if isinstance(val, ITERABLES) or val.iterable or has_method(w, val, "__iter__"):
         return unpack(w, iterated(w, val) if has_method(w, val, "__iter__") else to_list(w, val), count)
     raise w.reject("ACR305", seen=f"{w.describe(val)} cannot be unpacked")
 
@@ -288,7 +287,7 @@ def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool
     if isinstance(old, ArrayRef):  # all its elements change, for every name
         assign_item(w, old, (), changed(w, old, value, stmt, several))
         return old
-    cls = python_class(old)
+    cls = old.python_class
     if cls is list and not isinstance(value, Tensor):  # NumPy takes an array's operator before the list's
         if isinstance(stmt.op, ast.Mult):
             seen = f"*= of {w.describe(old)}, which may have another name"

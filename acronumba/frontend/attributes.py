@@ -16,21 +16,16 @@ from acronumba.data.shared import SharedConst, can_hide, hiding
 from acronumba.data.source_guard import ABSENT
 from acronumba.frontend.advice import near
 from acronumba.frontend.block import Dead, Point, conversion
-from acronumba.frontend.calls.objects import as_function, python_class
+from acronumba.frontend.calls.objects import as_function
 from acronumba.frontend.calls.of_itertools import has_written
 from acronumba.frontend.handlers import ATTRIBUTES, DESCRIPTORS, EXPRESSIONS, handles
-from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.names import behind, function_value, is_computed, outside, path_of
 from acronumba.frontend.values import (
     NOT_CONST,
     Bound,
-    DictVal,
     EnumVal,
     ErrorValue,
     Func,
-    Kept,
-    ListVal,
-    MapVal,
     MaybeUnbound,
     Method,
     MutableObject,
@@ -42,7 +37,6 @@ from acronumba.frontend.values import (
     SharedVal,
     SliceVal,
     Static,
-    StaticList,
     Super,
     Tensor,
     TupleVal,
@@ -116,10 +110,6 @@ def attribute(w: Walker, owner: Val, name: str) -> Val:
             raise w.reject("ACR205", seen=f".{name}")
         case EnumVal():
             return enum_attribute(w, owner, name)
-        case ListVal() | StaticList() | DictVal() | MapVal() | Kept() | SharedVal() | TupleVal() if hasattr(
-            python_class(owner), name
-        ):
-            return builtin_method(w, owner, python_class(owner), name)
         case SliceVal() if name in ("start", "stop", "step"):
             return {"start": owner.start, "stop": owner.stop, "step": owner.step}[name]
         case Range() if name in ("start", "stop", "step"):
@@ -131,9 +121,9 @@ def attribute(w: Walker, owner: Val, name: str) -> Val:
             raise w.reject("ACR307", seen=f"None has no attribute {name!r}")
         case Num() if name in ("real",):
             return owner
-        case Num() | Value() if hasattr(python_class(owner), name):
-            return builtin_method(w, owner, python_class(owner), name)
-    names = field_names(owner.cls) if isinstance(owner, ObjectValue) else dir(python_class(owner))
+    if owner.python_class is not object and hasattr(owner.python_class, name):
+        return builtin_method(w, owner, owner.python_class, name)
+    names = field_names(owner.cls) if isinstance(owner, ObjectValue) else dir(owner.python_class)
     raise w.reject("ACR307", seen=f"{w.describe(owner)} has no attribute {name!r}", rewrite=near(name, names))
 
 
@@ -197,7 +187,7 @@ def has_attribute(w: Walker, owner: Val, name: str) -> Num:
             return number(hasattr(value, name))
         case NoneVal():
             return number(hasattr(None, name))
-    cls = python_class(owner)
+    cls = owner.python_class
     if cls is object:
         raise w.reject("ACR308", seen=f"hasattr of {w.describe(owner)}")
     return number(hasattr(cls, name))
@@ -314,7 +304,7 @@ def inherits(w: Walker, cls: type, name: str) -> bool:
 
 def super_attribute(w: Walker, owner: Super, name: str) -> Val:
     """Read an attribute of `super()`: of the next class in the method resolution order that has it."""
-    cls = owner.self.value if isinstance(owner.self, Static) else python_class(owner.self)
+    cls = owner.self.value if isinstance(owner.self, Static) else owner.self.python_class
     w.source_guard.owner(cls, name)  # and the method resolution order
     order = cls.__mro__
     for base in order[order.index(owner.cls) + 1 :]:

@@ -17,7 +17,6 @@ from acronumba.data.schema import ENDLESS, NODES
 from acronumba.data.shared import SharedLeaf
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.errors.codes import reject
-from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.naming import note_named
 from acronumba.frontend.numbering import Key, Numbering, fits, gives_natural
 from acronumba.frontend.source import Source, spot
@@ -25,35 +24,18 @@ from acronumba.frontend.values import (
     NOT_CONST,
     AllocationSite,
     ArrayRef,
-    Bound,
     ElementInfo,
     EnumVal,
     ErrorValue,
-    Func,
-    Kept,
-    MapView,
-    MaybeUnbound,
-    NoneVal,
     Num,
-    OneOfFunctions,
-    Partial,
-    Range,
-    SharedVal,
-    SliceVal,
-    Static,
-    StaticList,
-    Stream,
-    Tensor,
-    TupleVal,
     Val,
     members_of,
     number,
-    type_of,
 )
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import SCALARS
-from acronumba.ir.types import BOOL, FLOAT, INT, NONE, TEXT, Array0T, FloatT, IntT, ListT, Type, Word, type_text
+from acronumba.ir.types import BOOL, FLOAT, INT, TEXT, Array0T, FloatT, IntT, ListT, Type, Word
 from acronumba.ir.visit import writes
 
 State = dict[Any, Val]  # by (scope, name); also narrowed parts of a name: (scope, name, part, ...)
@@ -121,9 +103,8 @@ class FunctionCode:
 
     def note_name(self, val: Val, name: str) -> None:
         """Note the name that the user gives to a value."""
-        var = val.ref if isinstance(val, Tensor) else val.var if isinstance(val, Num) else None
-        var = val.variable() if isinstance(val, Value) else var
-        if isinstance(var, ir.Var) and not name.startswith("#"):
+        var = val.variable()
+        if var is not None and not name.startswith("#"):
             self.given.setdefault(var, name)
 
 
@@ -268,48 +249,7 @@ class Blocks:
 
     def describe(self, val: Val) -> str:
         """Return a description of a value in the user's terms, for errors."""
-        match val:
-            case Static(value=value):
-                return getattr(value, "__name__", None) or repr(value)[:60]
-            case Func():
-                return f"function {val.source.name}"
-            case Bound():
-                return f"method {val.func.source.name}"
-            case ErrorValue():  # rejected where it was made, or now: its use is no further error
-                self.check_poison(val)
-            case SharedVal(node=node):
-                return f"{node.path}, a {node.cls.__name__}"
-            case Value():
-                return val.describe()
-            case NoneVal():
-                return "None"
-            case Kept():
-                return "a tuple of a length that only run time knows" if val.kind is tuple else f"a {val.kind.__name__}"
-            case Partial():
-                return f"functools.partial of {self.describe(val.func)}"
-            case Range():
-                return "a range"
-            case SliceVal():
-                return "a slice"
-            case MapView():
-                return f"the {val.what} of a dict"
-            case Stream():
-                return f"an iterator over {self.describe(val.inner)}"
-            case TupleVal(items=items):
-                return f"tuple[{', '.join(self.describe(v) for v in items)}]"
-            case MaybeUnbound(value=value):
-                return self.describe(value)
-            case OneOfFunctions(options=options):
-                return " or ".join(map(self.describe, options))
-            case StaticList(items=items):
-                return f"list[{' | '.join(sorted({type_text(type_of(v) or NONE) for v in items}))}]"
-            case Num() if val.const is not NOT_CONST:
-                return f"{type_text(val.type)} {val.const}"
-            case Tensor() | ArrayRef() if not isinstance(val.python_type, Array0T):
-                dims = ", ".join(str(d) if isinstance(d, int) else "?" for d in val.dims)
-                return f"{val.type.dtype}[{dims}]"
-        t = type_of(val)
-        return type_text(t) if t is not None else type(val).__name__.lower()
+        return val.describe(self)
 
     def check_poison(self, *vals: Val) -> None:
         for v in vals:

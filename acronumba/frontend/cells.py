@@ -12,7 +12,6 @@ from typing import Any
 from acronumba.frontend.advice import one_type
 from acronumba.frontend.block import GROWS, Blocks, Restart, conversion
 from acronumba.frontend.naming import note_unified
-from acronumba.frontend.parts import is_own
 from acronumba.frontend.values import (
     AllocationSite,
     ArrayRef,
@@ -136,7 +135,7 @@ class Cells(Blocks):
 
     def put_in(self, cell: ElementInfo, val: Val) -> None:
         """Note an element stored in lists: whether it is local, and the allocation sites of its arrays."""
-        self.mix(cell, is_own(val))
+        self.mix(cell, val.is_local())
         self._note_places(cell, places_in(val))
 
     def _note_places(self, cell: ElementInfo, made: Iterable[AllocationSite]) -> None:

@@ -15,10 +15,9 @@ from acronumba.errors.codes import reject
 from acronumba.frontend.attributes import attribute, by_member, not_none
 from acronumba.frontend.block import Dead, Hopeless, Point, Restart
 from acronumba.frontend.calls.by_fields import BY_FIELDS
-from acronumba.frontend.calls.objects import is_tuple, python_class
+from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.conditions import truth, truth_value
 from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, handles
-from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.magic import (
     call_special,
@@ -30,12 +29,10 @@ from acronumba.frontend.magic import (
     same_reference,
 )
 from acronumba.frontend.operators import is_float
-from acronumba.frontend.parts import is_own
 from acronumba.frontend.values import (
     NOT_CONST,
     DictVal,
     EnumVal,
-    Func,
     ListVal,
     MapVal,
     MapView,
@@ -51,6 +48,7 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
+    answers,
     as_list,
     number,
 )
@@ -76,18 +74,6 @@ _COMPARE_BY: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 
 # The method of the right operand that Python calls where the left operand has none.
 _REFLECTED = {"__lt__": "__gt__", "__gt__": "__lt__", "__le__": "__ge__", "__ge__": "__le__"}
-
-
-# Values of different kinds in this table are never equal.
-_KINDS: dict[type, str] = {
-    Num: "number", NoneVal: "None", TupleVal: "tuple", DictVal: "dict",
-    MapVal: "dict", ListVal: "list", StaticList: "list", Range: "range", Func: "function",
-}  # fmt: skip
-
-
-def _kind(val: Val) -> str | None:
-    """Return the kind of a value; values of different kinds are never equal. None if it may equal others."""
-    return val.python_class.__name__ if isinstance(val, Value) else _KINDS.get(type(val))
 
 
 @handles(EXPRESSIONS, ast.Compare)
@@ -225,7 +211,7 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = No
         if same is not None:
             return w.negate(same) if negated else same
     elif (isinstance(a, Tensor) or isinstance(b, Tensor)) and name is not None:
-        if any(isinstance(v, NoneVal) or python_class(v) is str for v in (a, b)):
+        if any(isinstance(v, NoneVal) or v.python_class is str for v in (a, b)):
             raise w.reject("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
         return w.ufunc(name, (a, b))
     if isinstance(a, Num) and isinstance(b, Num) and name is not None:
@@ -248,7 +234,7 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = No
     if isinstance(b, EnumVal) and issubclass(b.cls, int) and isinstance(a, Num):
         return compare_one(w, op, a, by_member(w, b, int))
     for v in (a, b):
-        compared = v.compare(w, op, a, b) if isinstance(v, Value) else None
+        compared = v.compare(w, op, a, b)
         if compared is not None:
             return compared
     if equality and (isinstance(a, NoneVal) or isinstance(b, NoneVal)):
@@ -266,8 +252,8 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = No
         known = None if isinstance(op, ast.Is | ast.IsNot) else handler(w, op, a, b)
         if known is not None:
             return known  # type: ignore[no-any-return]
-    kinds = {_kind(a), _kind(b)}
-    if equality and len(kinds) == 2 and None not in kinds:  # a string never equals a tuple
+    kinds = {a.family, b.family}
+    if equality and len(kinds) == 2 and "" not in kinds:  # a string never equals a tuple
         return number(negated)
     raise w.reject("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
 
@@ -279,7 +265,7 @@ def same_container(w: Walker, a: Val, b: Val) -> Num | None:
     """
     if isinstance(a, SharedVal) and isinstance(b, SharedVal) and a.node.path == b.node.path:
         return number(True)
-    if is_tuple(a) and is_tuple(b) and not is_own(a) and not is_own(b):
+    if is_tuple(a) and is_tuple(b) and not a.is_local() and not b.is_local():
         one, other = as_list(a), as_list(b)
         if isinstance(one, ListVal) and isinstance(other, ListVal):  # inputs; all empty tuples are one object
             empty = [w.scalar("eq", w.list_lengths(v), number(0)) for v in (one, other)]
@@ -293,7 +279,7 @@ def same_container(w: Walker, a: Val, b: Val) -> Num | None:
             if isinstance(a, ListVal | MapVal) and isinstance(b, ListVal | MapVal):
                 return same_reference(w, a.var, b.var)
     kept = TupleVal | StaticList | ListVal | DictVal | MapVal | SharedVal
-    both = isinstance(a, kept) and isinstance(b, kept) and python_class(a) is python_class(b)
+    both = isinstance(a, kept) and isinstance(b, kept) and a.python_class is b.python_class
     if both or isinstance(a, Tensor | ObjectValue) or isinstance(b, Tensor | ObjectValue):
         seen = f"`is` of {w.describe(a)} and {w.describe(b)}"
         raise w.reject("ACR117", seen=seen, rewrite="compare by `==`, or by a number that tells them apart")
@@ -302,7 +288,7 @@ def same_container(w: Walker, a: Val, b: Val) -> Num | None:
 
 def as_tuple(w: Walker, val: Val) -> Val:
     """Return a NamedTuple without comparisons of its own as the tuple of its items; any other value as it is."""
-    cls = python_class(val) if isinstance(val, ObjectValue | Ref) else None
+    cls = val.python_class if isinstance(val, ObjectValue | Ref) else None
     if cls is None or not issubclass(cls, tuple):
         return val
     names = (f"__{name}__" for name in dict.fromkeys(_COMPARE.values()))
@@ -352,7 +338,7 @@ def _is_generated(w: Walker, val: Val, name: str) -> bool:
 
 def compare_by_fields(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = None) -> Val:
     """Compare two objects field by field; by a recursive function if their fields contain such a pair again."""
-    pair = python_class(a), python_class(b)
+    pair = a.python_class, b.python_class
     if pair in w.facts.nested:
         return w.call(w.constant(BY_FIELDS[type(op)]), (a, b), {})
     if pair in w.comparing:
@@ -404,10 +390,10 @@ def compare_enum(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
     cls: Any = member.cls
     if isinstance(op, ast.Is | ast.IsNot) and not isinstance(other, EnumVal):
         return number(isinstance(op, ast.IsNot))
-    if isinstance(op, ast.Eq | ast.NotEq) and cls.__eq__ is object.__eq__ and _kind(other) is not None:
+    if isinstance(op, ast.Eq | ast.NotEq) and cls.__eq__ is object.__eq__ and other.family:
         return number(isinstance(op, ast.NotEq))
     known = other.const if isinstance(other, Num | EnumVal) else NOT_CONST
-    if isinstance(other, Value):
+    if other.python_class is str:
         known = other.static(w)
     if known is NOT_CONST or (isinstance(other, EnumVal) and isinstance(a, EnumVal) and a.cls is other.cls):
         return None
@@ -449,7 +435,7 @@ def contains(w: Walker, a: Val, b: Val) -> Num:
     if has_method(w, b, "__contains__"):
         return truth(w, call_special(w, b, "__contains__", (a,)))
     b = iterated(w, b)
-    if isinstance(b, Value):
+    if answers(b, "contains"):
         return b.contains(w, a)
     handler = CONTAINS.get(type(b))
     if handler is not None and not (isinstance(b, SharedVal) and b.node.kind != "dict"):

@@ -14,7 +14,7 @@ from acronumba.frontend.handlers import ARRAYS, EXPRESSIONS, ITEMS, handles
 from acronumba.frontend.lists import append, check_mutable, list_get, list_slice, new_list, widen_items
 from acronumba.frontend.loops import iterate, range_count
 from acronumba.frontend.magic import iterated
-from acronumba.frontend.names import forget, is_iterator, loops_around, part_of
+from acronumba.frontend.names import forget, loops_around, part_of
 from acronumba.frontend.source import assigned_names, spot
 from acronumba.frontend.tensors import HOST
 from acronumba.frontend.unrolling import note_turns, unrolled_range
@@ -417,7 +417,7 @@ def named_generator(w: Walker, val: Generator) -> Stream:
     gen = node.generators[0]
     name = f"#iterable{spot(node)}"
     first = w.value(gen.iter)
-    if is_iterator(first):
+    if first.is_iterator:
         raise w.reject("ACR114", node)
     w.state[(w.frame.scope, name)] = first
     w.frame.locals |= {name}

@@ -14,12 +14,10 @@ from acronumba.frontend.attributes import by_member, class_attribute, not_none
 from acronumba.frontend.block import Dead, Point, Rejected
 from acronumba.frontend.calls.objects import (
     STAND_INS,
-    python_class,
     runtime_class,
     stood_for,
 )
 from acronumba.frontend.handlers import CONDITIONS, EXPRESSIONS, handles
-from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.loops import range_count
 from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.maps import size
@@ -125,7 +123,7 @@ def kind_of(w: Walker, val: Val) -> Type | None:
         case MaybeUnbound():
             return kind_of(w, val.value)
         case SliceVal() | Range() | Kept():  # not representable at run time, but of a known class
-            return StructT(python_class(val))
+            return StructT(val.python_class)
     try:
         return w.type_of(val)
     except Rejected:
@@ -177,8 +175,6 @@ def truth(w: Walker, val: Val) -> Num:
             return number(bool(val.const)) if val.const is not NOT_CONST else w.scalar("bool", val)
         case NoneVal():
             return number(False)
-        case Value():
-            return val.truth(w)
         case TupleVal() | StaticList() | DictVal():
             return number(bool(val.items))
         case ListVal():
@@ -189,7 +185,7 @@ def truth(w: Walker, val: Val) -> Num:
         case Tensor():
             return truth(w, truth_of_array(w, val))
         case ObjectValue() | MutableObject() | Ref() | SharedVal(node=SharedNode(kind="object")):
-            classes = val.classes if isinstance(val, Ref) else (python_class(val),)
+            classes = val.classes if isinstance(val, Ref) else (val.python_class,)
             if not any(w.has(c, "__bool__") or w.has(c, "__len__") for c in classes):
                 return number(True)
             if all(issubclass(c, tuple) for c in classes):
@@ -217,7 +213,7 @@ def truth(w: Walker, val: Val) -> Num:
             return out
         case Range():
             return w.scalar("gt", range_count(w, val), number(0))
-    raise w.reject("ACR301", seen=f"{w.describe(val)} as a condition")
+    return val.truth(w)
 
 
 def truth_of_array(w: Walker, x: Tensor) -> Num:

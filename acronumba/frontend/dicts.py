@@ -42,7 +42,6 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
-    is_choosable,
     number,
 )
 from acronumba.frontend.walker import Walker
@@ -275,7 +274,7 @@ def known_or(w: Walker, base: DictVal, where: Val, default: Val | None) -> Val:
         w.fail("KeyError", repr(known).replace("{", "{{").replace("}", "}}"))
         raise Dead
     where = key_of(w, where)
-    if base.cell is not None and not all(map(is_choosable, base.items)):
+    if base.cell is not None and not all(v.is_choosable for v in base.items):
         w.make_real(base.cell)
         raise Restart
     points, vals = [], []

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from acronumba.frontend.attributes import attribute, attribute_of, attribute_owner, class_attribute
@@ -21,7 +20,6 @@ from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.conditions import is_type_test, truth_value
 from acronumba.frontend.handlers import CALLS, EXPRESSIONS, handles
 from acronumba.frontend.instances import call_instance
-from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.lists import append, list_slice
 from acronumba.frontend.names import (
     alias,
@@ -29,7 +27,6 @@ from acronumba.frontend.names import (
     check_free,
     default_value,
     function_value,
-    is_iterator,
     named_iterator,
     path_of,
 )
@@ -38,27 +35,22 @@ from acronumba.frontend.values import (
     Bound,
     Columns,
     DictVal,
-    EnumVal,
     ErrorValue,
     Func,
-    Kept,
     ListVal,
     Method,
     MutableObject,
     NoneVal,
-    Num,
     ObjectValue,
     OneOfFunctions,
     Ref,
     SharedVal,
     Static,
     StaticList,
-    Tensor,
     TupleVal,
     UnionVal,
     Val,
     Yields,
-    is_several,
     number,
 )
 from acronumba.frontend.walker import Walker
@@ -141,7 +133,7 @@ def callee(w: Walker, node: ast.expr) -> Val:
         return w.expr(node)
     with w.at_node(node):
         owner = attribute_owner(w, node)
-        val: Val = Method(owner, node.attr) if is_several(owner) else attribute_of(w, owner, node)
+        val: Val = Method(owner, node.attr) if owner.is_several else attribute_of(w, owner, node)
     if w.block is None:
         raise Dead
     return val
@@ -209,23 +201,13 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
 def shared_by_calls(w: Walker, val: Val, func: Func) -> Val:
     """Return the result of a cached function (`functools.lru_cache`), which all calls share and none may mutate."""
     val = w.whole(val)
-    match val:
-        case Tensor():
-            return replace(val, places=(), fresh=False, aliased=True, named=True)
-        case TupleVal():
-            return TupleVal(tuple(shared_by_calls(w, v, func) for v in val.items))
-        case Num() | NoneVal() | EnumVal() | Ref() | UnionVal() | SharedVal() | Static():
-            return val
-        case Value(immutable=True):
-            return val
-        case Func() | ErrorValue():
-            return val
-        case ListVal():
-            return replace(val, own=False)
-        case Kept(kind=kind, inner=ListVal() as inner) if kind is tuple:
-            return replace(val, inner=replace(inner, own=False))
-    seen = f"{w.describe(val)}, which all calls of {func.source.name} share"
-    raise w.reject("ACR210", seen=seen, rewrite="return a tuple, or leave out the cache")
+    if isinstance(val, TupleVal):
+        return TupleVal(tuple(shared_by_calls(w, v, func) for v in val.items))
+    out = val.shared_by_calls()
+    if out is None:
+        seen = f"{w.describe(val)}, which all calls of {func.source.name} share"
+        raise w.reject("ACR210", seen=seen, rewrite="return a tuple, or leave out the cache")
+    return out
 
 
 def inline(w: Walker, func: Func, params: Mapping[str, Val]) -> Val:
@@ -236,7 +218,7 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val]) -> Val:
         w.outer_loc = w.loc
     w.source, w.caller = func.source, w.loc
     for name, val in params.items():
-        val = named_iterator(w, val) if is_iterator(val) else val
+        val = named_iterator(w, val) if val.is_iterator else val
         w.kept(val)
         w.state[(frame.scope, name)] = val
     open_boxes(w, frame)
@@ -286,7 +268,7 @@ def _call_bound(w: Walker, func: Bound, args: Sequence[Val], kwargs: Mapping[str
 
 @handles(CALLS, Method)
 def _call_method(w: Walker, func: Method, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
-    if is_several(func.owner):
+    if func.owner.is_several:
         return w.each(func.owner, lambda o: w.call(attribute(w, o, func.name), args, kwargs))
     return call_method(w, func, list(args), dict(kwargs))
 
@@ -302,6 +284,6 @@ def _call_known(w: Walker, func: Static, args: Sequence[Val], kwargs: Mapping[st
 
 @handles(CALLS, Ref, UnionVal, OneOfFunctions, ObjectValue, MutableObject, SharedVal)
 def _call_objects(w: Walker, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
-    if is_several(func):
+    if func.is_several:
         return w.each(func, lambda f: w.call(f, args, kwargs))
     return call_object(w, func, args, kwargs)

@@ -15,7 +15,7 @@ from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.functions import LIBRARY, nested_function
 from acronumba.frontend.handlers import EXPRESSIONS, WALKS, handles
 from acronumba.frontend.loops import carried_names, end_loop, iterate
-from acronumba.frontend.names import is_iterator, named_iterator
+from acronumba.frontend.names import named_iterator
 from acronumba.frontend.operators import binary
 from acronumba.frontend.values import (
     Enumerate,
@@ -48,7 +48,7 @@ def walk_generator(
         w.outer_loc = w.loc
     w.source, w.caller = func.source, w.loc
     for name, val in gen.params.items():
-        val = named_iterator(w, val) if is_iterator(val) else val
+        val = named_iterator(w, val) if val.is_iterator else val
         w.kept(val)
         w.state[(frame.scope, name)] = val
     open_boxes(w, frame)

@@ -8,13 +8,12 @@ from typing import Any
 
 from acronumba.config import COPIES
 from acronumba.data.schema import NODES
-from acronumba.data.shared import Shared, SharedLeaf, SharedNode, kinds_of, shared_key
+from acronumba.data.shared import Shared, SharedNode
 from acronumba.errors.codes import reject
 from acronumba.frontend.block import Abandoned, FunctionCode, Hopeless, Rejected, Restart
 from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.cells import endless, without_end
-from acronumba.frontend.holders import held
 from acronumba.frontend.join_shapes import (
     ArrayShape,
     ChoiceShape,
@@ -28,8 +27,7 @@ from acronumba.frontend.join_shapes import (
     TypeShape,
     compatible_shapes,
 )
-from acronumba.frontend.names import forget_assigned, is_iterator, named_iterator
-from acronumba.frontend.parts import is_own
+from acronumba.frontend.names import forget_assigned, named_iterator
 from acronumba.frontend.values import (
     NOT_CONST,
     ArrayRef,
@@ -41,24 +39,19 @@ from acronumba.frontend.values import (
     Kept,
     ListVal,
     MapVal,
-    MapView,
     MaybeUnbound,
-    Method,
     MutableObject,
     NoneVal,
     Num,
     ObjectValue,
     OneOfFunctions,
     SharedVal,
-    Static,
     StaticList,
     Tensor,
     TupleVal,
     Val,
-    Zip,
     array_numbers,
     is_row,
-    type_of,
 )
 from acronumba.frontend.walker import Frame, Instance, Walker
 from acronumba.ir import nodes as ir
@@ -194,7 +187,7 @@ def _of_any_length(w: Walker, val: Val, where: tuple[Any, ...]) -> Val:
         return val
     lengths = w.facts.lengths.setdefault(where, set())
     lengths.add(len(val.items))
-    types = [type_of(v) for v in val.items]
+    types = [v.word_type() for v in val.items]
     known = [t for t in types if t is not None]
     if len(lengths) <= MOST_LENGTHS or len(known) < len(types) or isinstance(union(*known), UnionT):
         return val
@@ -267,7 +260,7 @@ def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose
                 w.make_real(val.cell)
                 w.type_of(val)
             cell = val.cell.find()
-            if not is_own(val):
+            if not val.is_local():
                 return TypeShape(ListT(cell.item))
             mine = w.cell(("parameter", where))
             mine.real = True
@@ -283,8 +276,8 @@ def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose
             return StaticShape(val)
         case OneOfFunctions():
             return ChoiceShape(tuple(parameter_of(w, v, (*where, k), plain, loose) for k, v in enumerate(val.options)))
-    if held(val):
-        parts = enumerate(held(val))
+    if val.children():
+        parts = enumerate(val.children())
         return PartsShape("holder", val, tuple(parameter_of(w, v, (*where, k), plain, loose) for k, v in parts))
     shape = w.template(val)
     return shape
@@ -310,9 +303,9 @@ def template_key(w: Walker, shape: JoinShape, which: bool = True) -> Any:
 
     match shape:
         case StaticShape(val=val):
-            return ("static", static_key(w, val, which))
+            return ("static", val.static_key(w, which))
         case PartsShape(kind="holder"):
-            return (holder_key(w, shape.meta), keys(shape.items))
+            return (shape.meta.form_key(w), keys(shape.items))
         case PartsShape():
             return (shape.kind, shape.meta, keys(shape.items))
         case ChoiceShape(options=options):
@@ -330,46 +323,6 @@ def template_key(w: Walker, shape: JoinShape, which: bool = True) -> Any:
     return repr(shape)
 
 
-def static_key(w: Walker, val: Val, which: bool = True) -> Any:
-    """Return the key of a compile-time value; `which`: see `template_key`."""
-    match val:
-        case Num():
-            return (val.type, repr(val.const), val.shared and val.shared.path)
-        case EnumVal():
-            return (val.cls, val.const)
-        case Tensor(ref=ir.SharedArg(index=index)):
-            return ("shared", w.shared_params[index].path if which else val.type, val.python_type)
-        case SharedVal(node=node):
-            return ("shared", node.path if which else structure(w, node))
-        case Func():
-            return (val.code, val.scope if val.scope is None else val.scope[1:])
-        case Bound():
-            return (static_key(w, val.func, which), static_key(w, val.self, which))
-        case NoneVal():
-            return None
-        case Static(value=value):
-            return id(value)
-        case TupleVal():
-            return tuple(static_key(w, v, which) for v in val.items)
-    return id(val)
-
-
-def holder_key(w: Walker, val: Val) -> Any:
-    """Return the key of a compile-time value without the values it contains."""
-    match val:
-        case Func():
-            return static_key(w, val)
-        case Bound(func=func):
-            return ("bound", static_key(w, func))
-        case Method(name=name):
-            return ("method", name)
-        case Zip(strict=strict):
-            return ("zip", strict)
-        case MapView(what=what):
-            return ("view", what)
-    return type(val)
-
-
 def template_words(w: Walker, shape: JoinShape, val: Val) -> list[ir.Var]:
     """Return the argument words of a value for a parameter."""
     match shape:
@@ -378,7 +331,7 @@ def template_words(w: Walker, shape: JoinShape, val: Val) -> list[ir.Var]:
         case PartsShape(kind="holder") if is_tuple(val):  # not a list, which might be mutated
             return list(w.to_words(val, w.template_type(shape)))
         case PartsShape(kind="holder"):
-            return [e for s, v in zip(shape.items, held(val), strict=True) for e in template_words(w, s, v)]
+            return [e for s, v in zip(shape.items, val.children(), strict=True) for e in template_words(w, s, v)]
         case ChoiceShape():
             assert isinstance(val, OneOfFunctions)
             parts = zip(shape.options, val.options, strict=True)
@@ -405,7 +358,7 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     for key, shape in zip(keys, instance.templates, strict=True):
         val, vars = w.instantiate(shape, key[1])
         params += vars
-        w.state[key] = named_iterator(w, val) if is_iterator(val) else val
+        w.state[key] = named_iterator(w, val) if val.is_iterator else val
     w.code.params = tuple(params)
     w.settle_all()
     open_boxes(w, frame)
@@ -470,32 +423,11 @@ def finish(w: Walker, key: Any, frame: Frame) -> None:
             w.sealed = None
 
 
-def structure(w: Walker, shared: Shared) -> int:
-    """Return the number of a shared value's structure: equal for values of equal types, classes and constants."""
-    found = w.structures.get(id(shared))
-    if found is None:
-        key: tuple[Any, ...]
-        match shared:
-            case SharedNode(kind=kind, cls=cls, names=names, items=items):
-                key = kind, cls, names, kinds_of(names), tuple([structure(w, item) for item in items])
-            case SharedLeaf(type=t):
-                key = (t,)
-            case _:
-                key = shared_key(shared)
-        found = w.structures[id(shared)] = shared, w.number(("structure", key))
-    return found[1]
-
-
 def functions_in(val: Val) -> list[Func]:
     """Return the functions that a value is or contains."""
-    match val:
-        case Func():
-            return [val, *(f for v in held(val) for f in functions_in(v))]
-        case Bound(func=func):
-            return [func, *functions_in(val.self)]
-        case TupleVal(items=parts) | DictVal(items=parts) | ObjectValue(items=parts) | OneOfFunctions(options=parts):
-            return [f for v in parts for f in functions_in(v)]
-    return [f for v in held(val) for f in functions_in(v)]
+    own = [val] if isinstance(val, Func) else [val.func] if isinstance(val, Bound) else []
+    inner = val.options if isinstance(val, OneOfFunctions) else val.children()
+    return [*own, *(f for v in inner for f in functions_in(v))]
 
 
 def _is_number(shape: JoinShape) -> bool:

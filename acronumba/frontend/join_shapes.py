@@ -5,10 +5,6 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from acronumba.frontend.block import Blocks
-from acronumba.frontend.parts import (
-    alike,
-    same,
-)
 from acronumba.frontend.values import (
     AllocationSite,
     ArrayRef,
@@ -18,10 +14,11 @@ from acronumba.frontend.values import (
     Num,
     OneOfFunctions,
     Val,
+    alike,
     array_form,
     array_numbers,
-    is_choosable,
     number,
+    same,
 )
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import TensorT, Type
@@ -185,4 +182,4 @@ def choices_of(a: JoinShape) -> tuple[JoinShape, ...]:
     if isinstance(a, ChoiceShape):
         return a.options
     holds = isinstance(a, StaticShape) or (isinstance(a, PartsShape) and a.kind == "holder")
-    return (a,) if holds and is_choosable(only(a)) else ()
+    return (a,) if holds and only(a).is_choosable else ()

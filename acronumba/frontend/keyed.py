@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from acronumba.frontend.block import Dead, Point
-from acronumba.frontend.calls.objects import is_tuple, python_class
+from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.conditions import host_value
-from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.lists import list_get, widen_items
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.maps import size, value_at, width
@@ -32,6 +31,7 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
+    answers,
     map_type,
     number,
 )
@@ -88,7 +88,7 @@ def key_of(w: Walker, val: Val) -> Val:
     match val:
         case Num() | HostScalar() | NoneVal():
             return val
-        case Value():
+        case _ if answers(val, "as_key"):
             return val.as_key(w)
         case EnumVal():
             if w.deciding(val.cls, "__eq__") or w.deciding(val.cls, "__hash__"):
@@ -152,7 +152,7 @@ def fitted(w: Walker, key: Val, t: Type) -> Val | None:
             raise w.reject("ACR309", seen="an int where the keys are members of an enum")
         case EnumVal() if issubclass(key.cls, int) and INT in kinds:
             return host_value(w, key, "a key of a dict", index=True)
-        case EnumVal() | Value() if issubclass(python_class(key), str):
+        case _ if issubclass(key.python_class, str):
             if any(isinstance(m, EnumT) and issubclass(m.cls, str) for m in kinds):
                 raise w.reject("ACR309", seen="a string where the keys are members of an enum")
         case TupleVal():

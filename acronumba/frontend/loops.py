@@ -12,7 +12,6 @@ from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import GROWS, Dead, Point, Rejected, State, conversion
 from acronumba.frontend.cells import without_end
 from acronumba.frontend.handlers import PROTOCOLS, STATEMENTS, WALKS, handles
-from acronumba.frontend.holders import held
 from acronumba.frontend.join_shapes import (
     AbsentShape,
     JoinShape,
@@ -22,12 +21,10 @@ from acronumba.frontend.join_shapes import (
     TypeShape,
     compatible_shapes,
 )
-from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.lists import at_run_time, list_get
 from acronumba.frontend.magic import iterated, one_string
 from acronumba.frontend.maps import turns
 from acronumba.frontend.numbering import is_natural
-from acronumba.frontend.parts import same
 from acronumba.frontend.source import assigned_names, yields
 from acronumba.frontend.unrolling import note_turns, unrolled_range
 from acronumba.frontend.values import (
@@ -55,6 +52,7 @@ from acronumba.frontend.values import (
     Zip,
     is_field,
     number,
+    same,
     unkept,
 )
 from acronumba.frontend.walker import Loop, Walker
@@ -375,7 +373,7 @@ def protocol(w: Walker, iterable: Val) -> tuple[Callable[[], Num], Callable[[Num
     if isinstance(iterable, Kept) and isinstance(iterable.inner, ListVal) and iterable.kind is not tuple:
         return deque_turns(w, iterable.inner)
     iterable = unkept(iterable)
-    if isinstance(iterable, Value):
+    if iterable.iterable:
         n = iterable.length(w)
         return lambda: n, partial(iterable.item_at, w)
     handler = PROTOCOLS.get(type(iterable))
@@ -447,7 +445,7 @@ def cells_walked(iterable: Val) -> list[ElementInfo]:
             return [base.cell]
         case Kept(kind=kind, inner=inner) if kind is not tuple:
             return [inner.cell]
-    return [cell for part in held(iterable) for cell in cells_walked(part)]
+    return [cell for part in (() if iterable.compound else iterable.children()) for cell in cells_walked(part)]
 
 
 def deque_turns(w: Walker, items: ListVal) -> tuple[Callable[[], Num], Callable[[Num], Val]]:

@@ -17,7 +17,6 @@ from acronumba.data.classes import field_names, is_record, oddness
 from acronumba.data.source_guard import ABSENT
 from acronumba.frontend.attributes import attribute_owner, own_method
 from acronumba.frontend.block import Restart
-from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.handlers import TARGETS, handles
 from acronumba.frontend.names import alias, forget, forget_field, name_of_copy, name_views
 from acronumba.frontend.values import (
@@ -33,7 +32,6 @@ from acronumba.frontend.values import (
     Super,
     UnionVal,
     Val,
-    is_several,
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
@@ -164,7 +162,7 @@ def set_attribute(w: Walker, owner: Val, name: str, val: Val) -> None:
     w.check_poison(owner, val)
     about_to_change(w, owner)
     cls = class_that_changes(owner)
-    if isinstance(owner, UnionVal) or is_several(owner):
+    if isinstance(owner, UnionVal) or owner.is_several:
         alias(val)
         w.each(owner, lambda v: _set_one(w, v, name, val))
         return
@@ -257,7 +255,7 @@ def _store(w: Walker, owner: Ref, name: str, val: Val) -> None:
 def _read_only(w: Walker, owner: Val, name: str) -> Exception:
     place = w.here if isinstance(w.here, ast.Attribute) else None
     text = ast.unparse(place.value) if place is not None else "x"
-    cls = python_class(owner)
+    cls = owner.python_class
     rewrite = ""
     if is_record(cls):
         call = f"dataclasses.replace({text}, " if is_dataclass(cls) else f"{text}._replace("

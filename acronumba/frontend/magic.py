@@ -9,7 +9,6 @@ from typing import Any
 from acronumba.foreign import OfParts
 from acronumba.frontend.attributes import class_attribute
 from acronumba.frontend.block import Restart
-from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.values import (
     MutableObject,
     NoneVal,
@@ -32,7 +31,7 @@ def object_class(val: Val) -> type | None:
     """Return the class of an object of a dataclass or plain class."""
     match val:
         case ObjectValue() | MutableObject() | Ref(classes=(_,)):
-            cls = python_class(val)
+            cls = val.python_class
         case SharedVal(node=node) if node.kind == "object":
             cls = node.cls
         case _:

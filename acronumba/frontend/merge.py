@@ -10,7 +10,6 @@ from typing import Any
 from acronumba.frontend.array_forms import array_of_numbers
 from acronumba.frontend.block import Dead, Point, Rejected, Restart, State
 from acronumba.frontend.cells import endless, places_in, without_end
-from acronumba.frontend.holders import held, holding
 from acronumba.frontend.join_shapes import (
     AbsentShape,
     ArrayShape,
@@ -32,10 +31,6 @@ from acronumba.frontend.naming import (
     note_named,
     note_shared,
     with_places,
-)
-from acronumba.frontend.parts import (
-    alike,
-    same,
 )
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -61,15 +56,16 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
+    Value,
+    alike,
     array_form,
     array_numbers,
     is_field,
     is_row,
-    is_several,
     map_type,
     number,
     options_of,
-    type_of,
+    same,
 )
 from acronumba.frontend.words import Words
 from acronumba.ir import nodes as ir
@@ -78,7 +74,7 @@ from acronumba.records import record
 
 
 @record(eq=False, frozen=False)
-class _Pending:
+class _Pending(Value):
     """A merged value for which the reads of its extents are not emitted yet."""
 
     type: Type
@@ -98,7 +94,7 @@ class Merge(Words):
         raised. An alternative that the language does not support is rejected. With `itself`, an array that is written
         to is passed to `f` as its `ArrayRef`, else as its elements.
         """
-        if not is_several(val):
+        if not val.is_several:
             return f(val)
         points: list[Point] = []
         results: list[Val] = []
@@ -185,17 +181,11 @@ class Merge(Words):
             case _Pending():
                 found = self.from_words(val.type, val.vars)
                 return with_places(found, val.places) if isinstance(found, UnionVal) else found
-            case TupleVal():
-                return TupleVal(tuple(map(self.settle, val.items)))
-            case DictVal() | StaticList():
-                return replace(val, items=tuple(map(self.settle, val.items)))
-            case ObjectValue():
-                return ObjectValue(val.cls, val.names, tuple(map(self.settle, val.items)), own=val.own)
             case MaybeUnbound():
                 return MaybeUnbound(self.settle(val.value), val.bound)
             case OneOfFunctions():
                 return OneOfFunctions(tuple(map(self.settle, val.options)), val.index)
-        return holding(val, tuple(map(self.settle, held(val))))
+        return val.with_children(tuple(map(self.settle, val.children())))
 
     def _merge(self, vals: list[Val | None], ends: list[int], states: list[State], name: str) -> Val:
         """Merge the values of one name: find their least join shape, and store each value at the end of its point."""
@@ -261,9 +251,9 @@ class Merge(Words):
                 return TypeShape(StructT(val.cls))
             case OneOfFunctions():
                 return ChoiceShape(tuple(map(self.template, val.options)))
-        if held(val):
-            return PartsShape("holder", val, tuple(map(self.template, held(val))))
-        t = type_of(val)
+        if val.children():
+            return PartsShape("holder", val, tuple(map(self.template, val.children())))
+        t = val.word_type()
         return StaticShape(val) if t is None else TypeShape(t, val.places if isinstance(val, UnionVal) else ())
 
     def loop_template(self, val: Val) -> JoinShape:
@@ -486,7 +476,7 @@ class Merge(Words):
                     assert a.cell is not None
                     return StaticList(items, a.cell.find(), stored=True), flat
                 if a.kind == "holder":
-                    return holding(a.meta, items), flat
+                    return a.meta.with_children(items), flat
                 return ObjectValue(a.meta[0], a.meta[1], items, own=a.meta[0] not in self.facts.outside), flat
             case TensorShape():
                 var = self.var(name, a.type)
@@ -573,8 +563,7 @@ class Merge(Words):
                     val = self.materialise(val)
                 assert val is not None
                 at = 0
-                parts = val.items if isinstance(val, TupleVal | DictVal | ObjectValue | StaticList) else held(val)
-                for item, v in zip(a.items, parts, strict=True):
+                for item, v in zip(a.items, val.children(), strict=True):
                     width = self.template_width(item)
                     self.store(item, vars[at : at + width], v)
                     at += width
@@ -684,14 +673,15 @@ def _join_tensors(a: TensorShape, b: TensorShape) -> TensorShape:
     return TensorShape(t, dims, a.fresh and b.fresh, a.array0, places, a.passed or b.passed, a.viewed or b.viewed)
 
 
-def _has_pending(val: Any) -> bool:
-    if isinstance(val, TupleVal | DictVal | ObjectValue | StaticList):
-        return any(_has_pending(v) for v in val.items)
-    if isinstance(val, MaybeUnbound):
-        return _has_pending(val.value)
-    if isinstance(val, OneOfFunctions):
-        return any(map(_has_pending, val.options))
-    return isinstance(val, _Pending) or any(_has_pending(v) for v in held(val))
+def _has_pending(val: Val | None) -> bool:
+    if val is None:
+        return False
+    inner = val.options if isinstance(val, OneOfFunctions) else val.children()
+    return (
+        isinstance(val, _Pending)
+        or any(map(_has_pending, inner))
+        or (isinstance(val, MaybeUnbound) and _has_pending(val.value))
+    )
 
 
 def _fails_plainly(code: str) -> bool:

@@ -18,12 +18,8 @@ from acronumba.frontend.block import (
 )
 from acronumba.frontend.calls.objects import as_function, is_foreign
 from acronumba.frontend.handlers import NAME_BOUND, NAME_READ
-from acronumba.frontend.holders import held
 from acronumba.frontend.source import NoSource, read_source
 from acronumba.frontend.values import (
-    Columns,
-    DictVal,
-    Enumerate,
     ErrorValue,
     Func,
     Generator,
@@ -33,15 +29,11 @@ from acronumba.frontend.values import (
     NonlocalCell,
     ObjectValue,
     Ref,
-    Reversed,
     Static,
-    StaticList,
     Stream,
     Tensor,
-    TupleVal,
     Val,
     Yields,
-    Zip,
     number,
 )
 from acronumba.frontend.walker import GlobalRead, Walker
@@ -129,17 +121,12 @@ def bind_name(w: Walker, name: str, val: Val) -> None:
         return
     forget(w, scope, name)
     w.state.pop(("#consumed", (scope, name)), None)
-    if is_iterator(val):
+    if val.is_iterator:
         val = named_iterator(w, val)
     w.kept(val)
     name_views(val)
     w.code.note_name(val, name)
     w.state[(scope, name)] = val
-
-
-def is_iterator(val: Val) -> bool:
-    """Whether a value is an iterator, which yields its items only once."""
-    return isinstance(val, Zip | Enumerate | Reversed | Stream | Columns)
 
 
 def loops_around(w: Walker) -> int:
@@ -163,27 +150,21 @@ def consumed(w: Walker, val: Stream, name: str, key: Any) -> Val:
 
 def name_views(val: Val) -> None:
     """Note that a value is bound to a name; if it has a name already, or is a view, it becomes aliased."""
-    match val:
-        case Tensor():
-            if val.named or (val.base is not None and not val.own):
-                val.seen()
-            val.named = True
-        case TupleVal() | DictVal() | ObjectValue() | StaticList():
-            for v in val.items:
-                name_views(v)
-        case _:
-            for v in held(val):  # a function's defaults, the object of a method
-                alias(v)
+    if isinstance(val, Tensor):
+        if val.named or (val.base is not None and not val.own):
+            val.seen()
+        val.named = True
+    for v in val.children():
+        (name_views if val.compound else alias)(v)  # else the defaults of a function, the object of a method
 
 
 def alias(val: Val) -> None:
     """Note that a value is aliased."""
-    match val:
-        case Tensor():
-            val.seen()
-        case TupleVal() | DictVal() | ObjectValue() | StaticList():
-            for v in val.items:
-                alias(v)
+    if isinstance(val, Tensor):
+        val.seen()
+    if val.compound:
+        for v in val.children():
+            alias(v)
 
 
 def check_free(w: Walker, val: Val) -> None:
@@ -199,7 +180,7 @@ def check_free(w: Walker, val: Val) -> None:
 def check_part(w: Walker, val: Val) -> None:
     """Reject an iterator or generator as an element or field, from which it could be read several times."""
     check_free(w, val)
-    if is_iterator(val):
+    if val.is_iterator:
         raise w.reject("ACR114", seen="an iterator that is stored", rewrite="make it a list: list(...)")
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from acronumba.frontend.holders import held
 from acronumba.frontend.values import (
     AllocationSite,
     DictVal,
     Kept,
     ListVal,
     MapVal,
-    ObjectValue,
     StaticList,
     Tensor,
     TupleVal,
@@ -23,26 +21,19 @@ from acronumba.frontend.values import (
 
 def note_named(val: Val) -> None:
     """Note that a value is bound to a name, as are merged values of the state."""
-    match val:
-        case Tensor():
-            val.named = True
-        case TupleVal() | DictVal() | ObjectValue() | StaticList():
-            for v in val.items:
-                note_named(v)
+    if isinstance(val, Tensor):
+        val.named = True
+    if val.compound:
+        for v in val.children():
+            note_named(v)
 
 
 def note_shared(val: Val) -> None:
     """Note that the named arrays in a value, and the views, are aliased by it."""
-    match val:
-        case Tensor():
-            if val.named or (val.base is not None and not val.own):
-                val.seen()
-        case TupleVal() | DictVal() | ObjectValue() | StaticList():
-            for v in val.items:
-                note_shared(v)
-        case _:
-            for v in held(val):
-                note_shared(v)
+    if isinstance(val, Tensor) and (val.named or (val.base is not None and not val.own)):
+        val.seen()
+    for v in val.children():
+        note_shared(v)
 
 
 def note_unified(places: Sequence[AllocationSite]) -> AllocationSite:

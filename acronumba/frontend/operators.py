@@ -9,11 +9,10 @@ from dataclasses import replace
 from acronumba.frontend.advice import operands
 from acronumba.frontend.attributes import by_member
 from acronumba.frontend.block import ZERO_DIVISION, Dead
-from acronumba.frontend.calls.objects import is_tuple, python_class
+from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.comprehensions import list_concat, list_repeat, to_list
 from acronumba.frontend.conditions import host_value, truth_value
 from acronumba.frontend.handlers import EXPRESSIONS, MAPPINGS, handles
-from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.values import (
@@ -99,7 +98,7 @@ def as_python(w: Walker, val: Val, names: tuple[str, ...]) -> Val:
     if isinstance(val, EnumVal) and issubclass(val.cls, int):
         kept = all(w.source_guard.attribute(val.cls, name) is vars(int)[name] for name in names)
         return by_member(w, val, int) if kept else val
-    cls = python_class(val) if isinstance(val, ObjectValue | Ref | SharedVal) else None
+    cls = val.python_class if isinstance(val, ObjectValue | Ref | SharedVal) else None
     if cls is None or not issubclass(cls, tuple):
         return val
     kept = not any(isinstance(w.source_guard.attribute(cls, name), types.FunctionType) for name in names)
@@ -163,14 +162,14 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val) -> Val:
     if any(isinstance(v, NoneVal) and v.given for v in (a, b)):
         w.fail("TypeError", "unsupported operand type(s): this value is None here")
         raise Dead
-    rewrite = operands(op, a, b, (python_class(a), python_class(b)))
+    rewrite = operands(op, a, b, (a.python_class, b.python_class))
     raise w.reject("ACR301", seen=f"{w.describe(a)} {OPERATORS[type(op)]} {w.describe(b)}", rewrite=rewrite)
 
 
 def by_kind(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
     """Apply an operator as the kind of one of its operands does; None if neither knows it."""
     for v in (a, b):
-        known = v.binary(w, op, a, b) if isinstance(v, Value) else None
+        known = v.binary(w, op, a, b)
         if known is not None:
             return known
     mapped = MAPPINGS.get(type(a)) or MAPPINGS.get(type(b))

@@ -21,9 +21,7 @@ from acronumba.frontend.comprehensions import (
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.dicts import changeable, dict_item, is_mapping
 from acronumba.frontend.handlers import EXPRESSIONS, INDEXED, SUBSCRIPTS, handles
-from acronumba.frontend.holders import held
 from acronumba.frontend.keyed import put
-from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.lists import (
     at_run_time,
     check_mutable,
@@ -50,7 +48,6 @@ from acronumba.frontend.values import (
     MaybeUnbound,
     NoneVal,
     Num,
-    ObjectValue,
     OneOfFunctions,
     Range,
     SharedVal,
@@ -61,11 +58,10 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
+    answers,
     as_list,
-    is_choosable,
     is_row,
     number,
-    type_of,
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
@@ -179,7 +175,7 @@ def get_item(w: Walker, base: Val, where: Any) -> Val:
         where = not_none(w, where)
         if isinstance(where, UnionVal):
             return w.each(where, lambda e: get_item(w, base, e))
-    if isinstance(base, Value):
+    if answers(base, "get_item"):
         return base.get_item(w, where)
     handler = INDEXED.get(type(base))
     if handler is not None:
@@ -223,7 +219,7 @@ def is_computed(node: ast.AST | None) -> bool:
 
 def is_uniform(base: Val) -> bool:
     """Whether the known elements of a list have one run-time type, so that it can be a run-time list."""
-    types = {type_of(item) for item in base.items} if isinstance(base, StaticList) else {None}
+    types = {item.word_type() for item in base.items} if isinstance(base, StaticList) else {None}
     return len(types) == 1 and None not in types
 
 
@@ -297,7 +293,7 @@ def known_item(w: Walker, base: Val, items: tuple[Val, ...], where: Any) -> Val 
     host_value(w, where, "an index of a list", index=True)
     k = w.known(w.as_int(where) if where.type == BOOL else where)
     if k is NOT_CONST and items:
-        choice = all(map(is_choosable, items))
+        choice = all(v.is_choosable for v in items)
         return OneOfFunctions(items, checked_index(w, where, number(len(items)))) if choice else None
     if k is NOT_CONST or not -len(items) <= k < len(items):
         w.fail("IndexError", "index out of range")
@@ -539,7 +535,7 @@ def set_in_pieces(w: Walker, target: ast.Subscript, val: Val) -> bool:
     items = list(old.items)
     items[k] = val
     new = replace(old, items=tuple(items))
-    if all(type_of(v) is not None for v in items) and not is_row(new):
+    if all(v.word_type() is not None for v in items) and not is_row(new):
         return False
     w.state[key] = new
     return True
@@ -566,9 +562,8 @@ def holds(val: Val, what: Val) -> bool:
     """Whether a value is `what`, or contains it."""
     if val is what:
         return True
-    parts = val.items if isinstance(val, TupleVal | DictVal | ObjectValue | StaticList) else held(val)
-    inner = (val.value,) if isinstance(val, MaybeUnbound) else val.options if isinstance(val, OneOfFunctions) else ()
-    return any(holds(v, what) for v in (*parts, *inner))
+    inner = val.options if isinstance(val, OneOfFunctions) else val.children()
+    return any(holds(v, what) for v in (*inner, *((val.value,) if isinstance(val, MaybeUnbound) else ())))
 
 
 def set_item(

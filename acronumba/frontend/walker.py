@@ -19,7 +19,6 @@ from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.frontend.block import WAYS_ON, Dead, Facts, FunctionCode, Point, Rejected, State
 from acronumba.frontend.handlers import CALLS, CONDITIONS, EXPRESSIONS, ITEMS, MADE, STATEMENTS, TARGETS
 from acronumba.frontend.join_shapes import JoinShape
-from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.source import Source, assigned_names, is_forbidden
 from acronumba.frontend.tensor_math import TensorMath
 from acronumba.frontend.values import (
@@ -29,6 +28,7 @@ from acronumba.frontend.values import (
     Func,
     Num,
     Val,
+    answers,
 )
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
@@ -324,7 +324,7 @@ class Walker(TensorMath):
 
     def items_of(self, val: Val) -> tuple[Val, ...] | None:
         """Return the items of an iterable that are known one by one, else None."""
-        if isinstance(val, Value):
+        if answers(val, "known_items"):
             return val.known_items(self)
         handler = ITEMS.get(type(val))
         return None if handler is None else handler(self, val)

@@ -10,7 +10,6 @@ from typing import Any
 
 from acronumba.data.classes import fields_in_order
 from acronumba.data.shared import SharedConst, SharedLeaf, SharedNode, SharedOpaque
-from acronumba.frontend.advice import storable
 from acronumba.frontend.array_forms import array_of_words
 from acronumba.frontend.block import Point, Restart, conversion, last_name
 from acronumba.frontend.cells import Cells, endless, without_end
@@ -20,14 +19,11 @@ from acronumba.frontend.naming import with_places, within
 from acronumba.frontend.values import (
     NOT_CONST,
     ArrayRef,
-    Bound,
     ClassNumber,
     DictVal,
     ElementInfo,
     EnumVal,
     ErrorValue,
-    Func,
-    HostScalar,
     Kept,
     ListVal,
     MapVal,
@@ -46,10 +42,7 @@ from acronumba.frontend.values import (
     UnionVal,
     Val,
     array_form,
-    array_numbers,
-    is_row,
     number,
-    type_of,
 )
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
@@ -166,51 +159,16 @@ class Words(Cells):
 
     def static(self, val: Any) -> Any:
         """Return the Python value of a compile-time constant; NOT_CONST for other values."""
-        match val:
-            case Num():
-                return self.known(val)
-            case NoneVal():
-                return None
-            case Static(value=value):
-                return value
-            case Value():
-                return val.static(self)
-            case EnumVal():
-                return val.const
-            case TupleVal() | StaticList():
-                items = [self.static(v) for v in val.items]
-                return NOT_CONST if NOT_CONST in items else tuple(items)
-            case SharedVal(node=shared) if shared.kind in ("tuple", "list"):
-                items = [self.static(v) for v in self.shared_items(val)]
-                return NOT_CONST if NOT_CONST in items else tuple(items)
-        return NOT_CONST
+        return val.static(self) if isinstance(val, Value) else NOT_CONST
 
     def type_of(self, val: Val) -> Type:
         """Return the run-time type of a value; reject values that exist only at compile time."""
         self.check_poison(val)
-        if isinstance(val, MaybeUnbound):
-            return self.type_of(val.value)
-        if isinstance(val, SharedVal):
-            return self.type_of(self.materialise(val))
-        row = is_row(val)
-        if isinstance(val, StaticList) and not row:
-            cell = val.cell.find()
-            for v in val.items:
-                self.widen_cell(cell, self.type_of(v))
-        if isinstance(val, ObjectValue):
-            for v in val.items:
-                self.type_of(v)
-        if isinstance(val, ArrayRef) and isinstance(val.type_in_words, ArrayT):
-            self.note_form(val)
-        t = type_of(val) if not isinstance(val, TupleVal | DictVal) else None
-        if isinstance(val, TupleVal) or (isinstance(val, StaticList) and row):
-            t = TupleT(tuple(self.type_of(v) for v in val.items), listed=row)
-        elif isinstance(val, DictVal):
-            t = DictT(val.keys, tuple(self.type_of(v) for v in val.items))
+        t = val.stored_type(self)
         if t is None:
-            code = "ACR206" if isinstance(val, Func | Bound | OneOfFunctions) else "ACR308"
             self.facts.loops_kept = True  # in an unrolled loop, each iteration has a value of its own
-            raise self.reject(code, seen=self.describe(val), rewrite=storable(val))
+            code = "ACR206" if val.is_function else "ACR308"
+            raise self.reject(code, seen=self.describe(val), rewrite=val.stored_as)
         return t
 
     def note_form(self, ref: ArrayRef) -> None:
@@ -222,63 +180,20 @@ class Words(Cells):
     def to_words(self, val: Val, t: Type) -> tuple[ir.Var, ...]:
         """Convert a value to the words of a type that includes its own."""
         self.check_poison(val)
-        if isinstance(val, SharedVal):
-            val = self.materialise(val)
-        if isinstance(val, MaybeUnbound):
-            val = val.value
         if isinstance(t, UnionT) and not (isinstance(val, UnionVal) and val.type == t):
-            return self._to_union(val, t)
-        match t, val:
-            case (IntT() | FloatT() | BoolT(), Num()) if val.type == t:
-                return (self.word(val),)
-            case (EnumT(), EnumVal()) if val.cls is t.cls:
-                return (self.word(val),)
-            case (ScalarT(), HostScalar()):
-                return (self.word(val.num),)
-            case (NoneT(), NoneVal()):
-                return ()
-            case (_, Value()) if (found := val.to_words(self, t)) is not None:
-                return found
-            case (ArrayT(), ArrayRef()) if union(t, val.type_in_words) == t:
-                parts, *numbers = array_numbers(val)
-                assert isinstance(parts, ListVal)
-                return (parts.var, *(self.word(self.read(n)) for n in numbers if isinstance(n, Num)))
-            case (TensorT() | Array0T(), ArrayRef()):
-                return self.to_words(self.whole(val), t)
-            case (TensorT(), Tensor()) if val.array0 is None and (val.type.dtype, val.type.rank) == (t.dtype, t.rank):
-                return (self.tensor_var(val),)
-            case (Array0T(), Tensor()) if union(t, val.python_type) == t:
-                flag = () if t.sure else (self.word(val.array0 or number(False)),)
-                return (*flag, self.tensor_var(val))
-            case (StructT(), Ref()):
-                return (val.var,)
-            case (StructT(), ObjectValue() | MutableObject()) if val.cls is t.cls:
-                return (self.row_of(val),)
-            case (TupleT() | DictT(), TupleVal() | DictVal() | StaticList()) if self.has_pieces(val, t):
-                return tuple(w for v, u in zip(val.items, t.items, strict=True) for w in self.to_words(v, u))
-            case (ListT(tupled=False), ListVal()):
-                return (self.list_word(val, t),)
-            case (ListT(tupled=True), Kept(kind=kind, inner=ListVal() as inner)) if kind is tuple:
-                return (self.list_word(inner, t),)
-            case (ListT(tupled=True), TupleVal()):
-                return (self.realise(StaticList(val.items, self.cells_by_type(t))).var,)
-            case (ListT(tupled=False), StaticList()):
-                if val.stored or self.cells_by_type(t).touched:  # it is aliased, or may be mutated
-                    self.make_real(val.cell)
-                val.stored = True
-                self.widen_cell(val.cell, t.item)
-                made = self.realise(val)
-                self.same_places(val.cell, self.cells_by_type(t))
-                return (made.var,)
-            case (MapT() as wanted, (DictVal(cell=ElementInfo()) | MapVal()) as given):
-                return (self._map_word(given, wanted),)
-            case (_, UnionVal()) if val.type == t:
-                return val.vars
-            case (_, UnionVal()):
-                return self._cases_to_words(val, t)
-        raise self.reject("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
+            if isinstance(val, SharedVal):
+                val = self.materialise(val)
+            return self._to_union(val.bound_value(), t)
+        found = val.to_words(self, t)
+        if found is None:
+            raise self.reject("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
+        return found
 
-    def _map_word(self, val: DictVal | MapVal, t: MapT) -> ir.Var:
+    def words_of_items(self, items: Sequence[Val], t: TupleT | DictT) -> tuple[ir.Var, ...]:
+        """Convert the items of a tuple, list or dict to the words of a type of as many items."""
+        return tuple(w for v, u in zip(items, t.items, strict=True) for w in self.to_words(v, u))
+
+    def map_word(self, val: DictVal | MapVal, t: MapT) -> ir.Var:
         """Return the variable of a dict or set as a value of a dict or set type."""
         if isinstance(val, DictVal):
             assert val.cell is not None
@@ -311,7 +226,7 @@ class Words(Cells):
         if isinstance(val, UnionVal):
             if single is not None and ((word := union_word(val.type)) == single or isinstance(word, RefT)):
                 return val.vars
-            return self._cases_to_words(val, t)
+            return self.cases_to_words(val, t)
         if single is not None:
             if isinstance(val, NoneVal):
                 return (self.null(single),)
@@ -336,7 +251,7 @@ class Words(Cells):
             raise self.reject("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
         return (self.word(number(tag)), *out)
 
-    def _cases_to_words(self, val: UnionVal, t: Type) -> tuple[ir.Var, ...]:
+    def cases_to_words(self, val: UnionVal, t: Type) -> tuple[ir.Var, ...]:
         """Convert a union to another layout: case by case, merged into fresh variables."""
         outs = tuple(self.var("", w) for w in words(t))
 

@@ -19,7 +19,6 @@ from acronumba.data.classes import CLASS_VARIABLE, field_names, is_written, own_
 from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.block import Dead, Restart
 from acronumba.frontend.calls import every, of_collections, of_maps
-from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.calls.of_arrays import as_dtype
 from acronumba.frontend.calls.of_itertools import (
     WRITTEN,
@@ -38,7 +37,6 @@ from acronumba.frontend.comparisons import same_element
 from acronumba.frontend.comprehensions import extend
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.dicts import is_mapping
-from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.lists import (
     append,
     check_mutable,
@@ -79,6 +77,7 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
+    answers,
     members_of,
     number,
 )
@@ -411,7 +410,7 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
         if known is None:
             raise w.reject("ACR209", seen=f"the method .{name} of an array")
         return call_row(w, known, [owner, *args], kwargs)
-    cls = python_class(owner)
+    cls = owner.python_class
     if isinstance(owner, Num) and getattr(cls, name, None) in WRITTEN:
         return call_written(w, getattr(cls, name), [owner, *args], kwargs)
     if cls in (list, tuple) and callable(getattr(cls, name, None)):
@@ -432,7 +431,7 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
         return of_maps.map_method(w, owner, name, args, kwargs)
     if name in ("copy",) and isinstance(owner, StaticList):
         return new_list(w, owner.items)
-    if isinstance(owner, Value):
+    if answers(owner, "method"):
         return owner.method(w, name, args, kwargs)
     if name == "_replace":
         return replace_fields(w, [owner, *args], kwargs)

@@ -9,29 +9,12 @@ from __future__ import annotations
 import functools
 import sysconfig
 import types
-from collections.abc import ItemsView, KeysView, ValuesView
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.values import (
-    DictVal,
-    EnumVal,
-    Kept,
-    ListVal,
-    MapVal,
-    MapView,
-    MutableObject,
-    Num,
-    ObjectValue,
-    Range,
-    Ref,
-    SharedVal,
-    SliceVal,
-    StaticList,
-    TupleVal,
     Val,
 )
 from acronumba.ir.types import Array0T, ListT, NoneT, StructT, TensorT, Type
@@ -63,39 +46,9 @@ def is_foreign(fn: types.FunctionType) -> bool:
     return file.startswith(_FOREIGN) and (file.startswith(_FOREIGN[1]) or "site-packages" not in file)
 
 
-def python_class(val: Val) -> type:
-    """Return the Python class of a list, dict, tuple, string, number or object; `object` for any other value."""
-    match val:
-        case ListVal() | StaticList():
-            return list
-        case DictVal():
-            return dict
-        case Kept():
-            return val.kind
-        case MapVal():
-            return set if val.is_set else dict
-        case MapView():
-            return {"keys": KeysView, "values": ValuesView, "items": ItemsView}.get(val.what, set)
-        case SharedVal(node=node):
-            return node.cls
-        case Num(type=t):
-            return runtime_class(t)
-        case Value():
-            return val.python_class
-        case TupleVal():
-            return tuple
-        case SliceVal():
-            return slice
-        case Range():
-            return range
-        case ObjectValue(cls=cls) | MutableObject(cls=cls) | Ref(classes=(cls,)) | EnumVal(cls=cls):
-            return cls
-    return object
-
-
 def is_tuple(val: Val) -> bool:
     """Whether a value is certainly a tuple or a NamedTuple."""
-    return issubclass(python_class(val), tuple)
+    return issubclass(val.python_class, tuple)
 
 
 STAND_INS: dict[type, type] = {}  # a class of this package -> the class that it replaces

@@ -21,7 +21,6 @@ from acronumba.frontend.attributes import read_field
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.calls.tables import Args, row
 from acronumba.frontend.dicts import key_value, new_dict
-from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.lists import list_slice, new_list
 from acronumba.frontend.made import check_constructor, made_by_fields
 from acronumba.frontend.magic import call_special, has_method, object_class, same_reference
@@ -31,19 +30,14 @@ from acronumba.frontend.values import (
     ArrayRef,
     DictVal,
     ElementInfo,
-    EnumVal,
     ErrorValue,
-    Func,
     Kept,
     ListVal,
     MapVal,
     MaybeUnbound,
     Method,
     MutableObject,
-    NoneVal,
-    Num,
     ObjectValue,
-    OneOfFunctions,
     Ref,
     SharedVal,
     Static,
@@ -123,9 +117,7 @@ def _stays_itself(val: Val) -> bool:
     """Whether a copy of a value is the value itself."""
     if isinstance(val, Static):
         return not isinstance(val.value, types.ModuleType)
-    if isinstance(val, Value):
-        return val.immutable
-    return isinstance(val, Num | Tensor | NoneVal | EnumVal | Func | OneOfFunctions | ErrorValue)
+    return val.immutable
 
 
 def own_object(w: Walker, cls: Any, fields: dict[str, Val]) -> Val:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.calls.of_arrays import as_dtype
 from acronumba.frontend.calls.tables import Args, row
 from acronumba.frontend.values import NOT_CONST, EnumVal, Num, Static, Tensor, Val, number
@@ -67,7 +66,7 @@ def _isscalar(w: Walker, a: Args) -> Val:
     x = a["x"]
     if isinstance(x, Tensor) and not x.type.rank:
         return w.negate(x.array0) if x.array0 is not None else number(True)
-    return number(isinstance(x, Num) or python_class(x) is str)
+    return number(isinstance(x, Num) or x.python_class is str)
 
 
 @row("x", np.iterable)

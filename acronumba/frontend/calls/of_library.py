@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from acronumba.frontend.attributes import attribute
 from acronumba.frontend.calls.by_fields import fields
-from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.calls.of_itertools import ITERATORS, KNOWN, WRITTEN
 from acronumba.frontend.calls.of_python import as_iterable
 from acronumba.frontend.calls.tables import Args, row
@@ -144,7 +143,7 @@ def _callable(w: Walker, a: Args) -> Val:
     val = a["x"]
     if isinstance(val, Func | Partial):
         return number(True)
-    if isinstance(val, Num | Tensor | MapVal | TupleVal | NoneVal) or python_class(val) is str:
+    if isinstance(val, Num | Tensor | MapVal | TupleVal | NoneVal) or val.python_class is str:
         return number(False)
     known = w.static(val)
     if known is NOT_CONST:

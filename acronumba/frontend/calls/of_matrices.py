@@ -10,7 +10,7 @@ import numpy as np
 
 from acronumba.frontend.attributes import attribute
 from acronumba.frontend.calls.matrices import DROP, KEEP, METHODS, Matrix, matrix_of
-from acronumba.frontend.calls.objects import STAND_INS, python_class
+from acronumba.frontend.calls.objects import STAND_INS
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.values import MutableObject, ObjectValue, Ref, StaticList, TupleVal, Val
 
@@ -24,7 +24,7 @@ def is_matrix(val: Val) -> bool:
     """Whether a value is a matrix, or a tuple or list with known items that holds one."""
     if isinstance(val, TupleVal | StaticList):
         return any(map(is_matrix, val.items))
-    return isinstance(val, MutableObject | Ref | ObjectValue) and python_class(val) is Matrix
+    return isinstance(val, MutableObject | Ref | ObjectValue) and val.python_class is Matrix
 
 
 def array_in(w: Walker, val: Val) -> Val:

@@ -19,7 +19,6 @@ from acronumba.frontend.calls.written_math import MOST_DIGITS, rounded_float, ro
 from acronumba.frontend.comprehensions import all_of_generator, collect, go_on_where, own_names, to_list
 from acronumba.frontend.conditions import host_value, kind_of, truth
 from acronumba.frontend.handlers import ARRAYS, handles
-from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.lists import list_slice
 from acronumba.frontend.loops import iterate, one_iterable, range_count
 from acronumba.frontend.made import set_attribute
@@ -54,6 +53,7 @@ from acronumba.frontend.values import (
     Val,
     Yields,
     Zip,
+    answers,
     number,
     unkept,
 )
@@ -148,7 +148,7 @@ def _len(w: Walker, a: Args) -> Val:
                 return range_count(w, v)
             case Ref() if issubclass(v.classes[0], tuple):
                 return number(len(field_names(v.classes[0])))
-            case Value():
+            case _ if answers(v, "length"):
                 return v.length(w)
             case _ if has_method(w, v, "__len__"):
                 return call_special(w, v, "__len__", ())
@@ -256,7 +256,7 @@ def as_iterable(w: Walker, val: Val, at_once: bool = True) -> Val:
     if isinstance(val, Stream):
         return as_iterable(w, val.inner)
     kinds = Columns | ListVal | Tensor | ArrayRef | Range | Zip | Enumerate | Reversed | MapVal | MapView
-    if isinstance(val, kinds) or (isinstance(val, Value) and val.iterable) or w.items_of(val) is not None:
+    if isinstance(val, kinds) or val.iterable or w.items_of(val) is not None:
         return val
     check_free(w, val)
     raise w.reject("ACR301", seen=f"{w.describe(val)} cannot be iterated over")

@@ -131,7 +131,7 @@ class Args:
                     continue
                 if theirs in values and p.kind != inspect.Parameter.VAR_POSITIONAL:
                     self._idle(p, values[theirs], where[theirs])
-                elif theirs in values and values[theirs].items:  # type: ignore[union-attr]
+                elif theirs in values and values[theirs].children():
                     raise w.reject("ACR202", where[theirs], seen=f"{len(args)} arguments for {row.what}")
                 continue
             self.where[mine] = where.get(theirs, w.here)

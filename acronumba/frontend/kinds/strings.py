@@ -40,6 +40,7 @@ from acronumba.ir.types import FLOAT, NEVER, TEXT, ListT, StrT, TextT, Type
 from acronumba.records import record
 
 if TYPE_CHECKING:
+    from acronumba.frontend.block import Blocks
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
 
@@ -53,11 +54,12 @@ class StringValue(Value):
     num: Num  # of type TEXT
 
     python_class = str
+    family = "str"
     immutable = True
     iterable = True
 
-    def describe(self) -> str:
-        return Value.describe(self) if self.num.const is NOT_CONST else f"the string {self.num.const!r}"
+    def describe(self, w: Blocks) -> str:
+        return Value.describe(self, w) if self.num.const is NOT_CONST else f"the string {self.num.const!r}"
 
     def static(self, w: Words) -> Constant:
         return self.num.const
@@ -184,13 +186,13 @@ class StringValue(Value):
                 return self._without(w, name, end)
         if name in METHODS:
             return w.call(w.constant(METHODS[name]), (self, *args), kwargs)
-        seen = f"the method .{name} of {self.describe()}"
+        seen = f"the method .{name} of {self.describe(w)}"
         raise w.reject("ACR209", seen=seen, rewrite="do it before the batch")
 
     def _method_of_constant(self, w: Walker, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
         """Call Python's own method with constant arguments."""
         if name.startswith("_") or not hasattr(str, name) or name == "format_map":
-            raise w.reject("ACR209", seen=f"the method .{name} of {self.describe()}")
+            raise w.reject("ACR209", seen=f"the method .{name} of {self.describe(w)}")
         read = known if name == "format" else _argument
         values = [read(w, v) for v in args]
         named = {k: read(w, v) for k, v in kwargs.items()}

@@ -1,7 +1,7 @@
-"""`Value`: the operations that the front end applies to the values of a kind.
+"""`Value`: what the front end asks each kind of value, and the operations that it applies to it.
 
-A kind of value is a class that derives from `Value`, in a file of its own. It overrides the operations that it
-supports; every other operation is rejected with the description of the value, or answers that it does not know.
+A kind of value is a class that derives from `Value`. It overrides what it supports; any other operation is rejected
+with a description of the value, or answers that it does not know.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.types import Type, type_text
 
 if TYPE_CHECKING:
-    from acronumba.frontend.values import Num, Val
+    from acronumba.frontend.block import Blocks
+    from acronumba.frontend.kinds.numbers import Num
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
 
 Constant: TypeAlias = Any  # a Python value known at compile time, or NOT_CONST
-Index: TypeAlias = "Val | slice"  # between `[` and `]`
+PythonClass: TypeAlias = type
+FieldPlace: TypeAlias = tuple[type, str]  # a field of a class
 NOT_CONST: Constant = type("NotConst", (), {"__repr__": lambda self: "<run time>"})()
 
 
@@ -28,42 +30,105 @@ class Value:
 
     __slots__ = ()
 
-    python_class: ClassVar[type]
+    family: ClassVar[str] = ""  # values of two families are never equal; "" if they may be
     immutable: ClassVar[bool] = False  # a copy of it is the value itself
     iterable: ClassVar[bool] = False  # it has `length` and `item_at`
+    compound: ClassVar[bool] = False  # a structure, whose children vary one by one
+    is_iterator: ClassVar[bool] = False  # its items can be read once
+    is_function: ClassVar[bool] = False
 
     # ---- what it is
 
-    def describe(self) -> str:
+    @property
+    def python_class(self) -> PythonClass:
+        """The Python class of a list, dict, tuple, string, number or object; `object` for any other value."""
+        return object
+
+    @property
+    def is_several(self) -> bool:
+        """Whether it has alternatives that are distinguished at run time."""
+        return False
+
+    @property
+    def is_choosable(self) -> bool:
+        """Whether it is a function or class, so that one of several can be chosen at run time by a number."""
+        return self.is_function
+
+    @property
+    def stored_as(self) -> str:
+        """The rewrite that makes it storable; "" if there is none."""
+        return ""
+
+    def describe(self, w: Blocks) -> str:
         """Return a description in the user's terms, for errors."""
         t = self.word_type()
-        return type_text(t) if t is not None else self.python_class.__name__
+        return type_text(t) if t is not None else type(self).__name__.lower()
 
     def static(self, w: Words) -> Constant:
         """Return its Python value, if that is known at compile time, else NOT_CONST."""
         return NOT_CONST
 
-    def word_type(self) -> Type | None:
-        """Return the type of the words in which it is stored; None if it exists only at compile time."""
-        return None
+    def static_key(self, w: Walker, which: bool) -> object:
+        """Return a key, equal for equal compile-time values; without `which`, shared ones count by their structure."""
+        return id(self)
+
+    def form_key(self, w: Walker) -> object:
+        """Return a key, equal for values that are alike."""
+        return type(self)
 
     def variable(self) -> ir.Var | None:
         """Return the variable that it consists of, if it is one."""
         return None
 
-    def same(self, other: Val) -> bool:
-        """Whether it is known to be the same value as another one of its kind."""
+    # ---- its parts
+
+    def children(self) -> tuple[Val, ...]:
+        """Return the values that it contains, if they are known: the items of a tuple, the object of a method."""
+        return ()
+
+    def with_children(self, children: Sequence[Val]) -> Val:
+        """Return a copy with other values, of the same kinds, in place of its children."""
+        return self
+
+    def bound_value(self) -> Val:
+        """Return the value of a name that may be unbound; any other value as it is."""
+        return self
+
+    def alike(self, other: Val) -> bool:
+        """Whether it is the same as another value of its class up to their children."""
         return self is other
 
-    # ---- operations
+    def same(self, other: Val) -> bool:
+        """Whether it is known to be the same value as another one of its class."""
+        return self.alike(other) and all(map(same, self.children(), other.children()))
+
+    def is_local(self) -> bool:
+        """Whether the lists and dicts that it is or contains were certainly made in the call."""
+        return all(v.is_local() for v in self.children()) if self.compound else True
+
+    def shared_by_calls(self) -> Val | None:
+        """Return it as the result of a cached function, which all calls share; None if one of them may mutate it."""
+        return self if self.immutable else None
+
+    # ---- how it is stored
+
+    def word_type(self) -> Type | None:
+        """Return the type of its words; None if it exists only at compile time."""
+        return None
+
+    def stored_type(self, w: Words) -> Type | None:
+        """Return the type of its words where it is stored, so that the facts of its parts grow; None as above."""
+        return self.word_type()
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
         """Return its words as a value of a type; None if it is none."""
         return None
 
+    # ---- operations
+
     def truth(self, w: Walker) -> Num:
         """`bool(self)`."""
-        raise w.reject("ACR301", seen=f"{self.describe()} as a condition")
+        raise w.reject("ACR301", seen=f"{w.describe(self)} as a condition")
 
     def known_items(self, w: Walker) -> tuple[Val, ...] | None:
         """Return its items if they are known one by one, else None."""
@@ -71,23 +136,23 @@ class Value:
 
     def length(self, w: Walker) -> Num:
         """`len(self)`."""
-        raise w.reject("ACR301", seen=f"len of {self.describe()}")
+        raise w.reject("ACR301", seen=f"len of {w.describe(self)}")
 
     def item_at(self, w: Walker, index: Num) -> Val:
         """Return the item at an index that is known to be in range."""
-        raise w.reject("ACR301", seen=f"{self.describe()} cannot be iterated over")
+        raise w.reject("ACR301", seen=f"{w.describe(self)} cannot be iterated over")
 
     def contains(self, w: Walker, element: Val) -> Num:
         """`element in self`."""
-        raise w.reject("ACR301", seen=f"`in` {self.describe()}", rewrite="any(x == a for x in xs)")
+        raise w.reject("ACR301", seen=f"`in` {w.describe(self)}", rewrite="any(x == a for x in xs)")
 
     def get_item(self, w: Walker, index: Index) -> Val:
         """`self[index]`, of a value or a `slice` of bounds."""
-        raise w.reject("ACR301", seen=f"{self.describe()} cannot be indexed")
+        raise w.reject("ACR301", seen=f"{w.describe(self)} cannot be indexed")
 
     def method(self, w: Walker, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
         """`self.name(*args, **kwargs)`."""
-        raise w.reject("ACR209", seen=f"the method .{name} of {self.describe()}")
+        raise w.reject("ACR209", seen=f"the method .{name} of {w.describe(self)}")
 
     def binary(self, w: Walker, op: ast.operator, left: Val, right: Val) -> Val | None:
         """`left op right`, of which one is the value itself; None if it does not know the operator."""
@@ -99,4 +164,29 @@ class Value:
 
     def as_key(self, w: Walker) -> Val:
         """Return it as the key of a dict."""
-        raise w.reject("ACR309", seen=f"a key {self.describe()}")
+        raise w.reject("ACR309", seen=f"a key {w.describe(self)}")
+
+
+Val: TypeAlias = Value
+Index: TypeAlias = Val | slice  # between `[` and `]`
+
+
+def same(a: Val | None, b: Val | None) -> bool:
+    """Whether two values are known to be the same value."""
+    return a is b or (a is not None and type(a) is type(b) and a.same(b))
+
+
+def alike(a: Val, b: Val) -> bool:
+    """Whether two values are the same up to their children."""
+    return a is b or (type(a) is type(b) and (a.alike(b) or a.same(b)))
+
+
+def answers(val: Val, operation: str) -> bool:
+    """Whether the kind of a value defines an operation itself."""
+    return getattr(type(val), operation) is not getattr(Value, operation)
+
+
+def static_items(w: Words, items: Sequence[Val]) -> Constant:
+    """Return the Python values of items as a tuple; NOT_CONST if one is not known at compile time."""
+    known = tuple(map(w.static, items))
+    return NOT_CONST if NOT_CONST in known else known

@@ -1,0 +1,236 @@
+"""Arrays and scalars of NumPy; arrays that are written to, as the list of their parts."""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any
+
+from acronumba.frontend.kinds.lists import ElementInfo, ListVal
+from acronumba.frontend.kinds.numbers import Num, as_number, number
+from acronumba.frontend.kinds.value import NOT_CONST, Val, Value, same
+from acronumba.ir import nodes as ir
+from acronumba.ir.types import Array0T, ArrayForm, ArrayT, TensorT, Type, type_text, union
+from acronumba.records import record
+
+if TYPE_CHECKING:
+    from acronumba.frontend.block import Blocks
+    from acronumba.frontend.walker import Walker
+    from acronumba.frontend.words import Words
+
+
+@record(eq=False, frozen=False)
+class Tensor(Value):
+    """An array or NumPy scalar.
+
+    For operations, an array of rank 0 is the scalar in it; `array0` matters only for its Python type.
+    """
+
+    type: TensorT
+    ref: ir.Var | ir.SharedArg
+    dims: tuple[ir.Extent, ...]  # as many as in type.shape, with the same constants
+    fresh: bool = False  # made by an operation of this call, not a view
+    aliased: bool = False  # may have another name
+    named: bool = False  # has a name
+    base: Tensor | None = None  # the array of which it is a view
+    const: Any = NOT_CONST  # the value of a compile-time NumPy scalar
+    array0: Num | None = None  # of rank 0: whether it is an array, as a bool; None: a NumPy scalar
+    places: tuple[AllocationSite, ...] = ()  # its possible allocation sites, if it was made in this call
+    filled: Tensor | None = None  # the value of all elements, if they are equal
+    turned: Tensor | None = None  # of rank 2: its transpose, if that has been computed
+    passed: bool = False  # read from a list or field, or passed as an argument, and so aliased
+    read_from: ArrayRef | None = None  # the array, which is written to, from which it was read
+    known: Num | None = None  # of a NumPy integer: its value as a host number, if there is one
+
+    @property
+    def python_type(self) -> TensorT | Array0T:
+        """The type, with arrays of rank 0 distinguished from NumPy scalars."""
+        if self.array0 is None:
+            return self.type
+        return Array0T(self.type.dtype, sure=self.array0.const is True)
+
+    @property
+    def own(self) -> bool:
+        """Whether the elements were made in this call and have at most one name."""
+        return not self.aliased and (self.fresh or (self.base is not None and not self.base.named and self.base.own))
+
+    def seen(self) -> None:
+        """Note that the elements are aliased."""
+        self.aliased = True
+        if self.base is not None:
+            self.base.seen()
+
+    @property
+    def whole(self) -> Tensor:
+        """The array of which it is a view; itself if it is no view, or has allocation sites of its own."""
+        return self if self.base is None or self.places else self.base.whole
+
+    immutable = True
+
+    def describe(self, w: Blocks) -> str:
+        return _array_text(self)
+
+    def static_key(self, w: Walker, which: bool) -> object:
+        if not isinstance(self.ref, ir.SharedArg):
+            return id(self)
+        return "shared", w.shared_params[self.ref.index].path if which else self.type, self.python_type
+
+    def word_type(self) -> Type:
+        return self.python_type
+
+    def variable(self) -> ir.Var | None:
+        return self.ref if isinstance(self.ref, ir.Var) else None
+
+    def same(self, other: Value) -> bool:
+        assert isinstance(other, Tensor)
+        kinds = self.array0 is other.array0 or (
+            self.array0 is not None and other.array0 is not None and same(self.array0, other.array0)
+        )
+        return bool(self.ref == other.ref and self.type == other.type and kinds)
+
+    def shared_by_calls(self) -> Value:
+        return replace(self, places=(), fresh=False, aliased=True, named=True)
+
+    def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
+        if isinstance(t, TensorT):
+            fits = self.array0 is None and (self.type.dtype, self.type.rank) == (t.dtype, t.rank)
+            return (w.tensor_var(self),) if fits else None
+        if not isinstance(t, Array0T) or union(t, self.python_type) != t:
+            return None
+        flag = () if t.sure else (w.word(self.array0 or number(False)),)
+        return (*flag, w.tensor_var(self))
+
+
+@record(eq=False, frozen=False)
+class AllocationSite:
+    """Facts of the arrays made at one position in the source; they grow from iteration to iteration."""
+
+    kind: tuple[str, int]  # dtype and rank
+    written: bool = False  # one of them is written to: they are stored as an `ArrayRef`
+    passed: bool = False  # ... and passed by reference: in lists, fields and arguments of recursive functions
+    copied: bool = False  # one of them is not filled with one value: splitting it costs operations
+    looked_up: bool = False  # parts of them are read by NumPy scalars as indices, in kernels
+    counted: bool = False  # ... and must be views, as they are written to or kept: the indices become host numbers
+    cells: dict[frozenset[int], ElementInfo] = field(default_factory=dict)  # by `apart`: facts of the lists of parts
+    # By position of a write: the depth of loops around it, the axes indexed by host numbers, and by other indices.
+    writes: dict[Any, tuple[int, frozenset[int], frozenset[int]]] = field(default_factory=dict)
+    link: AllocationSite | None = None  # unified with another
+
+    def find(self) -> AllocationSite:
+        place = self
+        while place.link is not None:
+            place = place.link
+        return place
+
+    @property
+    def cell(self) -> ElementInfo:
+        """Facts of the lists of their parts."""
+        return self.cells.setdefault(self.apart, ElementInfo(real=True, fixed=True)).find()
+
+    @property
+    def apart(self) -> frozenset[int]:
+        """The axes split into parts, which are elements of a list: the axes that writes in inner loops index."""
+        deepest = max((depth for depth, _, _ in self.writes.values()), default=0)
+        if not self.writes or (self.copied and not deepest):
+            return frozenset()
+        known = [numbers for depth, numbers, _ in self.writes.values() if depth == deepest]
+        return frozenset.intersection(*known) - frozenset().union(*(others for _, _, others in self.writes.values()))
+
+
+@record(kw_only=True, eq=False)
+class Cut:
+    """The elements visible along one axis of a part: one index, or `count` elements from `start` in steps."""
+
+    extent: ir.Extent  # of the part
+    index: Num | Tensor | None = None
+    start: ir.Extent = 0
+    step: int = 1
+    count: ir.Extent | None = None  # None: all elements
+
+
+@record(kw_only=True, eq=False)
+class Axis:
+    """One axis of an array that is written to: along the list of its parts, or inside each part."""
+
+    extent: ir.Extent
+    stride: Num | None = None  # in elements of the list; None: not along the list
+    cut: int = -1  # the axis of a part; -1: none, of extent 1
+    number: int = -1  # the axis of the whole array; -1: none
+
+
+@record(kw_only=True, eq=False)
+class ArrayRef(Value):
+    """An array made in the call that is written to, or a view of one: its parts, and the elements visible in them."""
+
+    type: TensorT  # of the view
+    parts: ListVal
+    offset: Num  # of the first visible part in the list
+    axes: tuple[Axis, ...]
+    cuts: tuple[Cut, ...]  # one for each axis of a part
+    indexed: frozenset[int]  # axes of the whole array that are indexed by host numbers in this view
+    place: AllocationSite
+    latest: bool = True  # certainly the array that its allocation site made last
+
+    @property
+    def dims(self) -> tuple[ir.Extent, ...]:
+        return tuple(a.extent for a in self.axes)
+
+    @property
+    def python_type(self) -> TensorT | Array0T:
+        return self.type if self.type.rank else Array0T(self.type.dtype, sure=True)
+
+    @property
+    def type_in_words(self) -> TensorT | Array0T | ArrayT:
+        """The type by which it is passed: by reference, or as its current elements."""
+        if not self.place.find().passed or any(isinstance(c.index, Tensor) for c in self.cuts):
+            return self.python_type
+        item = self.parts.item
+        assert isinstance(item, TensorT)
+        return ArrayT(self.type, item, len(array_numbers(self)) - 1, array_form(self)[1])
+
+    def describe(self, w: Blocks) -> str:
+        return _array_text(self)
+
+    def word_type(self) -> Type:
+        return self.type_in_words
+
+    def stored_type(self, w: Words) -> Type:
+        t = self.type_in_words
+        if isinstance(t, ArrayT):
+            w.note_form(self)
+        return t
+
+    def same(self, other: Value) -> bool:
+        assert isinstance(other, ArrayRef)
+        return array_form(self) == array_form(other) and all(map(same, array_numbers(self), array_numbers(other)))
+
+    def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
+        if isinstance(t, ArrayT) and union(t, self.type_in_words) == t:
+            numbers = [n for n in array_numbers(self) if isinstance(n, Num)]
+            return (self.parts.var, *(w.word(w.read(n)) for n in numbers))
+        return w.to_words(w.whole(self), t) if isinstance(t, TensorT | Array0T) else None
+
+
+def _array_text(val: Tensor | ArrayRef) -> str:
+    """Return a description of an array: its dtype and extents."""
+    if isinstance(val.python_type, Array0T):
+        return type_text(val.python_type)
+    dims = ", ".join(str(d) if isinstance(d, int) else "?" for d in val.dims)
+    return f"{val.type.dtype}[{dims}]"
+
+
+def array_form(ref: ArrayRef) -> tuple[AllocationSite, ArrayForm]:
+    """Return the form of an array that is written to: only arrays of equal form can be joined."""
+    axes = tuple((a.stride is not None, a.cut, a.number) for a in ref.axes)
+    cuts = tuple(("" if c.index is None else type(c.index).__name__, c.step, c.count is None) for c in ref.cuts)
+    return ref.place.find(), ArrayForm(axes, cuts, ref.indexed)
+
+
+def array_numbers(ref: ArrayRef) -> list[Val]:
+    """Return the values in which arrays of one form differ: the list of parts, the offset, extents, strides, cuts."""
+    out: list[Val] = [ref.parts, ref.offset]
+    for a in ref.axes:
+        out += [as_number(a.extent), *(() if a.stride is None else (a.stride,))]
+    for c in ref.cuts:
+        out += [as_number(c.extent), as_number(c.start)]
+        out += [*(() if c.count is None else (as_number(c.count),)), *(() if c.index is None else (c.index,))]
+    return out

@@ -1,0 +1,203 @@
+"""Functions, classes, methods and modules; one of several functions, chosen at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any
+
+from acronumba.frontend.kinds.numbers import Num
+from acronumba.frontend.kinds.value import Constant, Val, Value, alike, same
+from acronumba.frontend.source import Source
+from acronumba.records import record
+
+if TYPE_CHECKING:
+    from acronumba.frontend.block import Blocks
+    from acronumba.frontend.walker import Walker
+    from acronumba.frontend.words import Words
+
+
+@record(eq=False, frozen=False)
+class Static(Value):
+    """A module, class, builtin, dtype or other object that exists only at compile time."""
+
+    value: Any
+
+    def describe(self, w: Blocks) -> str:
+        return getattr(self.value, "__name__", None) or repr(self.value)[:60]
+
+    def static(self, w: Words) -> Constant:
+        return self.value
+
+    def static_key(self, w: Walker, which: bool) -> object:
+        return id(self.value)
+
+    def same(self, other: Value) -> bool:
+        assert isinstance(other, Static)
+        a, b = self.value, other.value
+        return a is b or (type(a) is type(b) and not isinstance(a, type) and _equal(a, b))
+
+    def shared_by_calls(self) -> Value:
+        return self
+
+    @property
+    def is_choosable(self) -> bool:
+        return callable(self.value)
+
+
+def _equal(a: Constant, b: Constant) -> bool:
+    try:
+        return bool(a == b)
+    except Exception:  # a comparison of foreign objects may raise anything
+        return False
+
+
+@record(eq=False, frozen=False)
+class Func(Value):
+    """A function of the user: an object, or a nested definition with its scope."""
+
+    source: Source
+    globals: dict[str, Any]
+    closure: dict[str, Any]  # free variables of a function object: cells
+    scope: tuple[Any, ...] | None = None  # scope that a nested definition belongs to
+    fn: Any = None  # the function object
+    defaults: tuple[Val, ...] = ()  # of a nested definition, positional
+    kw_defaults: dict[str, Val] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (self.source.file, self.source.node.lineno, self.source.node.col_offset, self.scope, id(self.fn))
+
+    @property
+    def code(self) -> Any:
+        """Key by which recursion is detected: the definition, its globals and its closure."""
+        return (self.source.node, id(self.globals), *map(id, self.closure.values()))
+
+    family = "function"
+    immutable = True
+    is_function = True
+    is_choosable = True
+
+    def describe(self, w: Blocks) -> str:
+        return f"function {self.source.name}"
+
+    def static_key(self, w: Walker, which: bool) -> object:
+        return self.code, self.scope if self.scope is None else self.scope[1:]
+
+    def form_key(self, w: Walker) -> object:
+        return self.static_key(w, True)
+
+    def children(self) -> tuple[Val, ...]:
+        return *self.defaults, *self.kw_defaults.values()
+
+    def with_children(self, children: Sequence[Val]) -> Value:
+        n = len(self.defaults)
+        named = dict(zip(self.kw_defaults, children[n:], strict=True))
+        return replace(self, defaults=tuple(children[:n]), kw_defaults=named)
+
+    def alike(self, other: Value) -> bool:
+        assert isinstance(other, Func)
+        return self.key == other.key
+
+    def shared_by_calls(self) -> Value:
+        return self
+
+
+@record(eq=False, frozen=False)
+class Bound(Value):
+    """A method and its object."""
+
+    func: Func
+    self: Val
+
+    is_function = True
+    is_choosable = True
+
+    def describe(self, w: Blocks) -> str:
+        return f"method {self.func.source.name}"
+
+    def static_key(self, w: Walker, which: bool) -> object:
+        return self.func.static_key(w, which), self.self.static_key(w, which)
+
+    def form_key(self, w: Walker) -> object:
+        return "bound", self.func.static_key(w, True)
+
+    def children(self) -> tuple[Val, ...]:
+        return (self.self,)
+
+    def with_children(self, children: Sequence[Val]) -> Value:
+        return Bound(self.func, *children)
+
+    def alike(self, other: Value) -> bool:
+        assert isinstance(other, Bound)
+        return alike(self.func, other.func)
+
+
+@record(eq=False, frozen=False)
+class Method(Value):
+    """A method of a built-in type: `x.sum`, `stack.append`."""
+
+    owner: Val
+    name: str
+
+    def form_key(self, w: Walker) -> object:
+        return "method", self.name
+
+    def children(self) -> tuple[Val, ...]:
+        return (self.owner,)
+
+    def with_children(self, children: Sequence[Val]) -> Value:
+        return Method(children[0], self.name)
+
+    def alike(self, other: Value) -> bool:
+        assert isinstance(other, Method)
+        return self.name == other.name
+
+
+@record(eq=False, frozen=False)
+class Partial(Value):
+    """`functools.partial`: a function with bound arguments."""
+
+    func: Val
+    args: tuple[Val, ...]
+    names: tuple[str, ...]
+    named: tuple[Val, ...]
+
+    def describe(self, w: Blocks) -> str:
+        return f"functools.partial of {w.describe(self.func)}"
+
+    def children(self) -> tuple[Val, ...]:
+        return self.func, *self.args, *self.named
+
+    def with_children(self, children: Sequence[Val]) -> Value:
+        n = 1 + len(self.args)
+        return Partial(children[0], tuple(children[1:n]), self.names, tuple(children[n:]))
+
+    def alike(self, other: Value) -> bool:
+        assert isinstance(other, Partial)
+        return len(self.args) == len(other.args) and self.names == other.names
+
+
+@record(eq=False, frozen=False)
+class OneOfFunctions(Value):
+    """One of several functions or classes, chosen at run time by a number."""
+
+    options: tuple[Val, ...]
+    index: Num
+
+    immutable = True
+    is_function = True
+    is_choosable = True
+    is_several = True
+
+    def describe(self, w: Blocks) -> str:
+        return " or ".join(map(w.describe, self.options))
+
+    def same(self, other: Value) -> bool:
+        assert isinstance(other, OneOfFunctions)
+        pairs = len(self.options) == len(other.options) and all(map(same, self.options, other.options))
+        return pairs and same(self.index, other.index)
+
+
+def options_of(val: Val) -> tuple[Val, ...]:
+    return val.options if isinstance(val, OneOfFunctions) else (val,)

@@ -1,0 +1,145 @@
+"""Lists: of known elements, and lists of run time; facts of the lists made at one allocation site."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any
+
+from acronumba.frontend.kinds.value import Constant, FieldPlace, Val, Value, static_items
+from acronumba.ir import nodes as ir
+from acronumba.ir.types import NEVER, NONE, DictT, ListT, TupleT, Type, type_text, unlike
+from acronumba.records import record
+
+if TYPE_CHECKING:
+    from acronumba.frontend.block import Blocks
+    from acronumba.frontend.kinds.arrays import AllocationSite
+    from acronumba.frontend.kinds.maps import MapVal
+    from acronumba.frontend.words import Words
+
+
+@record(eq=False, frozen=False)
+class ElementInfo:
+    """Facts of the lists made at one allocation site; they grow from iteration to iteration."""
+
+    item: Type = NEVER  # the union of the elements seen so far
+    real: bool = False  # must be a list at run time: it is mutated, stored, or merged
+    fixed: bool = False  # the item type cannot be widened
+    data: bool = False  # lists of this type may be instance data, dicts of this type are
+    touched: bool = False  # a list of it is mutated somewhere
+    mixed: bool = False  # an element that is a list of the instance data was stored in it
+    unsure: bool = False  # ... or may have been, as the instance data have lists of the item type
+    places: dict[AllocationSite, None] = field(default_factory=dict)  # allocation sites of arrays stored in them
+    link: ElementInfo | None = None  # unified with another
+
+    def find(self) -> ElementInfo:
+        cell = self
+        while cell.link is not None:
+            cell = cell.link
+        return cell
+
+    @property
+    def pure(self) -> bool:
+        """Whether the lists among the elements were all made in the call."""
+        cell = self.find()
+        return not cell.mixed and not cell.unsure
+
+
+@record(eq=False, frozen=False)
+class ListVal(Value):
+    """A run-time list."""
+
+    cell: ElementInfo
+    var: ir.Var
+    own: bool = True  # certainly made in the call, so that it may be mutated
+    outer: ListVal | MapVal | None = None  # the list or dict from which it was read
+    place: FieldPlace | None = None  # the field of an object from which it was read
+
+    @property
+    def item(self) -> Type:
+        return self.cell.find().item
+
+    family = "list"
+    python_class = list
+
+    def word_type(self) -> Type:
+        return ListT(self.item)
+
+    def same(self, other: Value) -> bool:
+        assert isinstance(other, ListVal)
+        return self.var is other.var
+
+    def is_local(self) -> bool:
+        return self.own
+
+    def shared_by_calls(self) -> Value:
+        return replace(self, own=False)
+
+    def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
+        return (w.list_word(self, t),) if isinstance(t, ListT) and not t.tupled else None
+
+
+@record(eq=False, frozen=False)
+class StaticList(Value):
+    """A list made in the call with known elements; made at run time instead if `cell.real` is set (see `is_row`)."""
+
+    items: tuple[Val, ...]
+    cell: ElementInfo
+    stored: bool = False  # already made at run time, and stored
+    loops: tuple[Any, ...] | None = None  # the loops around its allocation site; None: not known
+
+    family = "list"
+    python_class = list
+    compound = True
+
+    def describe(self, w: Blocks) -> str:
+        return f"list[{' | '.join(sorted({type_text(v.word_type() or NONE) for v in self.items}))}]"
+
+    def static(self, w: Words) -> Constant:
+        return static_items(w, self.items)
+
+    def children(self) -> tuple[Val, ...]:
+        return self.items
+
+    def with_children(self, children: Sequence[Val]) -> Value:
+        return replace(self, items=tuple(children))
+
+    @property
+    def is_row(self) -> bool:
+        """Whether it is stored and joined as its elements: it has unlike elements, and is not mutated."""
+        if self.cell.find().real or len(self.items) < 2:
+            return False
+        types = [v.bound_value().word_type() for v in self.items]
+        return None not in types and unlike([t for t in types if t is not None])
+
+    def word_type(self) -> Type:
+        if not self.is_row:
+            return ListT(self.cell.find().item)
+        types = [v.word_type() for v in self.items]
+        return TupleT(tuple(t for t in types if t is not None), listed=True)
+
+    def stored_type(self, w: Words) -> Type | None:
+        if self.is_row:
+            return TupleT(tuple(map(w.type_of, self.items)), listed=True)
+        cell = self.cell.find()
+        for v in self.items:
+            w.widen_cell(cell, w.type_of(v))
+        return self.word_type()
+
+    def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
+        if isinstance(t, TupleT | DictT) and w.has_pieces(self, t):
+            return w.words_of_items(self.items, t)
+        if not isinstance(t, ListT) or t.tupled:
+            return None
+        if self.stored or w.cells_by_type(t).touched:  # it is aliased, or may be mutated
+            w.make_real(self.cell)
+        self.stored = True
+        w.widen_cell(self.cell, t.item)
+        made = w.realise(self)
+        w.same_places(self.cell, w.cells_by_type(t))
+        return (made.var,)
+
+
+def is_row(val: Val) -> bool:
+    """Whether a list is stored and joined as its elements: it has unlike elements, and is not mutated."""
+    return isinstance(val, StaticList) and val.is_row

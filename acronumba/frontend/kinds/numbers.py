@@ -1,0 +1,159 @@
+"""Numbers and other scalars of Python: `int`, `float`, `bool`, None, members of enums; integers of NumPy as keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from acronumba.data.shared import SharedLeaf
+from acronumba.frontend.kinds.value import NOT_CONST, Constant, PythonClass, Value
+from acronumba.ir import nodes as ir
+from acronumba.ir.types import (
+    BOOL,
+    FLOAT,
+    INT,
+    NONE,
+    BoolT,
+    EnumT,
+    FloatT,
+    IntT,
+    NoneT,
+    ScalarT,
+    TextT,
+    Type,
+    type_text,
+)
+from acronumba.records import record
+
+if TYPE_CHECKING:
+    from acronumba.frontend.block import Blocks
+    from acronumba.frontend.walker import Walker
+    from acronumba.frontend.words import Words
+
+
+@record(eq=False, frozen=False)
+class Num(Value):
+    """A Python int, float or bool: a constant, a shared number, or a variable."""
+
+    type: IntT | FloatT | BoolT | TextT  # TextT only as an argument or result of `scalar`, see `StringValue`
+    var: ir.Var | None = None
+    const: Any = NOT_CONST
+    shared: SharedLeaf | None = None  # a shared number, not yet read
+    # Of an int computed from shared ints and constants: the operation of `SCALARS`, and its operands.
+    given: tuple[str, Num, Num] | None = None
+
+    family = "number"
+    immutable = True
+
+    @property
+    def python_class(self) -> PythonClass:
+        return {IntT: int, FloatT: float, BoolT: bool}.get(type(self.type), str)
+
+    def describe(self, w: Blocks) -> str:
+        return type_text(self.type) if self.const is NOT_CONST else f"{type_text(self.type)} {self.const}"
+
+    def static(self, w: Words) -> Constant:
+        return w.known(self)
+
+    def static_key(self, w: Walker, which: bool) -> object:
+        return self.type, repr(self.const), self.shared and self.shared.path
+
+    def word_type(self) -> Type:
+        return self.type
+
+    def variable(self) -> ir.Var | None:
+        return self.var
+
+    def same(self, other: Value) -> bool:
+        assert isinstance(other, Num)
+        if self.const is not NOT_CONST or other.const is not NOT_CONST:
+            a, b = self.const, other.const
+            return type(a) is type(b) and bool(a == b) and repr(a) == repr(b)
+        return self.var is other.var and (self.var is not None or self.shared == other.shared)
+
+    def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
+        return (w.word(self),) if self.type == t else None
+
+
+@record(eq=False, frozen=False)
+class EnumVal(Value):
+    cls: type
+    var: ir.Var | None = None
+    const: Any = NOT_CONST  # a member
+
+    immutable = True
+
+    @property
+    def python_class(self) -> PythonClass:
+        return self.cls
+
+    def static(self, w: Words) -> Constant:
+        return self.const
+
+    def static_key(self, w: Walker, which: bool) -> object:
+        return self.cls, self.const
+
+    def word_type(self) -> Type:
+        return EnumT(self.cls)
+
+    def same(self, other: Value) -> bool:
+        assert isinstance(other, EnumVal)
+        return self.cls is other.cls and self.var is other.var and self.const is other.const
+
+    def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
+        return (w.word(self),) if isinstance(t, EnumT) and t.cls is self.cls else None
+
+
+@record(eq=False, frozen=False)
+class HostScalar(Value):
+    """A NumPy integer as the key of a dict."""
+
+    dtype: str
+    num: Num
+
+    def word_type(self) -> Type:
+        return ScalarT(self.dtype)
+
+    def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
+        return (w.word(self.num),) if isinstance(t, ScalarT) else None
+
+
+@record(eq=False, frozen=False)
+class NoneVal(Value):
+    given: bool = False  # read from the data: in another mini-batch it may be another value
+
+    family = "None"
+    immutable = True
+
+    def describe(self, w: Blocks) -> str:
+        return "None"
+
+    def static(self, w: Words) -> Constant:
+        return None
+
+    def static_key(self, w: Walker, which: bool) -> object:
+        return None
+
+    def word_type(self) -> Type:
+        return NONE
+
+    def same(self, other: Value) -> bool:
+        return True
+
+    def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
+        return () if isinstance(t, NoneT) else None
+
+
+def as_number(e: ir.Extent) -> Num:
+    """Return an extent as a number."""
+    return number(e) if isinstance(e, int) else Num(INT, var=e)
+
+
+def number(value: Any) -> Num:
+    """Return a constant."""
+    kind = BOOL if isinstance(value, bool) else INT if isinstance(value, int) else FLOAT
+    return Num(kind, const=value)
+
+
+def members_of(cls: Any) -> list[Any]:
+    """Return the members of an enum, in the order of their numbers at run time."""
+    return list(cls)

@@ -1,0 +1,177 @@
+"""Objects of the user's classes: at run time, mutated, or as their fields; shared structures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from acronumba.data.shared import Shared, SharedLeaf, SharedNode, kinds_of, shared_key
+from acronumba.frontend.kinds.value import NOT_CONST, Constant, PythonClass, Val, Value, static_items
+from acronumba.ir import nodes as ir
+from acronumba.ir.types import StructT, Type, union
+from acronumba.records import record
+
+if TYPE_CHECKING:
+    from acronumba.frontend.block import Blocks
+    from acronumba.frontend.walker import Walker
+    from acronumba.frontend.words import Words
+
+
+@record(eq=False, frozen=False)
+class Ref(Value):
+    """An object of one of several classes, not None."""
+
+    classes: tuple[type, ...]
+    var: ir.Var
+    own: bool | None = False  # made in the call, so that it may be mutated; None: known only at run time
+
+    @property
+    def is_several(self) -> bool:
+        return len(self.classes) > 1
+
+    @property
+    def python_class(self) -> PythonClass:
+        return self.classes[0] if len(self.classes) == 1 else object
+
+    def word_type(self) -> Type:
+        return union(*map(StructT, self.classes))
+
+    def same(self, other: Value) -> bool:
+        assert isinstance(other, Ref)
+        return self.var is other.var and self.classes == other.classes
+
+    def shared_by_calls(self) -> Value:
+        return self
+
+    def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
+        return (self.var,) if isinstance(t, StructT) else None
+
+
+@record(eq=False, frozen=False)
+class MutableObject(Value):
+    """An object made in the call that is mutated, and whose aliases are all known: its fields are variables.
+
+    The fields are in the state under `(key, name)`; `(key, "")` is set while the object may exist. If the object is
+    stored, or merged with another one, its allocation site makes rows from then on (`Facts.rows`).
+    """
+
+    cls: type
+    key: tuple[str, int]
+    site: Any  # key of its allocation site, the same in every iteration
+
+    @property
+    def python_class(self) -> PythonClass:
+        return self.cls
+
+    def word_type(self) -> Type:
+        return StructT(self.cls)
+
+    def same(self, other: Value) -> bool:
+        assert isinstance(other, MutableObject)
+        return self.key == other.key
+
+    def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
+        return (w.row_of(self),) if isinstance(t, StructT) and t.cls is self.cls else None
+
+
+@record(eq=False, frozen=False)
+class ObjectValue(Value):
+    """An object that is never mutated, as its fields; it becomes a row where it must be stored."""
+
+    cls: type
+    names: tuple[str, ...]
+    items: tuple[Val, ...]
+    stored: bool = False  # already made at run time, and stored
+    own: bool = True  # certainly made in the call
+
+    compound = True
+
+    @property
+    def python_class(self) -> PythonClass:
+        return self.cls
+
+    def children(self) -> tuple[Val, ...]:
+        return self.items
+
+    def with_children(self, children: Sequence[Val]) -> Value:
+        return ObjectValue(self.cls, self.names, tuple(children), own=self.own)
+
+    def alike(self, other: Value) -> bool:
+        assert isinstance(other, ObjectValue)
+        return self.cls is other.cls
+
+    def word_type(self) -> Type:
+        return StructT(self.cls)
+
+    def stored_type(self, w: Words) -> Type:
+        for v in self.items:
+            w.type_of(v)
+        return StructT(self.cls)
+
+    def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
+        return (w.row_of(self),) if isinstance(t, StructT) and t.cls is self.cls else None
+
+
+@record(eq=False, frozen=False)
+class Super(Value):
+    """`super()`: an object or class, with look-up after `cls` in its method resolution order."""
+
+    cls: type
+    self: Val
+
+
+@record(eq=False, frozen=False)
+class SharedVal(Value):
+    """A dataclass, NamedTuple, list, tuple or dict of the shared parameters."""
+
+    node: SharedNode
+
+    @property
+    def python_class(self) -> PythonClass:
+        return self.node.cls
+
+    def describe(self, w: Blocks) -> str:
+        return f"{self.node.path}, a {self.node.cls.__name__}"
+
+    def static(self, w: Words) -> Constant:
+        return static_items(w, w.shared_items(self)) if self.node.kind in ("tuple", "list") else NOT_CONST
+
+    def static_key(self, w: Walker, which: bool) -> object:
+        return "shared", self.node.path if which else structure(w, self.node)
+
+    def same(self, other: Value) -> bool:
+        assert isinstance(other, SharedVal)
+        return self.node.path == other.node.path
+
+    def is_local(self) -> bool:
+        return False
+
+    def stored_type(self, w: Words) -> Type:
+        return w.type_of(w.materialise(self))
+
+    def shared_by_calls(self) -> Value:
+        return self
+
+    def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...]:
+        return w.to_words(w.materialise(self), t)
+
+
+def is_field(key: Any) -> bool:
+    """Whether a key of the state is for a field of a `MutableObject`."""
+    return bool(key[0][0] == "object")
+
+
+def structure(w: Walker, shared: Shared) -> int:
+    """Return the number of a shared value's structure: equal for values of equal types, classes and constants."""
+    found = w.structures.get(id(shared))
+    if found is None:
+        key: tuple[Any, ...]
+        match shared:
+            case SharedNode(kind=kind, cls=cls, names=names, items=items):
+                key = kind, cls, names, kinds_of(names), tuple([structure(w, item) for item in items])
+            case SharedLeaf(type=t):
+                key = (t,)
+            case _:
+                key = shared_key(shared)
+        found = w.structures[id(shared)] = shared, w.number(("structure", key))
+    return found[1]

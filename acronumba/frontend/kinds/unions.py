@@ -1,0 +1,107 @@
+"""Values of several types, names that may be unbound, cells of names, and rejected expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from acronumba.frontend.kinds.arrays import AllocationSite
+from acronumba.frontend.kinds.lists import ListVal
+from acronumba.frontend.kinds.maps import MapVal
+from acronumba.frontend.kinds.numbers import Num
+from acronumba.frontend.kinds.value import FieldPlace, Val, Value, same
+from acronumba.ir import nodes as ir
+from acronumba.ir.types import DictT, ListT, TupleT, Type, UnionT, union
+from acronumba.records import record
+
+if TYPE_CHECKING:
+    from acronumba.frontend.block import Blocks
+    from acronumba.frontend.words import Words
+
+
+@record(eq=False, frozen=False)
+class UnionVal(Value):
+    """A value of one of several types, in the words of `type`; by narrowing, only types in `possible` are left."""
+
+    type: UnionT
+    vars: tuple[ir.Var, ...]
+    possible: tuple[Type, ...]  # among the members of the type
+    place: FieldPlace | None = None  # the field of an object made in the call from which it was read
+    outer: ListVal | MapVal | None = None  # the list or dict from which it was read
+    places: tuple[AllocationSite, ...] = ()  # possible allocation sites of the arrays among its alternatives
+
+    is_several = True
+
+    def word_type(self) -> Type:
+        return union(*self.possible)
+
+    def same(self, other: Value) -> bool:
+        assert isinstance(other, UnionVal)
+        return self.vars == other.vars and self.possible == other.possible
+
+    def is_local(self) -> bool:
+        return self.place is not None or not any(isinstance(t, ListT | TupleT | DictT) for t in self.possible)
+
+    def shared_by_calls(self) -> Value:
+        return self
+
+    def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...]:
+        return self.vars if self.type == t else w.cases_to_words(self, t)
+
+
+@record(eq=False, frozen=False)
+class NonlocalCell(Value):
+    """The cell of a name that nested functions bind, too: a list of at most one element."""
+
+    inner: ListVal
+
+    def children(self) -> tuple[Val, ...]:
+        return (self.inner,)
+
+    def with_children(self, children: Sequence[Val]) -> Value:
+        return NonlocalCell(*children)  # type: ignore[arg-type]
+
+    def alike(self, other: Value) -> bool:
+        return self is other
+
+
+@record(eq=False, frozen=False)
+class MaybeUnbound(Value):
+    """A name that is bound only if `bound` is true."""
+
+    value: Val
+    bound: Num
+
+    def describe(self, w: Blocks) -> str:
+        return w.describe(self.value)
+
+    def bound_value(self) -> Val:
+        return self.value
+
+    def same(self, other: Value) -> bool:
+        assert isinstance(other, MaybeUnbound)
+        return same(self.value, other.value) and same(self.bound, other.bound)
+
+    def stored_type(self, w: Words) -> Type:
+        return w.type_of(self.value)
+
+    def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...]:
+        return w.to_words(self.value, t)
+
+
+@record(eq=False, frozen=False)
+class ErrorValue(Value):
+    """The result of a rejected expression; or an unusable value, for the reason `why`: merged without a common type."""
+
+    why: str = ""
+    code: str = ""  # of the rejection where it is used
+    for_now: bool = False  # rejected while the result type of a recursive function was not known yet
+
+    immutable = True
+
+    def describe(self, w: Blocks) -> str:
+        w.check_poison(self)  # rejected where it was made, or now: its use is no further error
+        return "errorvalue"
+
+    def shared_by_calls(self) -> Value:
+        return self
