@@ -50,7 +50,6 @@ from acronumba.frontend.values import (
     Tensor,
     TupleVal,
     Val,
-    array_numbers,
     is_row,
 )
 from acronumba.frontend.walker import Frame, Instance, Walker
@@ -232,7 +231,7 @@ def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose
         case Num():
             return TypeShape(val.type)
         case EnumVal():
-            return StaticShape(val) if val.const is not NOT_CONST and not plain else w.template(val)
+            return StaticShape(val) if val.const is not NOT_CONST and not plain else val.join_shape(w)
         case Tensor() if isinstance(val.ref, ir.SharedArg):
             return StaticShape(val)
         case Tensor() | ArrayRef():
@@ -279,7 +278,7 @@ def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose
     if val.children():
         parts = enumerate(val.children())
         return PartsShape("holder", val, tuple(parameter_of(w, v, (*where, k), plain, loose) for k, v in parts))
-    shape = w.template(val)
+    shape = val.join_shape(w)
     return shape
 
 
@@ -287,7 +286,7 @@ def _array_parameter(w: Walker, val: Tensor | ArrayRef, loose: bool) -> JoinShap
     """Return the join shape of an array parameter, with its allocation sites, so that the callee may write into it."""
     if isinstance(val, ArrayRef) and val.place.find().passed:
         w.type_of(val)
-        return ArrayShape(val, (None,) * len(array_numbers(val)))
+        return ArrayShape(val, (None,) * len(val.numbers()))
     if isinstance(val.python_type, Array0T):
         return TypeShape(val.python_type)
     dims = tuple(None if loose or not isinstance(d, int) else d for d in val.dims)

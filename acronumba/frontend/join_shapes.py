@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from acronumba.frontend.block import Blocks
-from acronumba.frontend.values import (
-    AllocationSite,
-    ArrayRef,
-    ElementInfo,
-    ListVal,
-    MapVal,
-    Num,
-    OneOfFunctions,
-    Val,
-    alike,
-    array_form,
-    array_numbers,
-    number,
-    same,
-)
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import TensorT, Type
 from acronumba.records import record
+
+if TYPE_CHECKING:
+    from acronumba.frontend.kinds.arrays import AllocationSite, ArrayRef
+    from acronumba.frontend.kinds.lists import ElementInfo, ListVal
+    from acronumba.frontend.kinds.maps import MapVal
+    from acronumba.frontend.kinds.value import Val
 
 
 @record(eq=False)
@@ -78,7 +68,7 @@ class ArrayShape:
     @property
     def loose(self) -> list[Val]:
         """The numbers of `ref` that vary over the paths, so that each needs a variable."""
-        return [v for v, kept in zip(array_numbers(self.ref), self.numbers, strict=True) if kept is None]
+        return [v for v, kept in zip(self.ref.numbers(), self.numbers, strict=True) if kept is None]
 
 
 @record(eq=False)
@@ -99,16 +89,6 @@ class ChoiceShape:
     """One of several functions or classes."""
 
     options: tuple[JoinShape, ...]  # each a `StaticShape`, or a `PartsShape` of kind "holder"
-
-    def index_of(self, val: Val, w: Blocks) -> Num:
-        """Return the number of a value among the options."""
-        if not isinstance(val, OneOfFunctions):
-            return number(next(k for k, option in enumerate(self.options) if alike(only(option), val)))
-        places = [self.index_of(v, w) for v in val.options]
-        out = places[-1]
-        for k in range(len(places) - 1):
-            out = w.select(w.scalar("eq", val.index, number(k)), places[k], out)
-        return out
 
 
 @record(eq=False)
@@ -145,16 +125,16 @@ def compatible_shapes(a: JoinShape, b: JoinShape) -> bool:
     """Whether two join shapes make the same assumptions."""
     match a, b:
         case (StaticShape(), StaticShape()):
-            return same(a.val, b.val)
+            return a.val.same(b.val)
         case (PartsShape(), PartsShape()):
-            kind = a.kind == b.kind and (alike(a.meta, b.meta) if a.kind == "holder" else a.meta == b.meta)
+            kind = a.kind == b.kind and (a.meta.alike(b.meta) if a.kind == "holder" else a.meta == b.meta)
             return kind and all(map(compatible_shapes, a.items, b.items))
         case (TensorShape(), TensorShape()):
             return (a.type, a.dims, a.fresh, a.array0) == (b.type, b.dims, b.fresh, b.array0)
         case (ArrayShape(), ArrayShape()):
             pairs = zip(a.numbers, b.numbers, strict=False)
-            return array_form(a.ref) == array_form(b.ref) and all(
-                x is y if x is None or y is None else same(x, y) for x, y in pairs
+            return a.ref.form() == b.ref.form() and all(
+                x is y if x is None or y is None else x.same(y) for x, y in pairs
             )
         case (ListShape(), ListShape()):
             return a.cell.find() is b.cell.find() and a.own == b.own

@@ -52,7 +52,6 @@ from acronumba.frontend.values import (
     Zip,
     is_field,
     number,
-    same,
     unkept,
 )
 from acronumba.frontend.walker import Loop, Walker
@@ -76,7 +75,7 @@ def write_loop(
     entry_block, entry_state = w.point()
     names = [key for key in names if not isinstance(entry_state.get(key), NonlocalCell)]
     assumed: dict[Any, JoinShape] = {
-        key: w.loop_template(entry_state[key]) if key in entry_state else AbsentShape() for key in names
+        key: entry_state[key].loop_shape(w) if key in entry_state else AbsentShape() for key in names
     }
     moving: list[Any] = []
     for _ in range(20):
@@ -106,7 +105,7 @@ def write_loop(
                 for key, shape in assumed.items()
             }  # fmt: skip
             new = changed_fields(w, state, assumed)
-            wider |= {key: w.loop_template(state[key]) if key in state else AbsentShape() for key in new}
+            wider |= {key: state[key].loop_shape(w) if key in state else AbsentShape() for key in new}
             stable = not new and all(compatible_shapes(wider[k], assumed[k]) for k in assumed)
             if stable:
                 if not any(_is_rejected(w.state.get(key)) for key in assumed):
@@ -147,7 +146,7 @@ def changed_fields(w: Walker, before: State, assumed: Mapping[Any, JoinShape]) -
     """Return fields of objects made before a loop that an iteration assigns and that are not loop-carried yet."""
     keys = [k for k in {**before, **w.state} if len(k) == 2 and is_field(k) and k not in assumed and k[1]]
     there = [k for k in keys if (k[0], "") in before and (k[0], "") in w.state]
-    return [k for k in there if k not in before or k not in w.state or not same(before[k], w.state[k])]
+    return [k for k in there if k not in before or k not in w.state or not before[k].same(w.state[k])]
 
 
 def _enter_loop(

@@ -38,14 +38,12 @@ from acronumba.frontend.values import (
     ArrayRef,
     Bound,
     DictVal,
-    EnumVal,
     ErrorValue,
     Func,
     Kept,
     ListVal,
     MapVal,
     MaybeUnbound,
-    MutableObject,
     NoneVal,
     Num,
     ObjectValue,
@@ -57,15 +55,10 @@ from acronumba.frontend.values import (
     UnionVal,
     Val,
     Value,
-    alike,
-    array_form,
-    array_numbers,
     is_field,
-    is_row,
     map_type,
     number,
     options_of,
-    same,
 )
 from acronumba.frontend.words import Words
 from acronumba.ir import nodes as ir
@@ -211,62 +204,6 @@ class Merge(Words):
         finally:
             self.block, self.state = saved
 
-    def template(self, val: Val) -> JoinShape:
-        """Return the join shape of a value that may vary: its parts and types, without its constants."""
-        match val:
-            case TupleVal():
-                return PartsShape("tuple", len(val.items), tuple(map(self.template, val.items)))
-            case DictVal():
-                return PartsShape("dict", val.keys, tuple(map(self.template, val.items)), val.cell)
-            case ObjectValue():
-                return PartsShape("record", (val.cls, val.names), tuple(map(self.template, val.items)))
-            case Tensor():
-                if isinstance(val.python_type, Array0T) and not val.python_type.sure:
-                    return TypeShape(val.python_type)
-                viewed = val.base is not None and not val.own
-                places = () if viewed and val.whole.passed else val.whole.places
-                return TensorShape(
-                    val.type, val.dims, val.own, val.array0 is not None, places, val.whole.passed, viewed
-                )
-            case ArrayRef():
-                return ArrayShape(val, tuple(array_numbers(val)))
-            case ListVal():
-                return ListShape(val.cell, val.own, val.outer)
-            case MapVal():
-                return MapShape(val.cell, val.is_set)
-            case StaticList():
-                if is_row(val):
-                    return PartsShape("list", len(val.items), tuple(map(self.template, val.items)), val.cell)
-                self.make_real(val.cell)
-                self.type_of(val)
-                return ListShape(val.cell, True)
-            case MaybeUnbound():
-                return MaybeShape(self.template(val.value))
-            case ErrorValue():
-                return ErrorShape(val.why, val.code)
-            case SharedVal():
-                return self.template(self.materialise(val))
-            case MutableObject():
-                self.note(self.facts.rows, val.site)
-                return TypeShape(StructT(val.cls))
-            case OneOfFunctions():
-                return ChoiceShape(tuple(map(self.template, val.options)))
-        if val.children():
-            return PartsShape("holder", val, tuple(map(self.template, val.children())))
-        t = val.word_type()
-        return StaticShape(val) if t is None else TypeShape(t, val.places if isinstance(val, UnionVal) else ())
-
-    def loop_template(self, val: Val) -> JoinShape:
-        """Return the initial join shape of a name that a loop assigns."""
-        match val:
-            case Num() | EnumVal():
-                return self.template(val)
-            case TupleVal():
-                return PartsShape("tuple", len(val.items), tuple(map(self.loop_template, val.items)))
-            case ObjectValue():
-                return PartsShape("record", (val.cls, val.names), tuple(map(self.loop_template, val.items)))
-        return StaticShape(val)
-
     def join_templates(self, a: JoinShape, b: JoinShape) -> JoinShape:
         """Return the least join shape that covers two others."""
         match a, b:
@@ -277,18 +214,18 @@ class Merge(Words):
             case (AbsentShape(), AbsentShape()):
                 return a
             case (AbsentShape(), StaticShape()):
-                return MaybeShape(_copied(self.template(b.val.value if isinstance(b.val, MaybeUnbound) else b.val)))
+                return MaybeShape(_copied(b.val.bound_value().join_shape(self)))
             case (AbsentShape(), MaybeShape()):
                 return b
             case (AbsentShape(), _):
                 return MaybeShape(_copied(b))
             case (_, AbsentShape()):
                 return self.join_templates(b, a)
-            case (StaticShape(), StaticShape()) if same(a.val, b.val):
+            case (StaticShape(), StaticShape()) if a.val.same(b.val):
                 return StaticShape(loosest([a.val, b.val]))
             case (StaticShape(), _) | (_, StaticShape()):
                 return self._join_known(a, b)
-            case (PartsShape(kind="holder"), PartsShape(kind="holder")) if alike(a.meta, b.meta):
+            case (PartsShape(kind="holder"), PartsShape(kind="holder")) if a.meta.alike(b.meta):
                 return PartsShape("holder", a.meta, tuple(map(self.join_templates, a.items, b.items)))
             case (ChoiceShape(), ChoiceShape()):
                 return self._join_choices(a, b)
@@ -373,7 +310,7 @@ class Merge(Words):
 
     def _join_known(self, a: JoinShape, b: JoinShape) -> JoinShape:
         """Join two join shapes, at least one of which is a value that is not the same on both paths."""
-        x, y = (self.template(t.val) if isinstance(t, StaticShape) else t for t in (a, b))
+        x, y = (t.val.join_shape(self) if isinstance(t, StaticShape) else t for t in (a, b))
         if not isinstance(x, StaticShape) and not isinstance(y, StaticShape):
             return self.join_templates(x, y)
         if isinstance(x, MaybeShape) or isinstance(y, MaybeShape):
@@ -398,17 +335,17 @@ class Merge(Words):
         ):
             self.unify_places([p for some in places for p in some])
             return ErrorShape("arrays of two forms, of which one is written to", "ACR112")
-        if array_form(a.ref) != array_form(b.ref):
+        if a.ref.form() != b.ref.form():
             return ErrorShape("different parts of arrays that are written to: use .copy()", "ACR112")
         numbers = zip(a.numbers, b.numbers, strict=True)
-        joined = tuple(x if x is not None and y is not None and same(x, y) else None for x, y in numbers)
+        joined = tuple(x if x is not None and y is not None and x.same(y) else None for x, y in numbers)
         return _by_numbers(ArrayShape(a.ref, joined))
 
     def _join_choices(self, a: ChoiceShape, b: ChoiceShape) -> ChoiceShape:
         """Join two sets of possible functions or classes; each is an option once."""
         joined = list(a.options)
         for option in b.options:
-            k = next((k for k, other in enumerate(joined) if alike(only(other), only(option))), None)
+            k = next((k for k, other in enumerate(joined) if only(other).alike(only(option))), None)
             if k is None:
                 joined.append(option)
             else:
@@ -509,7 +446,7 @@ class Merge(Words):
     def _instantiate_array(self, a: ArrayShape, name: str) -> tuple[ArrayRef, tuple[ir.Var, ...]]:
         vals: list[Val] = []
         vars: list[ir.Var] = []
-        for old, kept in zip(array_numbers(a.ref), a.numbers, strict=True):
+        for old, kept in zip(a.ref.numbers(), a.numbers, strict=True):
             if kept is not None:
                 vals.append(kept)
                 continue
@@ -581,12 +518,12 @@ class Merge(Words):
                         self.emit(ir.Copy(out=out, src=word, loc=self.loc))
             case ChoiceShape():
                 assert val is not None
-                self.emit(ir.Copy(out=vars[0], src=self.word(a.index_of(val, self)), loc=self.loc))
+                self.emit(ir.Copy(out=vars[0], src=self.word(self._option(a, val)), loc=self.loc))
                 at = 1
                 for option in a.options:
                     outs = vars[at : at + self.template_width(option)]
                     at += len(outs)
-                    given = next((v for v in options_of(val) if alike(v, only(option))), None)
+                    given = next((v for v in options_of(val) if v.alike(only(option))), None)
                     self._store_or_zero(option, outs, given)
             case _:
                 assert val is not None
@@ -594,6 +531,16 @@ class Merge(Words):
                 for out, src in zip(vars, srcs, strict=True):
                     if out is not src:
                         self.emit(ir.Copy(out=out, src=src, loc=self.loc))
+
+    def _option(self, a: ChoiceShape, val: Val) -> Num:
+        """Return the number of a value among the options of a join shape."""
+        if not isinstance(val, OneOfFunctions):
+            return number(next(k for k, option in enumerate(a.options) if only(option).alike(val)))
+        places = [self._option(a, v) for v in val.options]
+        out = places[-1]
+        for k in range(len(places) - 1):
+            out = self.select(self.scalar("eq", val.index, number(k)), places[k], out)
+        return out
 
     def _store_or_zero(self, a: JoinShape, vars: tuple[ir.Var, ...], val: Val | None) -> None:
         """Assign a value to the variables of a join shape, or zeros if it is None."""
@@ -615,7 +562,7 @@ def _copied(a: JoinShape) -> JoinShape:
     """Return the join shape of a value that is bound on some paths only: its parts need variables on all of them."""
     match a:
         case ArrayShape():
-            known = (v if isinstance(v, Num) and v.const is not NOT_CONST else None for v in array_numbers(a.ref))
+            known = (v if isinstance(v, Num) and v.const is not NOT_CONST else None for v in a.ref.numbers())
             return _by_numbers(ArrayShape(a.ref, tuple(known)))
         case PartsShape():
             return PartsShape(a.kind, a.meta, tuple(map(_copied, a.items)), a.cell)

@@ -7,8 +7,6 @@ from acronumba.frontend.kinds.arrays import ArrayRef as ArrayRef
 from acronumba.frontend.kinds.arrays import Axis as Axis
 from acronumba.frontend.kinds.arrays import Cut as Cut
 from acronumba.frontend.kinds.arrays import Tensor as Tensor
-from acronumba.frontend.kinds.arrays import array_form as array_form
-from acronumba.frontend.kinds.arrays import array_numbers as array_numbers
 from acronumba.frontend.kinds.functions import Bound as Bound
 from acronumba.frontend.kinds.functions import Func as Func
 from acronumba.frontend.kinds.functions import Method as Method
@@ -58,9 +56,7 @@ from acronumba.frontend.kinds.value import NOT_CONST as NOT_CONST
 from acronumba.frontend.kinds.value import FieldPlace as FieldPlace
 from acronumba.frontend.kinds.value import Val as Val
 from acronumba.frontend.kinds.value import Value as Value
-from acronumba.frontend.kinds.value import alike as alike
 from acronumba.frontend.kinds.value import answers as answers
-from acronumba.frontend.kinds.value import same as same
 from acronumba.records import record
 
 

@@ -41,7 +41,6 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
-    array_form,
     number,
 )
 from acronumba.ir import nodes as ir
@@ -173,7 +172,7 @@ class Words(Cells):
 
     def note_form(self, ref: ArrayRef) -> None:
         """Note the form of an array that is passed by reference; allocation sites of arrays of one form are unified."""
-        form = (ref.type.dtype, array_form(ref)[1])
+        form = (ref.type.dtype, ref.form()[1])
         known = self.facts.arrays.setdefault(form, ref)
         self.pass_itself([known.place, ref.place])
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
+from acronumba.frontend.join_shapes import ArrayShape, JoinShape, TensorShape, TypeShape
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal
 from acronumba.frontend.kinds.numbers import Num, as_number, number
-from acronumba.frontend.kinds.value import NOT_CONST, Val, Value, same
+from acronumba.frontend.kinds.value import NOT_CONST, Val, Value, all_same
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import Array0T, ArrayForm, ArrayT, TensorT, Type, type_text, union
 from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
+    from acronumba.frontend.merge import Merge
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
 
@@ -80,10 +82,10 @@ class Tensor(Value):
     def variable(self) -> ir.Var | None:
         return self.ref if isinstance(self.ref, ir.Var) else None
 
-    def same(self, other: Value) -> bool:
+    def _same(self, other: Value) -> bool:
         assert isinstance(other, Tensor)
         kinds = self.array0 is other.array0 or (
-            self.array0 is not None and other.array0 is not None and same(self.array0, other.array0)
+            self.array0 is not None and other.array0 is not None and self.array0.same(other.array0)
         )
         return bool(self.ref == other.ref and self.type == other.type and kinds)
 
@@ -98,6 +100,14 @@ class Tensor(Value):
             return None
         flag = () if t.sure else (w.word(self.array0 or number(False)),)
         return (*flag, w.tensor_var(self))
+
+    def join_shape(self, w: Merge) -> JoinShape:
+        if isinstance(self.python_type, Array0T) and not self.python_type.sure:
+            return TypeShape(self.python_type)
+        viewed = self.base is not None and not self.own
+        places = () if viewed and self.whole.passed else self.whole.places
+        array0 = self.array0 is not None
+        return TensorShape(self.type, self.dims, self.own, array0, places, self.whole.passed, viewed)
 
 
 @record(eq=False, frozen=False)
@@ -185,7 +195,7 @@ class ArrayRef(Value):
             return self.python_type
         item = self.parts.item
         assert isinstance(item, TensorT)
-        return ArrayT(self.type, item, len(array_numbers(self)) - 1, array_form(self)[1])
+        return ArrayT(self.type, item, len(self.numbers()) - 1, self.form()[1])
 
     def describe(self, w: Blocks) -> str:
         return _array_text(self)
@@ -199,15 +209,34 @@ class ArrayRef(Value):
             w.note_form(self)
         return t
 
-    def same(self, other: Value) -> bool:
+    def _same(self, other: Value) -> bool:
         assert isinstance(other, ArrayRef)
-        return array_form(self) == array_form(other) and all(map(same, array_numbers(self), array_numbers(other)))
+        return self.form() == other.form() and all_same(self.numbers(), other.numbers())
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
         if isinstance(t, ArrayT) and union(t, self.type_in_words) == t:
-            numbers = [n for n in array_numbers(self) if isinstance(n, Num)]
+            numbers = [n for n in self.numbers() if isinstance(n, Num)]
             return (self.parts.var, *(w.word(w.read(n)) for n in numbers))
         return w.to_words(w.whole(self), t) if isinstance(t, TensorT | Array0T) else None
+
+    def join_shape(self, w: Merge) -> JoinShape:
+        return ArrayShape(self, tuple(self.numbers()))
+
+    def form(self) -> tuple[AllocationSite, ArrayForm]:
+        """Return its form: only arrays of equal form can be joined."""
+        axes = tuple((a.stride is not None, a.cut, a.number) for a in self.axes)
+        cuts = tuple(("" if c.index is None else type(c.index).__name__, c.step, c.count is None) for c in self.cuts)
+        return self.place.find(), ArrayForm(axes, cuts, self.indexed)
+
+    def numbers(self) -> list[Val]:
+        """Return what arrays of one form differ in: the list of parts, the offset, extents, strides, cuts."""
+        out: list[Val] = [self.parts, self.offset]
+        for a in self.axes:
+            out += [as_number(a.extent), *(() if a.stride is None else (a.stride,))]
+        for c in self.cuts:
+            out += [as_number(c.extent), as_number(c.start)]
+            out += [*(() if c.count is None else (as_number(c.count),)), *(() if c.index is None else (c.index,))]
+        return out
 
 
 def _array_text(val: Tensor | ArrayRef) -> str:
@@ -216,21 +245,3 @@ def _array_text(val: Tensor | ArrayRef) -> str:
         return type_text(val.python_type)
     dims = ", ".join(str(d) if isinstance(d, int) else "?" for d in val.dims)
     return f"{val.type.dtype}[{dims}]"
-
-
-def array_form(ref: ArrayRef) -> tuple[AllocationSite, ArrayForm]:
-    """Return the form of an array that is written to: only arrays of equal form can be joined."""
-    axes = tuple((a.stride is not None, a.cut, a.number) for a in ref.axes)
-    cuts = tuple(("" if c.index is None else type(c.index).__name__, c.step, c.count is None) for c in ref.cuts)
-    return ref.place.find(), ArrayForm(axes, cuts, ref.indexed)
-
-
-def array_numbers(ref: ArrayRef) -> list[Val]:
-    """Return the values in which arrays of one form differ: the list of parts, the offset, extents, strides, cuts."""
-    out: list[Val] = [ref.parts, ref.offset]
-    for a in ref.axes:
-        out += [as_number(a.extent), *(() if a.stride is None else (a.stride,))]
-    for c in ref.cuts:
-        out += [as_number(c.extent), as_number(c.start)]
-        out += [*(() if c.count is None else (as_number(c.count),)), *(() if c.index is None else (c.index,))]
-    return out

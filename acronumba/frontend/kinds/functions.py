@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
+from acronumba.frontend.join_shapes import ChoiceShape, JoinShape
 from acronumba.frontend.kinds.numbers import Num
-from acronumba.frontend.kinds.value import Constant, Val, Value, alike, same
+from acronumba.frontend.kinds.value import Constant, Val, Value, all_same
 from acronumba.frontend.source import Source
 from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
+    from acronumba.frontend.merge import Merge
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
 
@@ -32,7 +34,7 @@ class Static(Value):
     def static_key(self, w: Walker, which: bool) -> object:
         return id(self.value)
 
-    def same(self, other: Value) -> bool:
+    def _same(self, other: Value) -> bool:
         assert isinstance(other, Static)
         a, b = self.value, other.value
         return a is b or (type(a) is type(b) and not isinstance(a, type) and _equal(a, b))
@@ -95,7 +97,7 @@ class Func(Value):
         named = dict(zip(self.kw_defaults, children[n:], strict=True))
         return replace(self, defaults=tuple(children[:n]), kw_defaults=named)
 
-    def alike(self, other: Value) -> bool:
+    def _alike(self, other: Value) -> bool:
         assert isinstance(other, Func)
         return self.key == other.key
 
@@ -128,9 +130,9 @@ class Bound(Value):
     def with_children(self, children: Sequence[Val]) -> Value:
         return Bound(self.func, *children)
 
-    def alike(self, other: Value) -> bool:
+    def _alike(self, other: Value) -> bool:
         assert isinstance(other, Bound)
-        return alike(self.func, other.func)
+        return self.func.alike(other.func)
 
 
 @record(eq=False, frozen=False)
@@ -149,7 +151,7 @@ class Method(Value):
     def with_children(self, children: Sequence[Val]) -> Value:
         return Method(children[0], self.name)
 
-    def alike(self, other: Value) -> bool:
+    def _alike(self, other: Value) -> bool:
         assert isinstance(other, Method)
         return self.name == other.name
 
@@ -173,7 +175,7 @@ class Partial(Value):
         n = 1 + len(self.args)
         return Partial(children[0], tuple(children[1:n]), self.names, tuple(children[n:]))
 
-    def alike(self, other: Value) -> bool:
+    def _alike(self, other: Value) -> bool:
         assert isinstance(other, Partial)
         return len(self.args) == len(other.args) and self.names == other.names
 
@@ -193,10 +195,12 @@ class OneOfFunctions(Value):
     def describe(self, w: Blocks) -> str:
         return " or ".join(map(w.describe, self.options))
 
-    def same(self, other: Value) -> bool:
+    def _same(self, other: Value) -> bool:
         assert isinstance(other, OneOfFunctions)
-        pairs = len(self.options) == len(other.options) and all(map(same, self.options, other.options))
-        return pairs and same(self.index, other.index)
+        return all_same(self.options, other.options) and self.index.same(other.index)
+
+    def join_shape(self, w: Merge) -> JoinShape:
+        return ChoiceShape(tuple(v.join_shape(w) for v in self.options))
 
 
 def options_of(val: Val) -> tuple[Val, ...]:

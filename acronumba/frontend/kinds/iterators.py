@@ -36,7 +36,7 @@ class Range(Value):
     def with_children(self, children: Sequence[Val]) -> Value:
         return Range(*children)  # type: ignore[arg-type]
 
-    def alike(self, other: Value) -> bool:
+    def _alike(self, other: Value) -> bool:
         return True
 
 
@@ -59,7 +59,7 @@ class SliceVal(Value):
     def with_children(self, children: Sequence[Val]) -> Value:
         return SliceVal(*children)
 
-    def alike(self, other: Value) -> bool:
+    def _alike(self, other: Value) -> bool:
         return True
 
 
@@ -80,7 +80,7 @@ class Zip(Value):
     def with_children(self, children: Sequence[Val]) -> Value:
         return Zip(tuple(children), self.strict)
 
-    def alike(self, other: Value) -> bool:
+    def _alike(self, other: Value) -> bool:
         assert isinstance(other, Zip)
         return self.strict == other.strict and len(self.parts) == len(other.parts)
 
@@ -99,7 +99,7 @@ class Enumerate(Value):
     def with_children(self, children: Sequence[Val]) -> Value:
         return Enumerate(*children)  # type: ignore[arg-type]
 
-    def alike(self, other: Value) -> bool:
+    def _alike(self, other: Value) -> bool:
         return True
 
 
@@ -116,7 +116,7 @@ class Reversed(Value):
     def with_children(self, children: Sequence[Val]) -> Value:
         return Reversed(*children)
 
-    def alike(self, other: Value) -> bool:
+    def _alike(self, other: Value) -> bool:
         return True
 
 
@@ -139,7 +139,7 @@ class Stream(Value):
     def with_children(self, children: Sequence[Val]) -> Value:
         return Stream(children[0], self.depth)
 
-    def alike(self, other: Value) -> bool:
+    def _alike(self, other: Value) -> bool:
         return True
 
 
@@ -157,7 +157,7 @@ class Columns(Value):
     def with_children(self, children: Sequence[Val]) -> Value:
         return Columns(*children)  # type: ignore[arg-type]
 
-    def alike(self, other: Value) -> bool:
+    def _alike(self, other: Value) -> bool:
         return True
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
+from acronumba.frontend.join_shapes import JoinShape, ListShape, PartsShape
 from acronumba.frontend.kinds.value import Constant, FieldPlace, Val, Value, static_items
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import NEVER, NONE, DictT, ListT, TupleT, Type, type_text, unlike
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
     from acronumba.frontend.kinds.arrays import AllocationSite
     from acronumba.frontend.kinds.maps import MapVal
+    from acronumba.frontend.merge import Merge
     from acronumba.frontend.words import Words
 
 
@@ -65,7 +67,7 @@ class ListVal(Value):
     def word_type(self) -> Type:
         return ListT(self.item)
 
-    def same(self, other: Value) -> bool:
+    def _same(self, other: Value) -> bool:
         assert isinstance(other, ListVal)
         return self.var is other.var
 
@@ -77,6 +79,9 @@ class ListVal(Value):
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
         return (w.list_word(self, t),) if isinstance(t, ListT) and not t.tupled else None
+
+    def join_shape(self, w: Merge) -> JoinShape:
+        return ListShape(self.cell, self.own, self.outer)
 
 
 @record(eq=False, frozen=False)
@@ -138,6 +143,13 @@ class StaticList(Value):
         made = w.realise(self)
         w.same_places(self.cell, w.cells_by_type(t))
         return (made.var,)
+
+    def join_shape(self, w: Merge) -> JoinShape:
+        if self.is_row:
+            return PartsShape("list", len(self.items), tuple(v.join_shape(w) for v in self.items), self.cell)
+        w.make_real(self.cell)
+        w.type_of(self)
+        return ListShape(self.cell, True)
 
 
 def is_row(val: Val) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import ItemsView, KeysView, Sequence, ValuesView
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from acronumba.frontend.join_shapes import JoinShape, MapShape, PartsShape
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal
 from acronumba.frontend.kinds.value import FieldPlace, PythonClass, Val, Value
 from acronumba.ir import nodes as ir
@@ -14,6 +15,7 @@ from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
+    from acronumba.frontend.merge import Merge
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
 
@@ -36,7 +38,7 @@ class DictVal(Value):
     def with_children(self, children: Sequence[Val]) -> Value:
         return replace(self, items=tuple(children))
 
-    def alike(self, other: Value) -> bool:
+    def _alike(self, other: Value) -> bool:
         assert isinstance(other, DictVal)
         return self.keys == other.keys
 
@@ -51,6 +53,9 @@ class DictVal(Value):
         if isinstance(t, TupleT | DictT) and w.has_pieces(self, t):
             return w.words_of_items(self.items, t)
         return (w.map_word(self, t),) if isinstance(t, MapT) and self.cell is not None else None
+
+    def join_shape(self, w: Merge) -> JoinShape:
+        return PartsShape("dict", self.keys, tuple(v.join_shape(w) for v in self.items), self.cell)
 
 
 @record(eq=False, frozen=False)
@@ -76,7 +81,7 @@ class MapVal(Value):
     def word_type(self) -> Type:
         return self.type
 
-    def same(self, other: Value) -> bool:
+    def _same(self, other: Value) -> bool:
         assert isinstance(other, MapVal)
         return self.var is other.var
 
@@ -85,6 +90,9 @@ class MapVal(Value):
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
         return (w.map_word(self, t),) if isinstance(t, MapT) else None
+
+    def join_shape(self, w: Merge) -> JoinShape:
+        return MapShape(self.cell, self.is_set)
 
 
 @record(eq=False, frozen=False)
@@ -112,7 +120,7 @@ class MapView(Value):
     def with_children(self, children: Sequence[Val]) -> Value:
         return MapView(children[0], self.what)  # type: ignore[arg-type]
 
-    def alike(self, other: Value) -> bool:
+    def _alike(self, other: Value) -> bool:
         assert isinstance(other, MapView)
         return self.what == other.what
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from acronumba.data.shared import SharedLeaf
+from acronumba.frontend.join_shapes import JoinShape
 from acronumba.frontend.kinds.value import NOT_CONST, Constant, PythonClass, Value
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
@@ -26,6 +27,7 @@ from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
+    from acronumba.frontend.merge import Merge
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
 
@@ -63,7 +65,7 @@ class Num(Value):
     def variable(self) -> ir.Var | None:
         return self.var
 
-    def same(self, other: Value) -> bool:
+    def _same(self, other: Value) -> bool:
         assert isinstance(other, Num)
         if self.const is not NOT_CONST or other.const is not NOT_CONST:
             a, b = self.const, other.const
@@ -72,6 +74,9 @@ class Num(Value):
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
         return (w.word(self),) if self.type == t else None
+
+    def loop_shape(self, w: Merge) -> JoinShape:
+        return self.join_shape(w)
 
 
 @record(eq=False, frozen=False)
@@ -95,12 +100,15 @@ class EnumVal(Value):
     def word_type(self) -> Type:
         return EnumT(self.cls)
 
-    def same(self, other: Value) -> bool:
+    def _same(self, other: Value) -> bool:
         assert isinstance(other, EnumVal)
         return self.cls is other.cls and self.var is other.var and self.const is other.const
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
         return (w.word(self),) if isinstance(t, EnumT) and t.cls is self.cls else None
+
+    def loop_shape(self, w: Merge) -> JoinShape:
+        return self.join_shape(w)
 
 
 @record(eq=False, frozen=False)
@@ -136,7 +144,7 @@ class NoneVal(Value):
     def word_type(self) -> Type:
         return NONE
 
-    def same(self, other: Value) -> bool:
+    def _same(self, other: Value) -> bool:
         return True
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:

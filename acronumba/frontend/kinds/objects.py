@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from acronumba.data.shared import Shared, SharedLeaf, SharedNode, kinds_of, shared_key
+from acronumba.frontend.join_shapes import JoinShape, PartsShape, TypeShape
 from acronumba.frontend.kinds.value import NOT_CONST, Constant, PythonClass, Val, Value, static_items
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import StructT, Type, union
@@ -13,6 +14,7 @@ from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
+    from acronumba.frontend.merge import Merge
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
 
@@ -36,7 +38,7 @@ class Ref(Value):
     def word_type(self) -> Type:
         return union(*map(StructT, self.classes))
 
-    def same(self, other: Value) -> bool:
+    def _same(self, other: Value) -> bool:
         assert isinstance(other, Ref)
         return self.var is other.var and self.classes == other.classes
 
@@ -66,12 +68,16 @@ class MutableObject(Value):
     def word_type(self) -> Type:
         return StructT(self.cls)
 
-    def same(self, other: Value) -> bool:
+    def _same(self, other: Value) -> bool:
         assert isinstance(other, MutableObject)
         return self.key == other.key
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
         return (w.row_of(self),) if isinstance(t, StructT) and t.cls is self.cls else None
+
+    def join_shape(self, w: Merge) -> JoinShape:
+        w.note(w.facts.rows, self.site)
+        return TypeShape(StructT(self.cls))
 
 
 @record(eq=False, frozen=False)
@@ -96,7 +102,7 @@ class ObjectValue(Value):
     def with_children(self, children: Sequence[Val]) -> Value:
         return ObjectValue(self.cls, self.names, tuple(children), own=self.own)
 
-    def alike(self, other: Value) -> bool:
+    def _alike(self, other: Value) -> bool:
         assert isinstance(other, ObjectValue)
         return self.cls is other.cls
 
@@ -110,6 +116,12 @@ class ObjectValue(Value):
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
         return (w.row_of(self),) if isinstance(t, StructT) and t.cls is self.cls else None
+
+    def join_shape(self, w: Merge) -> JoinShape:
+        return PartsShape("record", (self.cls, self.names), tuple(v.join_shape(w) for v in self.items))
+
+    def loop_shape(self, w: Merge) -> JoinShape:
+        return PartsShape("record", (self.cls, self.names), tuple(v.loop_shape(w) for v in self.items))
 
 
 @record(eq=False, frozen=False)
@@ -139,7 +151,7 @@ class SharedVal(Value):
     def static_key(self, w: Walker, which: bool) -> object:
         return "shared", self.node.path if which else structure(w, self.node)
 
-    def same(self, other: Value) -> bool:
+    def _same(self, other: Value) -> bool:
         assert isinstance(other, SharedVal)
         return self.node.path == other.node.path
 
@@ -154,6 +166,9 @@ class SharedVal(Value):
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...]:
         return w.to_words(w.materialise(self), t)
+
+    def join_shape(self, w: Merge) -> JoinShape:
+        return w.materialise(self).join_shape(w)
 
 
 def is_field(key: Any) -> bool:

@@ -70,7 +70,7 @@ class StringValue(Value):
     def variable(self) -> ir.Var | None:
         return self.num.var
 
-    def same(self, other: Val) -> bool:
+    def _same(self, other: Val) -> bool:
         assert isinstance(other, StringValue)
         return self.num.const == other.num.const and self.num.var is other.num.var
 

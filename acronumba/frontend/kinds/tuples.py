@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from acronumba.frontend.join_shapes import JoinShape, PartsShape
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.maps import MapVal
 from acronumba.frontend.kinds.value import Constant, PythonClass, Val, Value, static_items
@@ -15,6 +16,7 @@ from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
+    from acronumba.frontend.merge import Merge
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
 
@@ -42,7 +44,7 @@ class TupleVal(Value):
     def with_children(self, children: Sequence[Val]) -> Value:
         return TupleVal(tuple(children))
 
-    def alike(self, other: Value) -> bool:
+    def _alike(self, other: Value) -> bool:
         assert isinstance(other, TupleVal)
         return len(self.items) == len(other.items)
 
@@ -59,6 +61,12 @@ class TupleVal(Value):
         if isinstance(t, ListT) and t.tupled:
             return (w.realise(StaticList(self.items, w.cells_by_type(t))).var,)
         return None
+
+    def join_shape(self, w: Merge) -> JoinShape:
+        return PartsShape("tuple", len(self.items), tuple(v.join_shape(w) for v in self.items))
+
+    def loop_shape(self, w: Merge) -> JoinShape:
+        return PartsShape("tuple", len(self.items), tuple(v.loop_shape(w) for v in self.items))
 
 
 @record(eq=False, frozen=False)
@@ -89,7 +97,7 @@ class Kept(Value):
     def with_children(self, children: Sequence[Val]) -> Value:
         return Kept(self.kind, children[0], tuple(children[1:]))  # type: ignore[arg-type]
 
-    def alike(self, other: Value) -> bool:
+    def _alike(self, other: Value) -> bool:
         assert isinstance(other, Kept)
         return self.kind is other.kind and len(self.extra) == len(other.extra)
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from acronumba.frontend.join_shapes import ErrorShape, JoinShape, MaybeShape, TypeShape
 from acronumba.frontend.kinds.arrays import AllocationSite
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.maps import MapVal
 from acronumba.frontend.kinds.numbers import Num
-from acronumba.frontend.kinds.value import FieldPlace, Val, Value, same
+from acronumba.frontend.kinds.value import FieldPlace, Val, Value
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import DictT, ListT, TupleT, Type, UnionT, union
 from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
+    from acronumba.frontend.merge import Merge
     from acronumba.frontend.words import Words
 
 
@@ -35,7 +37,7 @@ class UnionVal(Value):
     def word_type(self) -> Type:
         return union(*self.possible)
 
-    def same(self, other: Value) -> bool:
+    def _same(self, other: Value) -> bool:
         assert isinstance(other, UnionVal)
         return self.vars == other.vars and self.possible == other.possible
 
@@ -47,6 +49,9 @@ class UnionVal(Value):
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...]:
         return self.vars if self.type == t else w.cases_to_words(self, t)
+
+    def join_shape(self, w: Merge) -> JoinShape:
+        return TypeShape(self.word_type(), self.places)
 
 
 @record(eq=False, frozen=False)
@@ -61,7 +66,7 @@ class NonlocalCell(Value):
     def with_children(self, children: Sequence[Val]) -> Value:
         return NonlocalCell(*children)  # type: ignore[arg-type]
 
-    def alike(self, other: Value) -> bool:
+    def _alike(self, other: Value) -> bool:
         return self is other
 
 
@@ -78,15 +83,18 @@ class MaybeUnbound(Value):
     def bound_value(self) -> Val:
         return self.value
 
-    def same(self, other: Value) -> bool:
+    def _same(self, other: Value) -> bool:
         assert isinstance(other, MaybeUnbound)
-        return same(self.value, other.value) and same(self.bound, other.bound)
+        return self.value.same(other.value) and self.bound.same(other.bound)
 
     def stored_type(self, w: Words) -> Type:
         return w.type_of(self.value)
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...]:
         return w.to_words(self.value, t)
+
+    def join_shape(self, w: Merge) -> JoinShape:
+        return MaybeShape(self.value.join_shape(w))
 
 
 @record(eq=False, frozen=False)
@@ -105,3 +113,6 @@ class ErrorValue(Value):
 
     def shared_by_calls(self) -> Value:
         return self
+
+    def join_shape(self, w: Merge) -> JoinShape:
+        return ErrorShape(self.why, self.code)

@@ -10,12 +10,14 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from acronumba.frontend.join_shapes import JoinShape, PartsShape, StaticShape, TypeShape
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import Type, type_text
 
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
     from acronumba.frontend.kinds.numbers import Num
+    from acronumba.frontend.merge import Merge
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
 
@@ -94,13 +96,21 @@ class Value:
         """Return the value of a name that may be unbound; any other value as it is."""
         return self
 
-    def alike(self, other: Val) -> bool:
-        """Whether it is the same as another value of its class up to their children."""
-        return self is other
-
     def same(self, other: Val) -> bool:
-        """Whether it is known to be the same value as another one of its class."""
-        return self.alike(other) and all(map(same, self.children(), other.children()))
+        """Whether it is known to be the same value as another one."""
+        return self is other or (type(self) is type(other) and self._same(other))
+
+    def alike(self, other: Val) -> bool:
+        """Whether it is the same as another value up to their children."""
+        return self is other or (type(self) is type(other) and (self._alike(other) or self._same(other)))
+
+    def _same(self, other: Val) -> bool:
+        """Whether it is the same value as another one of its class; as it stands, for values with children."""
+        return self._alike(other) and all_same(self.children(), other.children())
+
+    def _alike(self, other: Val) -> bool:
+        """Whether it is the same as another value of its class up to their children."""
+        return False
 
     def is_local(self) -> bool:
         """Whether the lists and dicts that it is or contains were certainly made in the call."""
@@ -109,6 +119,19 @@ class Value:
     def shared_by_calls(self) -> Val | None:
         """Return it as the result of a cached function, which all calls share; None if one of them may mutate it."""
         return self if self.immutable else None
+
+    # ---- how it is joined with others
+
+    def join_shape(self, w: Merge) -> JoinShape:
+        """Return the join shape of a value that may vary: its parts and types, without its constants."""
+        if self.children():
+            return PartsShape("holder", self, tuple(v.join_shape(w) for v in self.children()))
+        t = self.word_type()
+        return StaticShape(self) if t is None else TypeShape(t)
+
+    def loop_shape(self, w: Merge) -> JoinShape:
+        """Return the join shape with which a name begins that a loop assigns."""
+        return StaticShape(self)
 
     # ---- how it is stored
 
@@ -171,14 +194,9 @@ Val: TypeAlias = Value
 Index: TypeAlias = Val | slice  # between `[` and `]`
 
 
-def same(a: Val | None, b: Val | None) -> bool:
-    """Whether two values are known to be the same value."""
-    return a is b or (a is not None and type(a) is type(b) and a.same(b))
-
-
-def alike(a: Val, b: Val) -> bool:
-    """Whether two values are the same up to their children."""
-    return a is b or (type(a) is type(b) and (a.alike(b) or a.same(b)))
+def all_same(some: Sequence[Val], others: Sequence[Val]) -> bool:
+    """Whether two sequences of values are of one length and known to be the same, pair by pair."""
+    return len(some) == len(others) and all(a.same(b) for a, b in zip(some, others, strict=True))
 
 
 def answers(val: Val, operation: str) -> bool:
