@@ -19,7 +19,7 @@ from acronumba.frontend.columns import column
 from acronumba.frontend.comprehensions import extend, named_generator, to_list
 from acronumba.frontend.dicts import changeable, changed_in_place
 from acronumba.frontend.handlers import STATEMENTS, TARGETS, handles
-from acronumba.frontend.lists import list_get, list_slice, new_list
+from acronumba.frontend.lists import list_slice, new_list
 from acronumba.frontend.made import about_to_change, set_attribute
 from acronumba.frontend.magic import call_special, has_method, index_value, iterated
 from acronumba.frontend.names import alias, bind_name, check_free, forget, path_of
@@ -37,16 +37,12 @@ from acronumba.frontend.values import (
     ArrayRef,
     Columns,
     DictVal,
-    Enumerate,
     ErrorValue,
     Generator,
     Kept,
     ListVal,
     MapVal,
-    MapView,
     NoneVal,
-    Range,
-    Reversed,
     SharedVal,
     StaticList,
     Stream,
@@ -54,7 +50,6 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
-    Zip,
     is_row,
     number,
 )
@@ -83,7 +78,7 @@ def assign_starred(w: Walker, elts: Sequence[ast.expr], val: Val) -> None:
                 w.assign(e.value, list_slice(w, xs, number(at), 1, rest))
                 continue
             place = number(k) if k < at else w.scalar("sub", n, number(len(elts) - k))
-            w.assign(e, list_get(w, xs, place))
+            w.assign(e, xs.item_at(w, place))
         return
     if len(items) < at + after:
         raise w.reject("ACR305", seen=f"{len(items)} values for at least {at + after} names")
@@ -121,12 +116,12 @@ def unpack(w: Walker, val: Val, count: int) -> Sequence[Val]:
             length = w.list_lengths(val)
             text = f"expected {count} values to unpack, got {{0}}"
             w.check(w.scalar("eq", length, number(count)), "ValueError", text, (length,))
-            return [list_get(w, val, number(k)) for k in range(count)]
+            return [val.item_at(w, number(k)) for k in range(count)]
         case UnionVal():
             got = w.each(val, lambda v: TupleVal(tuple(unpack(w, v, count))))
             if isinstance(got, TupleVal):
                 return got.items
-    if isinstance(val, ITERABLES) or val.iterable or has_method(w, val, "__iter__"):
+    if val.iterable or isinstance(val, Generator | Kept) or has_method(w, val, "__iter__"):
         return unpack(w, iterated(w, val) if has_method(w, val, "__iter__") else to_list(w, val), count)
     raise w.reject("ACR305", seen=f"{w.describe(val)} cannot be unpacked")
 
@@ -140,10 +135,6 @@ def columns_of(w: Walker, val: Columns, count: int) -> Sequence[Val]:
         w.check(w.scalar("gt", n, number(0)), "ValueError", text)
         return [column(w, val, number(k)) for k in range(count)]
     return unpack(w, to_list(w, val), count)
-
-
-# Values of run-time length that are not lists: they are converted before they are unpacked.
-ITERABLES = Generator | Kept | Range | Reversed | Enumerate | Zip | MapVal | MapView
 
 
 @handles(STATEMENTS, ast.AugAssign)

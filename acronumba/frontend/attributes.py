@@ -18,7 +18,7 @@ from acronumba.frontend.advice import near
 from acronumba.frontend.block import Dead, Point, conversion
 from acronumba.frontend.calls.objects import as_function
 from acronumba.frontend.calls.of_itertools import has_written
-from acronumba.frontend.handlers import ATTRIBUTES, DESCRIPTORS, EXPRESSIONS, handles
+from acronumba.frontend.handlers import ATTRIBUTES, DESCRIPTORS, EXPRESSIONS, ITEMS, handles
 from acronumba.frontend.names import behind, function_value, is_computed, outside, path_of
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -362,25 +362,12 @@ def enum_attribute(w: Walker, owner: EnumVal, name: str) -> Val:
     elif name in ("name", "value") and w.source_guard.owner(owner.cls, name) is enum.Enum:
         values = [getattr(m, name) for m in members_of(owner.cls)]
         if all(type(v) is int for v in values) or all(type(v) is float for v in values):
-            return by_member(w, owner, lambda member: member.value)
+            return owner.by_member(w, lambda member: member.value)
         if all(type(v) is str for v in values):
             return text_by_member(w, owner, values)
         seen = f"values of {owner.cls.__name__} that are not all int, all float or all strings"
         raise w.reject("ACR308", seen=seen)
     return inherited_attribute(w, owner, owner.cls, name)
-
-
-def by_member(w: Walker, owner: EnumVal, value: Callable[[Any], Any]) -> Num:
-    """Return `value(member)`: a constant, or a chain of selects if the member is known only at run time."""
-    if owner.const is not NOT_CONST:
-        return number(value(owner.const))
-    values = [value(member) for member in members_of(owner.cls)]
-    out: Num = number(values[-1])
-    if all(v == values[-1] for v in values):
-        return out
-    for k, v in list(enumerate(values))[-2::-1]:
-        out = w.select(w.scalar("eq", Num(INT, var=w.word(owner)), number(k)), number(v), out)
-    return out
 
 
 def text_by_member(w: Walker, owner: EnumVal, texts: Sequence[str]) -> Val:
@@ -412,6 +399,14 @@ def load(w: Walker, ref: Ref, name: str) -> Val:
         raise w.reject("ACR304", seen=f"{cls.__name__}.{name} is {what} in some instances")
     val = read_field(w, ref, name, t)
     return there(w, ref, val, name) if UNSET in members(t) else val
+
+
+@handles(ITEMS, Ref)
+def items_of_named_tuple(w: Walker, ref: Ref) -> tuple[Val, ...] | None:
+    """Return the fields of a NamedTuple."""
+    if len(ref.classes) > 1 or not issubclass(ref.classes[0], tuple):
+        return None
+    return tuple(load(w, ref, n) for n in field_names(ref.classes[0]))
 
 
 def read_field(w: Walker, ref: Ref, name: str, t: Type) -> Val:

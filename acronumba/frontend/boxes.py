@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from acronumba.frontend.block import Dead
 from acronumba.frontend.handlers import NAME_BOUND, NAME_READ, handles
-from acronumba.frontend.lists import append, list_get, simple
+from acronumba.frontend.lists import append, simple
 from acronumba.frontend.names import check_part
 from acronumba.frontend.values import NonlocalCell, StaticList, Val, number
 from acronumba.frontend.walker import Frame, Walker
@@ -32,7 +32,7 @@ def _read(w: Walker, box: NonlocalCell, name: str) -> Val:
     w.check(w.scalar("gt", w.list_lengths(box.inner), number(0)), "NameError", text)
     if w.block is None:
         raise Dead
-    return list_get(w, box.inner, number(0))
+    return box.inner.item_at(w, number(0))
 
 
 @handles(NAME_BOUND, NonlocalCell)

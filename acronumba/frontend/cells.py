@@ -14,7 +14,6 @@ from acronumba.frontend.block import GROWS, Blocks, Restart, conversion
 from acronumba.frontend.naming import note_unified
 from acronumba.frontend.values import (
     AllocationSite,
-    ArrayRef,
     DictVal,
     ElementInfo,
     ListVal,
@@ -22,7 +21,6 @@ from acronumba.frontend.values import (
     StaticList,
     Tensor,
     TupleVal,
-    UnionVal,
     Val,
     is_row,
 )
@@ -136,7 +134,7 @@ class Cells(Blocks):
     def put_in(self, cell: ElementInfo, val: Val) -> None:
         """Note an element stored in lists: whether it is local, and the allocation sites of its arrays."""
         self.mix(cell, val.is_local())
-        self._note_places(cell, places_in(val))
+        self._note_places(cell, val.places_in())
 
     def _note_places(self, cell: ElementInfo, made: Iterable[AllocationSite]) -> None:
         places = cell.find().places
@@ -228,20 +226,6 @@ class Cells(Blocks):
         if self.block is not None:
             self.emit(ir.Op(out=out, op="cast", args=(value,), attrs=(), shape=(), site=-1, loc=self.loc))
         return Tensor(TensorT(dtype, ()), out, (), fresh=True, known=Num(INT, var=value))
-
-
-def places_in(val: Val) -> Iterable[AllocationSite]:
-    """Yield the allocation sites of the arrays that a value is or contains."""
-    match val:
-        case ArrayRef():
-            yield val.place
-        case Tensor() if val.type.rank or val.array0 is not None:
-            yield from val.whole.places
-        case TupleVal() | DictVal() | StaticList():
-            for v in val.items:
-                yield from places_in(v)
-        case UnionVal():
-            yield from val.places
 
 
 def emptier(a: Type, b: Type) -> bool:

@@ -12,12 +12,12 @@ from typing import Any
 
 from acronumba.data.schema import NODES
 from acronumba.errors.codes import reject
-from acronumba.frontend.attributes import attribute, by_member, not_none
+from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.block import Dead, Hopeless, Point, Restart
 from acronumba.frontend.calls.by_fields import BY_FIELDS
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.conditions import truth, truth_value
-from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, handles
+from acronumba.frontend.handlers import EXPRESSIONS, handles
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.magic import (
     call_special,
@@ -48,7 +48,6 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
-    answers,
     as_list,
     number,
 )
@@ -230,13 +229,9 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = No
         x, y = (Num(INT, var=w.word(v)) for v in (a, b))
         return w.scalar("ne" if negated else "eq", x, y)
     if isinstance(a, EnumVal) and issubclass(a.cls, int) and isinstance(b, Num):
-        return compare_one(w, op, by_member(w, a, int), b)
+        return compare_one(w, op, a.by_member(w, int), b)
     if isinstance(b, EnumVal) and issubclass(b.cls, int) and isinstance(a, Num):
-        return compare_one(w, op, a, by_member(w, b, int))
-    for v in (a, b):
-        compared = v.compare(w, op, a, b)
-        if compared is not None:
-            return compared
+        return compare_one(w, op, a, b.by_member(w, int))
     if equality and (isinstance(a, NoneVal) or isinstance(b, NoneVal)):
         return number((isinstance(a, NoneVal) and isinstance(b, NoneVal)) != negated)
     if equality and (isinstance(a, Static) or isinstance(b, Static)):
@@ -248,10 +243,10 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = No
                 return compare_tuples(w, op, one, other, given)
             return compare_by_fields(w, op, a, b, given)
         a, b = one, other
-    for handler in dict.fromkeys(EQUALS[type(v)] for v in (a, b) if type(v) in EQUALS):
-        known = None if isinstance(op, ast.Is | ast.IsNot) else handler(w, op, a, b)
+    for v in (a, b):
+        known = v.compare(w, op, a, b)
         if known is not None:
-            return known  # type: ignore[no-any-return]
+            return known
     kinds = {a.family, b.family}
     if equality and len(kinds) == 2 and "" not in kinds:  # a string never equals a tuple
         return number(negated)
@@ -398,7 +393,7 @@ def compare_enum(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
     if known is NOT_CONST or (isinstance(other, EnumVal) and isinstance(a, EnumVal) and a.cls is other.cls):
         return None
     try:
-        return by_member(w, member, lambda m: bool(test(m, known) if member is a else test(known, m)))
+        return member.by_member(w, lambda m: bool(test(m, known) if member is a else test(known, m)))
     except TypeError:  # of `<`
         return None
 
@@ -435,13 +430,10 @@ def contains(w: Walker, a: Val, b: Val) -> Num:
     if has_method(w, b, "__contains__"):
         return truth(w, call_special(w, b, "__contains__", (a,)))
     b = iterated(w, b)
-    if answers(b, "contains"):
-        return b.contains(w, a)
-    handler = CONTAINS.get(type(b))
-    if handler is not None and not (isinstance(b, SharedVal) and b.node.kind != "dict"):
-        found = handler(w, a, b)
-        if found is not None:
-            return found  # type: ignore[no-any-return]
+    if not (isinstance(b, SharedVal) and b.node.kind != "dict"):
+        known = b.contains(w, a)
+        if known is not None:
+            return known
     items = w.items_of(b)
     if items is None and isinstance(b, ListVal | Range | MapView):
         return contains_at_run_time(w, a, b)

@@ -11,8 +11,8 @@ import numpy as np
 
 from acronumba.frontend.advice import one_type
 from acronumba.frontend.handlers import ARRAYS, EXPRESSIONS, ITEMS, handles
-from acronumba.frontend.lists import append, check_mutable, list_get, list_slice, new_list, widen_items
-from acronumba.frontend.loops import iterate, range_count
+from acronumba.frontend.lists import append, check_mutable, list_slice, new_list, widen_items
+from acronumba.frontend.loops import iterate
 from acronumba.frontend.magic import iterated
 from acronumba.frontend.names import forget, loops_around, part_of
 from acronumba.frontend.source import assigned_names, spot
@@ -194,7 +194,7 @@ def join_list(w: Walker, val: ListVal, axis: int, f: Callable[[Tensor], Tensor])
     """Concatenate f(x) of all arrays of a list, one after the other, as their extents are known only at run time."""
     n = w.list_lengths(val)
     key = (w.frame.scope, "#joined")
-    first = list_get(w, val, number(0))
+    first = val.item_at(w, number(0))
     assert isinstance(first, Tensor)
     w.state[key] = f(first)
 
@@ -442,7 +442,7 @@ def row_of_list(w: Walker, val: Val, dtype: str | None) -> Tensor:
 def array_of_range(w: Walker, val: Range, dtype: str | None) -> Tensor:
     """Return the array of a range; without a dtype it must not be empty, as NumPy makes floats of an empty range."""
     if dtype is None:
-        some = w.scalar("gt", range_count(w, val), number(0))
+        some = w.scalar("gt", val.length(w), number(0))
         w.check(some, "TypeError", _EMPTY.format("range"))
     elif dtype not in ("int64", "float32", "float64", "bool"):  # a dtype that may not hold all numbers
         return w.array_of(w.call(w.constant(list), [val], {}), dtype)

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from acronumba.data.shared import SharedNode
-from acronumba.frontend.attributes import by_member, class_attribute, not_none
+from acronumba.frontend.attributes import class_attribute, not_none
 from acronumba.frontend.block import Dead, Point, Rejected
 from acronumba.frontend.calls.objects import (
     STAND_INS,
@@ -18,46 +17,28 @@ from acronumba.frontend.calls.objects import (
     stood_for,
 )
 from acronumba.frontend.handlers import CONDITIONS, EXPRESSIONS, handles
-from acronumba.frontend.loops import range_count
 from acronumba.frontend.magic import call_special, has_method
-from acronumba.frontend.maps import size
 from acronumba.frontend.names import path_of
 from acronumba.frontend.values import (
     NOT_CONST,
-    Bound,
-    DictVal,
     EnumVal,
-    Func,
     Kept,
-    ListVal,
-    MapVal,
-    MapView,
     MaybeUnbound,
-    MutableObject,
     NoneVal,
     Num,
-    ObjectValue,
-    OneOfFunctions,
     Range,
     Ref,
     SharedVal,
     SliceVal,
     Static,
-    StaticList,
     Tensor,
     TupleVal,
     UnionVal,
     Val,
     number,
-    unkept,
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import BOOL, Array0T, FloatT, NoneT, StructT, Type, case_slices, type_text
-
-AMBIGUOUS = "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
-
-
-EMPTY = "The truth value of an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty."
 
 
 def narrow_to(w: Walker, node: ast.expr, val: Val, wanted: Callable[[Type], bool]) -> tuple[list[Point], list[Point]]:
@@ -155,73 +136,44 @@ def class_filter(w: Walker, kinds: Val) -> Callable[[Type], bool]:
     return is_one
 
 
-def _truth_by_method(w: Walker, val: Val) -> Num:
-    """Return the truth value of an object by its `__bool__`, or else its `__len__`."""
-    for name in ("__bool__", "__len__"):
-        if has_method(w, val, name):
-            return truth(w, call_special(w, val, name, ()))
-    return number(True)
-
-
 def truth(w: Walker, val: Val) -> Num:
     """Return the truth value of a value: `bool(val)`."""
     w.check_poison(val)
-    val = unkept(val)
-    match val:
-        case Num():
-            if val.type == BOOL:
-                return w.read(val)
-            val = w.read(val)
-            return number(bool(val.const)) if val.const is not NOT_CONST else w.scalar("bool", val)
-        case NoneVal():
-            return number(False)
-        case TupleVal() | StaticList() | DictVal():
-            return number(bool(val.items))
-        case ListVal():
-            return w.scalar("gt", w.list_lengths(val), number(0))
-        case MapVal() | MapView():
-            base = val if isinstance(val, MapVal) else val.base
-            return w.scalar("gt", size(w, base), number(0))
-        case Tensor():
-            return truth(w, truth_of_array(w, val))
-        case ObjectValue() | MutableObject() | Ref() | SharedVal(node=SharedNode(kind="object")):
-            classes = val.classes if isinstance(val, Ref) else (val.python_class,)
-            if not any(w.has(c, "__bool__") or w.has(c, "__len__") for c in classes):
-                return number(True)
-            if all(issubclass(c, tuple) for c in classes):
-                return number(True)
-            found = w.each(val, lambda v: _truth_by_method(w, v))
-            if w.block is None:
-                raise Dead
-            assert isinstance(found, Num)
-            return found
-        case SharedVal(node=shared):
-            return number(bool(shared.items))
-        case EnumVal(cls=cls):
-            decides = w.deciding(cls, "__bool__", "__len__")
-            if decides == "__bool__":
-                method = class_attribute(w, val, cls, decides)
-                return truth(w, w.call(method, (), {}))
-            if decides:
-                raise w.reject("ACR209", seen=f"{decides} as a condition")
-            return by_member(w, val, bool)
-        case Static() | Func() | Bound() | OneOfFunctions():
-            return number(True)
-        case UnionVal():
-            out = w.each(val, lambda v: truth(w, v))
-            assert isinstance(out, Num)
-            return out
-        case Range():
-            return w.scalar("gt", range_count(w, val), number(0))
-    return val.truth(w)
+    if isinstance(val, UnionVal):
+        out = w.each(val, lambda v: truth(w, v))
+        assert isinstance(out, Num)
+        return out
+    classes = val.object_classes()
+    if classes:
+        return truth_of_object(w, val, classes)
+    if isinstance(val, EnumVal):
+        decides = w.deciding(val.cls, "__bool__", "__len__")
+        if decides == "__bool__":
+            return truth(w, w.call(class_attribute(w, val, val.cls, decides), (), {}))
+        if decides:
+            raise w.reject("ACR209", seen=f"{decides} as a condition")
+    found = val.truth(w)
+    if found is None:
+        raise w.reject("ACR301", seen=f"{w.describe(val)} as a condition")
+    return found
 
 
-def truth_of_array(w: Walker, x: Tensor) -> Num:
-    """Return the truth value of an array, which must have one element, as a host number."""
-    x = w.only_element(x, EMPTY, AMBIGUOUS)
-    if x.type.dtype == "uint64":  # a host number may not hold it
-        x = w.cast(x, "bool")
-    return w.host(x, "a condition")
+def truth_of_object(w: Walker, val: Val, classes: tuple[type, ...]) -> Num:
+    """Return the truth value of an object by its `__bool__`, or else its `__len__`; true if it has none."""
+    if not any(w.has(c, "__bool__") or w.has(c, "__len__") for c in classes):
+        return number(True)
+    if all(issubclass(c, tuple) for c in classes):
+        return number(True)
+
+    def by_method(v: Val) -> Val:
+        name = next((n for n in ("__bool__", "__len__") if has_method(w, v, n)), "")
+        return truth(w, call_special(w, v, name, ())) if name else number(True)
+
+    found = w.each(val, by_method)
+    if w.block is None:
+        raise Dead
+    assert isinstance(found, Num)
+    return found
 
 
 def host_value(w: Walker, val: Val, what: str, index: bool = False) -> Num:
@@ -247,7 +199,7 @@ def host_value(w: Walker, val: Val, what: str, index: bool = False) -> Num:
         if w.block is None:
             raise Dead
     if isinstance(val, EnumVal) and issubclass(val.cls, int):
-        val = by_member(w, val, int)
+        val = val.by_member(w, int)
     if isinstance(val, Tensor):
         if val.type.rank:
             raise w.reject("ACR601", seen=f"{what} of {w.describe(val)}")

@@ -28,7 +28,6 @@ from acronumba.frontend.keyed import (
     update,
 )
 from acronumba.frontend.loops import iterate
-from acronumba.frontend.maps import size, value_at
 from acronumba.frontend.names import part_of
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -42,6 +41,7 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
+    constant_value,
     number,
 )
 from acronumba.frontend.walker import Walker
@@ -57,11 +57,6 @@ def constant_key(w: Walker, key: Val) -> Any:
     except TypeError:
         return NOT_CONST
     return known
-
-
-def key_value(w: Walker, key: Any) -> Val:
-    """Return a constant key as a value."""
-    return TupleVal(tuple(key_value(w, k) for k in key)) if type(key) is tuple else w.constant(key)
 
 
 def new_dict(w: Walker, pairs: Pairs) -> Val:
@@ -82,7 +77,7 @@ def new_dict(w: Walker, pairs: Pairs) -> Val:
 
 def real(w: Walker, val: DictVal) -> MapVal:
     """Return a new run-time dict with the items of a dict of constant keys."""
-    pairs = [(key_value(w, k), v) for k, v in zip(val.keys, val.items, strict=True)]
+    pairs = [(constant_value(w, k), v) for k, v in zip(val.keys, val.items, strict=True)]
     return new_map(w, pairs)
 
 
@@ -137,7 +132,7 @@ def _merged(w: Walker, node: ast.Dict) -> Val:
             continue
         inner = w.materialise(inner) if isinstance(inner, SharedVal) else inner
         if isinstance(inner, DictVal):
-            parts.append([(key_value(w, key), item) for key, item in zip(inner.keys, inner.items, strict=True)])
+            parts.append([(constant_value(w, key), item) for key, item in zip(inner.keys, inner.items, strict=True)])
         elif isinstance(inner, MapVal) and not inner.is_set:
             parts.append(inner)
         else:
@@ -255,7 +250,7 @@ def dict_item(w: Walker, base: Val, where: Val) -> Val:
             return out
         base = w.materialise(base)
     if isinstance(base, MapVal):
-        return value_at(w, base, found(w, base, where))
+        return base.value_at(w, found(w, base, where))
     assert isinstance(base, DictVal)
     return known_or(w, base, where, None)
 
@@ -279,7 +274,7 @@ def known_or(w: Walker, base: DictVal, where: Val, default: Val | None) -> Val:
         raise Restart
     points, vals = [], []
     for key, item in items.items():
-        yes, no = w.fork(truth(w, compare_values(w, ast.Eq(), where, key_value(w, key))))
+        yes, no = w.fork(truth(w, compare_values(w, ast.Eq(), where, constant_value(w, key))))
         if yes is not None:
             points.append(yes)
             vals.append(item)
@@ -325,7 +320,7 @@ def contains_key(w: Walker, key: Val, base: Val) -> Num | None:
     out = number(False)
     key = key_of(w, key)
     for k in base.keys:
-        out = w.either(out, truth(w, compare_values(w, ast.Eq(), key, key_value(w, k))))
+        out = w.either(out, truth(w, compare_values(w, ast.Eq(), key, constant_value(w, k))))
     return out
 
 
@@ -339,7 +334,7 @@ def same_entry(w: Walker, base: MapVal, key: Val, val: Val) -> Num:
         vals.append(number(False))
     if yes is not None:
         w.enter(yes)
-        vals.append(same_element(w, value_at(w, base, index), val))
+        vals.append(same_element(w, base.value_at(w, index), val))
         points.append(w.point())
     out = w.join_values(points, vals)
     assert isinstance(out, Num)
@@ -366,7 +361,7 @@ def compare_maps(w: Walker, op: ast.cmpop, a: MapVal, b: MapVal) -> Num:
     if a.is_set is not b.is_set:
         return number(False)
     name = {ast.Eq: "eq", ast.Lt: "lt", ast.LtE: "le"}[type(op)]
-    test = w.scalar(name, size(w, a), size(w, b))
+    test = w.scalar(name, a.length(w), b.length(w))
     return w.both(test, every(w, a, lambda key, val: inside(w, b, key, val)))
 
 

@@ -13,9 +13,8 @@ from typing import Any
 from acronumba.frontend.block import Dead, Point
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.conditions import host_value
-from acronumba.frontend.lists import list_get, widen_items
+from acronumba.frontend.lists import widen_items
 from acronumba.frontend.loops import iterate
-from acronumba.frontend.maps import size, value_at, width
 from acronumba.frontend.names import alias
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -25,13 +24,11 @@ from acronumba.frontend.values import (
     ListVal,
     MapVal,
     MapView,
-    NoneVal,
     Num,
     Tensor,
     TupleVal,
     UnionVal,
     Val,
-    answers,
     map_type,
     number,
 )
@@ -74,7 +71,7 @@ def filled(w: Walker, cell: Any, pairs: Sequence[tuple[Val, Val]], is_set: bool 
     if cell.item == NEVER:
         w.widen_cell(cell, TupleT((NEVER, NONE if is_set else NEVER)))
     out = MapVal(cell, w.var("made", words(map_type(cell, is_set))[0]), is_set)
-    w.emit(ir.ListNew(out=out.var, width=width(out), args=(), count=0, loc=w.loc))
+    w.emit(ir.ListNew(out=out.var, width=out.width, args=(), count=0, loc=w.loc))
     for key, val in pairs:
         put(w, out, key, val)
     return out
@@ -86,14 +83,6 @@ def filled(w: Walker, cell: Any, pairs: Sequence[tuple[Val, Val]], is_set: bool 
 def key_of(w: Walker, val: Val) -> Val:
     """Return a value as a key of a dict; reject values that cannot be keys."""
     match val:
-        case Num() | HostScalar() | NoneVal():
-            return val
-        case _ if answers(val, "as_key"):
-            return val.as_key(w)
-        case EnumVal():
-            if w.deciding(val.cls, "__eq__") or w.deciding(val.cls, "__hash__"):
-                raise w.reject("ACR309", seen=f"a key {w.describe(val)}, whose class compares in its own way")
-            return val
         case TupleVal():
             items = tuple(key_of(w, v) for v in val.items)
             for v in items:
@@ -119,7 +108,10 @@ def key_of(w: Walker, val: Val) -> Val:
     if is_tuple(val):
         check_key(w, w.type_of(val))
         return val
-    raise w.reject("ACR309", seen=f"a key {w.describe(val)}")
+    key = val.as_key(w)
+    if key is None:
+        raise w.reject("ACR309", seen=f"a key {w.describe(val)}")
+    return key
 
 
 def check_key(w: Walker, t: Type) -> None:
@@ -202,7 +194,7 @@ def _by_length(w: Walker, key: Kept, t: Type, one: Callable[[Val], Val]) -> Val:
         yes, no = w.fork(w.scalar("eq", n, number(length)))
         if yes is not None:
             w.enter(yes)
-            found.append(one(TupleVal(tuple(list_get(w, inner, number(k)) for k in range(length)))))
+            found.append(one(TupleVal(tuple(inner.item_at(w, number(k)) for k in range(length)))))
             points.append(w.point())
         if no is None:
             break
@@ -234,7 +226,7 @@ def find(w: Walker, base: MapVal, key: Val) -> Num:
         out = w.var("entry", INT)
         if w.block is not None:
             args = (base.var, *w.to_words(fit, base.type.key))
-            w.emit(ir.ListOp(outs=(out,), op="find", width=width(base), args=args, loc=w.loc))
+            w.emit(ir.ListOp(outs=(out,), op="find", width=base.width, args=args, loc=w.loc))
         return Num(INT, var=out)
 
     inside = union(base.type.key, w.type_of(key)) == base.type.key
@@ -281,7 +273,7 @@ def put(w: Walker, base: MapVal, key: Val, val: Val) -> None:
     stored = () if inner.item is None else w.to_words(val, inner.item)
     args = (base.var, *w.to_words(key, inner.key), *stored)
     if w.block is not None:
-        w.emit(ir.ListOp(outs=(), op="put", width=width(base), args=args, loc=w.loc))
+        w.emit(ir.ListOp(outs=(), op="put", width=base.width, args=args, loc=w.loc))
 
 
 def old_key(w: Walker, base: MapVal, key: Val) -> Val:
@@ -344,14 +336,14 @@ def take_out(w: Walker, base: MapVal, index: Num) -> None:
     check_own(w, base)
     check_not_walked(w, base)
     args = (base.var, w.word(index))
-    w.emit(ir.ListOp(outs=(), op="remove", width=width(base), args=args, loc=w.loc))
+    w.emit(ir.ListOp(outs=(), op="remove", width=base.width, args=args, loc=w.loc))
 
 
 def erase(w: Walker, base: MapVal) -> None:
     """Remove all entries."""
     check_own(w, base)
     check_not_walked(w, base)
-    w.emit(ir.ListOp(outs=(), op="erase", width=width(base), args=(base.var,), loc=w.loc))
+    w.emit(ir.ListOp(outs=(), op="erase", width=base.width, args=(base.var,), loc=w.loc))
 
 
 def update(w: Walker, base: MapVal, other: MapVal) -> None:
@@ -369,7 +361,7 @@ def update(w: Walker, base: MapVal, other: MapVal) -> None:
         w.unify_cells(base.cell, other.cell)
     if w.block is not None:
         args = (base.var, other.var)
-        w.emit(ir.ListOp(outs=(), op="update", width=width(base), args=args, loc=w.loc))
+        w.emit(ir.ListOp(outs=(), op="update", width=base.width, args=args, loc=w.loc))
 
 
 def _put_each(w: Walker, base: MapVal, other: MapVal) -> None:
@@ -420,10 +412,10 @@ def set_default(w: Walker, base: MapVal, key: Val, make: Callable[[], Val]) -> V
     index = find(w, base, key)
 
     def absent() -> Val:
-        last = size(w, base)
+        last = base.length(w)
         put(w, base, key, make())
         return last
 
     place = where_found(w, index, lambda: index, absent)
     assert isinstance(place, Num)
-    return value_at(w, base, place)
+    return base.value_at(w, place)

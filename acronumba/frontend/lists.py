@@ -8,23 +8,20 @@ from typing import Any
 
 from acronumba.frontend.block import Restart
 from acronumba.frontend.names import alias
-from acronumba.frontend.naming import with_places, within
 from acronumba.frontend.values import (
     NOT_CONST,
     ElementInfo,
-    ErrorValue,
     ListVal,
     MapVal,
     Num,
     StaticList,
-    Tensor,
     Val,
     map_type,
     number,
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import NEVER, ListT, Type, exchanged, union, words
+from acronumba.ir.types import NEVER, ListT, Type, exchanged, union
 
 
 def describe_index(w: Walker, where: Any) -> str:
@@ -37,15 +34,6 @@ def new_list(w: Walker, items: Sequence[Val]) -> Val:
     cell = w.cell(("list", w.frame.path, *w.site))
     val = StaticList(tuple(items), cell, loops=w.loops_around)
     return w.realise(val) if cell.find().real and w.block is not None else val
-
-
-def at_run_time(w: Walker, val: Val) -> Val:
-    """Return an iterable of known items as a run-time list; any other iterable as it is."""
-    items = w.items_of(val)
-    if items is None or isinstance(val, Tensor | ListVal):
-        return val
-    cell = w.cell(("runtime", w.frame.path, w.loc))
-    return w.realise(StaticList(items, cell))
 
 
 def made_cell(w: Walker, what: str, item: Type) -> ElementInfo:
@@ -73,27 +61,6 @@ def checked_index(w: Walker, where: Num, n: Num, text: str = "list index out of 
     if i.const is not NOT_CONST:
         return i if i.const >= 0 else w.scalar("add", i, n)
     return w.select(w.scalar("lt", i, number(0)), w.scalar("add", i, n), i)
-
-
-def list_get(w: Walker, base: ListVal, index: Num) -> Val:
-    """Read the element at an index that is known to be in range."""
-    outs = tuple(w.var("item", e) for e in words(base.item))
-    if w.block is None:
-        return ErrorValue()
-    if outs:
-        args = (base.var, w.word(w.read(index)))
-        w.emit(ir.ListOp(outs=outs, op="get", width=len(outs), args=args, loc=w.loc))
-    return element_of(w, base, outs)
-
-
-def element_of(w: Walker, base: ListVal, outs: tuple[ir.Var, ...]) -> Val:
-    """Return an element of a list from its words."""
-    return inner_value(w, base, base.item, outs)
-
-
-def inner_value(w: Walker, base: ListVal | MapVal, t: Type, outs: tuple[ir.Var, ...]) -> Val:
-    """Return a value of a type from its words, read from an item of a list or dict."""
-    return within(with_places(w.from_words(t, outs), tuple(base.cell.find().places)), base)
 
 
 def list_slice(w: Walker, base: ListVal, start: Num, step: int, count: Num) -> ListVal:

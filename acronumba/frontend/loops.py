@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import GROWS, Dead, Point, Rejected, State, conversion
 from acronumba.frontend.cells import without_end
-from acronumba.frontend.handlers import PROTOCOLS, STATEMENTS, WALKS, handles
+from acronumba.frontend.handlers import STATEMENTS, WALKS, handles
 from acronumba.frontend.join_shapes import (
     AbsentShape,
     JoinShape,
@@ -21,42 +20,33 @@ from acronumba.frontend.join_shapes import (
     TypeShape,
     compatible_shapes,
 )
-from acronumba.frontend.lists import at_run_time, list_get
 from acronumba.frontend.magic import iterated, one_string
-from acronumba.frontend.maps import turns
-from acronumba.frontend.numbering import is_natural
 from acronumba.frontend.source import assigned_names, yields
 from acronumba.frontend.unrolling import note_turns, unrolled_range
 from acronumba.frontend.values import (
-    NOT_CONST,
     ElementInfo,
     Enumerate,
     ErrorValue,
     Generator,
     Kept,
-    ListVal,
     MapVal,
     MapView,
     NonlocalCell,
     Num,
     Range,
-    Reversed,
-    SharedVal,
-    StaticList,
     Stream,
-    Tensor,
     TupleVal,
     UnionVal,
     Val,
     Yields,
-    Zip,
+    at_run_time,
     is_field,
     number,
     unkept,
 )
 from acronumba.frontend.walker import Loop, Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import INT, ListT, TupleT, unlike
+from acronumba.ir.types import ListT, TupleT, unlike
 from acronumba.ir.visit import reads, writes
 
 
@@ -287,7 +277,7 @@ def iterate(
                 note_turns(w, len(items))
         unrolled(w, items, target, body, otherwise)
         return
-    length, get = protocol(w, iterable)
+    length, get = w.turns(iterable)
     w.counter += 1
     index_key = (w.frame.scope, f"#{w.counter}")
     w.state[index_key] = number(0)
@@ -326,7 +316,7 @@ def one_iterable(w: Walker, val: UnionVal) -> Val:
     if not all(isinstance(t, ListT | TupleT) for t in one.possible):
         tuples = "test it first: `isinstance`; if it comes from a list of unlike things, make that a tuple: (a, b)"
         raise w.reject("ACR302", seen=w.describe(one), rewrite=tuples if unlike(one.possible) else "")
-    return w.each(one, lambda v: at_run_time(w, v) if isinstance(v, TupleVal) else unkept(v))
+    return w.each(one, lambda v: at_run_time(w, v.items) if isinstance(v, TupleVal) else unkept(v))
 
 
 def unrolled(
@@ -352,89 +342,6 @@ def unrolled(
     end_loop(w, [w.point()] if w.block is not None else [], loop, otherwise)
 
 
-def range_count(w: Walker, r: Range) -> Num:
-    """Return the length of a range."""
-    gap = w.scalar("sub", r.stop, r.start)
-    count = w.scalar("neg", w.scalar("floordiv", w.scalar("neg", gap), r.step))
-    return w.scalar("max", count, number(0))
-
-
-def number_of(w: Walker, r: Range, index: Num) -> Num:
-    """Return the number at an index of a range, which is known to be in range."""
-    out = apart(w, w.scalar("add", r.start, w.scalar("mul", index, r.step)), index)
-    if out.var is not None and r.step.const == 1 and r.start.const is not NOT_CONST and r.start.const >= 0:
-        w.below[out.var] = r.stop
-    return out
-
-
-def protocol(w: Walker, iterable: Val) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
-    """Return two functions of an iterable: one gives its length, the other the item at an index."""
-    if isinstance(iterable, Kept) and isinstance(iterable.inner, ListVal) and iterable.kind is not tuple:
-        return deque_turns(w, iterable.inner)
-    iterable = unkept(iterable)
-    if iterable.iterable:
-        n = iterable.length(w)
-        return lambda: n, partial(iterable.item_at, w)
-    handler = PROTOCOLS.get(type(iterable))
-    if handler is not None:
-        return handler(w, iterable)  # type: ignore[no-any-return]
-    match iterable:
-        case UnionVal():
-            return protocol(w, one_iterable(w, iterable))
-        case Range():
-            count = range_count(w, iterable)
-            return lambda: count, lambda i: number_of(w, iterable, i)
-        case ListVal():
-            return lambda: w.list_lengths(iterable), lambda i: list_get(w, iterable, i)
-        case MapVal() | MapView():
-            return turns(w, iterable)
-        case Tensor() if iterable.type.rank:
-            n = w.extent(iterable.dims[0])
-            return lambda: n, lambda i: row_of(w, iterable, i)
-        case Stream():
-            return protocol(w, iterable.inner)
-        case Enumerate():
-            length, get = protocol(w, iterable.inner)
-            start = iterable.start
-            return length, lambda i: TupleVal((apart(w, w.scalar("add", i, start), i), get(i)))
-        case Reversed():
-            length, get = protocol(w, iterable.inner)
-            n = length()
-            last = w.scalar("sub", n, number(1))
-            return lambda: n, lambda i: get(w.scalar("sub", last, i))
-        case Zip():
-            parts = [protocol(w, at_run_time(w, p)) for p in iterable.parts]
-            if iterable.strict:
-                first = parts[0][0]()
-                for length, _ in parts[1:]:
-                    good = w.scalar("eq", first, length())
-                    w.check(good, "ValueError", "zip() arguments have different lengths")
-
-            def shortest() -> Num:
-                out = parts[0][0]()
-                for length, _ in parts[1:]:
-                    out = w.scalar("min", out, length())
-                return out
-
-            return shortest, lambda i: TupleVal(tuple(get(i) for _, get in parts))
-        case StaticList() | SharedVal() | TupleVal() if w.items_of(iterable) is not None:
-            return protocol(w, at_run_time(w, iterable))
-        case Tensor():
-            raise w.reject("ACR301", seen="iteration over a rank-0 array")
-    raise w.reject("ACR301", seen=f"{w.describe(iterable)} cannot be iterated over")
-
-
-def apart(w: Walker, value: Num, counter: Num) -> Num:
-    """Return the item of an iteration, copied if it is the loop counter, which is incremented while it is in use."""
-    if value.var is None or value.var is not counter.var:
-        return value
-    out = w.var("", INT)
-    w.emit(ir.Copy(out=out, src=value.var, loc=w.loc))
-    if is_natural(value, w.naturals):
-        w.naturals[out] = None
-    return Num(INT, var=out)
-
-
 def cells_walked(iterable: Val) -> list[ElementInfo]:
     """Return the element infos of dicts and deques in an iterable, which must not lose elements during the loop."""
     match iterable:
@@ -445,25 +352,6 @@ def cells_walked(iterable: Val) -> list[ElementInfo]:
         case Kept(kind=kind, inner=inner) if kind is not tuple:
             return [inner.cell]
     return [cell for part in (() if iterable.compound else iterable.children()) for cell in cells_walked(part)]
-
-
-def deque_turns(w: Walker, items: ListVal) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
-    """Return the functions of `protocol` for a deque, whose length must not change during the loop."""
-    n = w.list_lengths(items)
-
-    def length() -> Num:
-        same = w.scalar("eq", n, w.list_lengths(items))
-        w.check(same, "RuntimeError", "deque mutated during iteration")
-        return n
-
-    return length, lambda i: list_get(w, items, i)
-
-
-def row_of(w: Walker, x: Tensor, index: Num) -> Tensor:
-    """Return row `index` of a tensor; the index is known to be in range."""
-    rest = x.dims[1:]
-    ref = w.word(w.read(index)) if w.block is not None else w.var("", INT)
-    return w.op("take", (x.ref, ref), x.type.dtype, rest, (0,), base=x)
 
 
 def _is_rejected(val: Val | None) -> bool:

@@ -37,7 +37,6 @@ from acronumba.frontend import (
     expressions,
     functions,
     generators,
-    items,
     loops,
     made,
     patterns,
@@ -101,7 +100,7 @@ class Read:
 
 # Modules that register handlers (see `handlers`).
 TOPICS = (
-    assignment, cached, columns, comprehensions, conditions, dicts, expressions, functions, generators, items, loops,
+    assignment, cached, columns, comprehensions, conditions, dicts, expressions, functions, generators, loops,
     made, patterns, sequences, statements, strings,
 )  # fmt: skip
 

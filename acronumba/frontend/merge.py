@@ -9,7 +9,7 @@ from typing import Any
 
 from acronumba.frontend.array_forms import array_of_numbers
 from acronumba.frontend.block import Dead, Point, Rejected, Restart, State
-from acronumba.frontend.cells import endless, places_in, without_end
+from acronumba.frontend.cells import endless, without_end
 from acronumba.frontend.join_shapes import (
     AbsentShape,
     ArrayShape,
@@ -30,7 +30,6 @@ from acronumba.frontend.naming import (
     loosest,
     note_named,
     note_shared,
-    with_places,
 )
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -173,7 +172,7 @@ class Merge(Words):
                 return out
             case _Pending():
                 found = self.from_words(val.type, val.vars)
-                return with_places(found, val.places) if isinstance(found, UnionVal) else found
+                return found.with_places(val.places) if isinstance(found, UnionVal) else found
             case MaybeUnbound():
                 return MaybeUnbound(self.settle(val.value), val.bound)
             case OneOfFunctions():
@@ -578,7 +577,7 @@ def places_of(a: JoinShape) -> tuple[AllocationSite, ...]:
     """Return the possible allocation sites of the arrays in a join shape."""
     match a:
         case StaticShape():
-            return tuple(places_in(a.val))
+            return tuple(a.val.places_in())
         case TensorShape() | TypeShape():
             return a.places
         case ArrayShape():

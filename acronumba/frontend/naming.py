@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from acronumba.frontend.values import (
     AllocationSite,
-    DictVal,
-    Kept,
-    ListVal,
-    MapVal,
-    StaticList,
     Tensor,
-    TupleVal,
-    UnionVal,
     Val,
 )  # fmt: skip
 
@@ -56,30 +48,3 @@ def loosest(vals: list[Val]) -> Val:
         if isinstance(v, Tensor) and v.aliased:
             return v
     return vals[0]
-
-
-def within(val: Val, base: ListVal | MapVal) -> Val:
-    """Return a value read from a list or dict with a reference to that container, whose item type it may widen."""
-    match val:
-        case ListVal():
-            return replace(val, outer=base, own=val.own or base.cell.pure)
-        case Kept(kind=kind, inner=ListVal() as inner) if kind is tuple:
-            return replace(val, inner=replace(inner, outer=base, own=inner.own or base.cell.pure))
-        case MapVal() | UnionVal():
-            return replace(val, outer=base)
-        case TupleVal() | DictVal() | StaticList():
-            return replace(val, items=tuple(within(v, base) for v in val.items))
-    return val
-
-
-def with_places(val: Val, places: Sequence[AllocationSite]) -> Val:
-    """Return a value read from a container with the possible allocation sites of the arrays in it."""
-    match val:
-        case Tensor() if val.type.rank or val.array0 is not None:
-            kind = (val.type.dtype, val.type.rank)
-            val.places, val.passed = tuple(p for p in places if p.kind == kind), True
-        case TupleVal() | DictVal() | StaticList():
-            return replace(val, items=tuple(with_places(v, places) for v in val.items))
-        case UnionVal():
-            return replace(val, places=tuple(places))
-    return val

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from acronumba.frontend.values import NOT_CONST, Num, number
+from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.value import NOT_CONST
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import INT
 

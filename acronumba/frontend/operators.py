@@ -7,12 +7,11 @@ import types
 from dataclasses import replace
 
 from acronumba.frontend.advice import operands
-from acronumba.frontend.attributes import by_member
 from acronumba.frontend.block import ZERO_DIVISION, Dead
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.comprehensions import list_concat, list_repeat, to_list
 from acronumba.frontend.conditions import host_value, truth_value
-from acronumba.frontend.handlers import EXPRESSIONS, MAPPINGS, handles
+from acronumba.frontend.handlers import EXPRESSIONS, handles
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.values import (
@@ -97,7 +96,7 @@ def as_python(w: Walker, val: Val, names: tuple[str, ...]) -> Val:
     """Return a member of an `IntEnum` as an int, and a NamedTuple as a tuple, unless the class overrides `names`."""
     if isinstance(val, EnumVal) and issubclass(val.cls, int):
         kept = all(w.source_guard.attribute(val.cls, name) is vars(int)[name] for name in names)
-        return by_member(w, val, int) if kept else val
+        return val.by_member(w, int) if kept else val
     cls = val.python_class if isinstance(val, ObjectValue | Ref | SharedVal) else None
     if cls is None or not issubclass(cls, tuple):
         return val
@@ -172,8 +171,7 @@ def by_kind(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
         known = v.binary(w, op, a, b)
         if known is not None:
             return known
-    mapped = MAPPINGS.get(type(a)) or MAPPINGS.get(type(b))
-    return None if mapped is None else mapped(w, op, a, b)
+    return None
 
 
 def _is_operand(w: Walker, op: ast.operator, val: Val, other: Val) -> bool:

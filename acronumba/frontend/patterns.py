@@ -12,7 +12,7 @@ from acronumba.frontend.calls.objects import runtime_class
 from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.conditions import class_filter, narrow_to, truth
 from acronumba.frontend.handlers import STATEMENTS, handles
-from acronumba.frontend.lists import list_get, list_slice, new_list
+from acronumba.frontend.lists import list_slice, new_list
 from acronumba.frontend.names import bind_name, path_of
 from acronumba.frontend.values import DictVal, ListVal, Ref, Static, UnionVal, Val, as_list, number
 from acronumba.frontend.walker import Walker
@@ -189,7 +189,7 @@ def sequence_pattern(w: Walker, patterns: Sequence[ast.pattern], val: Val, fails
                 continue
             back = len(patterns) - k
             at = number(k) if star is None or k < star else w.scalar("sub", n, number(back))
-            pattern(w, q, list_get(w, val, at), fails, None)
+            pattern(w, q, val.item_at(w, at), fails, None)
         return
     if items is None or isinstance(val, DictVal):
         fails.append(w.point())

@@ -19,7 +19,7 @@ from acronumba.frontend.handlers import (
     handles,
 )
 from acronumba.frontend.lists import check_mutable, checked_index
-from acronumba.frontend.loops import iterate, range_count
+from acronumba.frontend.loops import iterate
 from acronumba.frontend.names import forget
 from acronumba.frontend.operators import is_index
 from acronumba.frontend.subscripts import (
@@ -228,7 +228,7 @@ def _delete_item(w: Walker, target: ast.Subscript) -> None:
 @handles(INDEXED, Range)
 def range_item(w: Walker, base: Range, where: Any) -> Val:
     """`r[i]`, `r[a:b]`."""
-    n = range_count(w, base)
+    n = base.length(w)
 
     def at(k: Num) -> Num:
         return w.scalar("add", base.start, w.scalar("mul", k, base.step))
@@ -262,7 +262,7 @@ def _compare_ranges(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
     """Whether two ranges have the same numbers."""
     if not (isinstance(a, Range) and isinstance(b, Range) and isinstance(op, ast.Eq | ast.NotEq)):
         return None
-    n, m = range_count(w, a), range_count(w, b)
+    n, m = a.length(w), b.length(w)
     none, one = w.scalar("eq", n, number(0)), w.scalar("eq", n, number(1))
     start, step = w.scalar("eq", a.start, b.start), w.scalar("eq", a.step, b.step)
     same = w.both(w.scalar("eq", n, m), w.either(none, w.both(start, w.either(one, step))))

@@ -20,14 +20,12 @@ from acronumba.frontend.comprehensions import (
 )
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.dicts import changeable, dict_item, is_mapping
-from acronumba.frontend.handlers import EXPRESSIONS, INDEXED, SUBSCRIPTS, handles
+from acronumba.frontend.handlers import EXPRESSIONS, SUBSCRIPTS, handles
 from acronumba.frontend.keyed import put
 from acronumba.frontend.lists import (
-    at_run_time,
     check_mutable,
     checked_index,
     describe_index,
-    list_get,
     list_slice,
     new_list,
     simple,
@@ -58,8 +56,8 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
-    answers,
     as_list,
+    at_run_time,
     is_row,
     number,
 )
@@ -175,11 +173,9 @@ def get_item(w: Walker, base: Val, where: Any) -> Val:
         where = not_none(w, where)
         if isinstance(where, UnionVal):
             return w.each(where, lambda e: get_item(w, base, e))
-    if answers(base, "get_item"):
-        return base.get_item(w, where)
-    handler = INDEXED.get(type(base))
-    if handler is not None:
-        return handler(w, base, where)  # type: ignore[no-any-return]
+    own = base.get_item(w, where)
+    if own is not None:
+        return own
     match base:
         case DictVal() | MapVal() | SharedVal():
             if is_mapping(base):
@@ -202,7 +198,7 @@ def get_item(w: Walker, base: Val, where: Any) -> Val:
     if items is not None and isinstance(where, Num | slice):
         if isinstance(base, StaticList):
             w.make_real(base.cell)
-        tupled, base = is_tuple(base), at_run_time(w, base)
+        tupled, base = is_tuple(base), at_run_time(w, items)
         if tupled and isinstance(where, slice) and isinstance(base, ListVal):
             part = index_list(w, base, where)
             assert isinstance(part, ListVal)
@@ -267,7 +263,7 @@ def _of_each_axis(w: Walker, base: Val, where: Val) -> Sequence[Val]:
     n, rank = w.list_lengths(inner), base.type.rank
     text = f"an index of {{0}} elements, known only at run time: it must have one for each of the {rank} axes"
     w.check(w.scalar("eq", n, number(rank)), "TypeError", text, (n,))
-    return [list_get(w, inner, number(k)) for k in range(rank)]
+    return [inner.item_at(w, number(k)) for k in range(rank)]
 
 
 def _one_place(w: Walker, e: Any) -> Any:
@@ -327,7 +323,7 @@ def index_list(w: Walker, base: ListVal, where: Any) -> Val:
         return list_slice(w, base, w.extent(start), step, w.extent(count))
     if not isinstance(where, Num) or where.type == FLOAT:
         raise w.reject("ACR301", seen=f"an index {w.describe(where)}")
-    return list_get(w, base, checked_index(w, where, n))
+    return base.item_at(w, checked_index(w, where, n))
 
 
 def index_tensor(w: Walker, x: Tensor, where: Sequence[Any]) -> Val:
@@ -642,7 +638,7 @@ def _set_in_steps(w: Walker, base: ListVal, where: slice, new: ListVal | None, n
             k = w.scalar("sub", w.scalar("sub", count, number(1)), k)
         at = w.scalar("add", w.extent(first), w.scalar("mul", k, number(step)))
         if new is not None:
-            set_at(w, base, at, list_get(w, new, k))
+            set_at(w, base, at, new.item_at(w, k))
             return
         outs = tuple(w.var("item", t) for t in words(base.item))
         w.emit(ir.ListOp(outs=outs, op="pop", width=w.width(base), args=(base.var, w.word(at)), loc=w.loc))

@@ -7,6 +7,7 @@ from acronumba.frontend.kinds.arrays import ArrayRef as ArrayRef
 from acronumba.frontend.kinds.arrays import Axis as Axis
 from acronumba.frontend.kinds.arrays import Cut as Cut
 from acronumba.frontend.kinds.arrays import Tensor as Tensor
+from acronumba.frontend.kinds.errors import ErrorValue as ErrorValue
 from acronumba.frontend.kinds.functions import Bound as Bound
 from acronumba.frontend.kinds.functions import Func as Func
 from acronumba.frontend.kinds.functions import Method as Method
@@ -26,10 +27,13 @@ from acronumba.frontend.kinds.iterators import Zip as Zip
 from acronumba.frontend.kinds.lists import ElementInfo as ElementInfo
 from acronumba.frontend.kinds.lists import ListVal as ListVal
 from acronumba.frontend.kinds.lists import StaticList as StaticList
+from acronumba.frontend.kinds.lists import at_run_time as at_run_time
+from acronumba.frontend.kinds.lists import inner_value as inner_value
 from acronumba.frontend.kinds.lists import is_row as is_row
 from acronumba.frontend.kinds.maps import DictVal as DictVal
 from acronumba.frontend.kinds.maps import MapVal as MapVal
 from acronumba.frontend.kinds.maps import MapView as MapView
+from acronumba.frontend.kinds.maps import constant_value as constant_value
 from acronumba.frontend.kinds.maps import map_type as map_type
 from acronumba.frontend.kinds.numbers import EnumVal as EnumVal
 from acronumba.frontend.kinds.numbers import HostScalar as HostScalar
@@ -48,15 +52,14 @@ from acronumba.frontend.kinds.tuples import Kept as Kept
 from acronumba.frontend.kinds.tuples import TupleVal as TupleVal
 from acronumba.frontend.kinds.tuples import as_list as as_list
 from acronumba.frontend.kinds.tuples import unkept as unkept
-from acronumba.frontend.kinds.unions import ErrorValue as ErrorValue
 from acronumba.frontend.kinds.unions import MaybeUnbound as MaybeUnbound
 from acronumba.frontend.kinds.unions import NonlocalCell as NonlocalCell
 from acronumba.frontend.kinds.unions import UnionVal as UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST as NOT_CONST
 from acronumba.frontend.kinds.value import FieldPlace as FieldPlace
+from acronumba.frontend.kinds.value import Turns as Turns
 from acronumba.frontend.kinds.value import Val as Val
 from acronumba.frontend.kinds.value import Value as Value
-from acronumba.frontend.kinds.value import answers as answers
 from acronumba.records import record
 
 

@@ -17,7 +17,7 @@ from acronumba.data.shared import Shared, SharedConst, is_itself
 from acronumba.data.source_guard import SourceGuard
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.frontend.block import WAYS_ON, Dead, Facts, FunctionCode, Point, Rejected, State
-from acronumba.frontend.handlers import CALLS, CONDITIONS, EXPRESSIONS, ITEMS, MADE, STATEMENTS, TARGETS
+from acronumba.frontend.handlers import CALLS, CONDITIONS, EXPRESSIONS, MADE, STATEMENTS, TARGETS
 from acronumba.frontend.join_shapes import JoinShape
 from acronumba.frontend.source import Source, assigned_names, is_forbidden
 from acronumba.frontend.tensor_math import TensorMath
@@ -27,8 +27,8 @@ from acronumba.frontend.values import (
     ErrorValue,
     Func,
     Num,
+    Turns,
     Val,
-    answers,
 )
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
@@ -324,10 +324,14 @@ class Walker(TensorMath):
 
     def items_of(self, val: Val) -> tuple[Val, ...] | None:
         """Return the items of an iterable that are known one by one, else None."""
-        if answers(val, "known_items"):
-            return val.known_items(self)
-        handler = ITEMS.get(type(val))
-        return None if handler is None else handler(self, val)
+        return val.known_items(self)
+
+    def turns(self, val: Val) -> Turns:
+        """Return functions for the iteration over a value at run time (see `Value.turns`)."""
+        found = val.turns(self)
+        if found is None:
+            raise self.reject("ACR301", seen=f"{self.describe(val)} cannot be iterated over")
+        return found
 
     # ---- frames
 

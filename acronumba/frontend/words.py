@@ -15,7 +15,6 @@ from acronumba.frontend.block import Point, Restart, conversion, last_name
 from acronumba.frontend.cells import Cells, endless, without_end
 from acronumba.frontend.handlers import CONSTANTS, KEPT, READ, WORDS
 from acronumba.frontend.kinds.value import Value
-from acronumba.frontend.naming import with_places, within
 from acronumba.frontend.values import (
     NOT_CONST,
     ArrayRef,
@@ -469,8 +468,8 @@ class Words(Cells):
 
     def _one_of(self, val: UnionVal, only: Val) -> Val:
         """Return an alternative of a union with the union's facts of the container or field from which it was read."""
-        only = with_places(only, val.places) if val.place is None else self.placed(only, val.place)
-        return only if val.outer is None else within(only, val.outer)
+        only = only.with_places(val.places) if val.place is None else self.placed(only, val.place)
+        return only if val.outer is None else only.within(val.outer)
 
     def placed(self, val: Val, place: tuple[type, str] | None) -> Val:
         """Return a value read from a field of an object made in the call, with the facts of this field's values."""
@@ -484,7 +483,7 @@ class Words(Cells):
                 val = replace(val, place=place)
             case TupleVal() | DictVal() | StaticList():
                 val = replace(val, items=tuple(self.placed(v, place) for v in val.items))
-        return with_places(val, tuple(cell.places))
+        return val.with_places(tuple(cell.places))
 
     def _struct_word(self, val: UnionVal) -> ir.Var:
         case, where = case_slices(val.type)[0]

@@ -41,7 +41,6 @@ from acronumba.frontend.lists import (
     append,
     check_mutable,
     checked_index,
-    element_of,
     list_slice,
     new_list,
     simple,
@@ -77,7 +76,7 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
-    answers,
+    inner_value,
     members_of,
     number,
 )
@@ -431,8 +430,9 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
         return of_maps.map_method(w, owner, name, args, kwargs)
     if name in ("copy",) and isinstance(owner, StaticList):
         return new_list(w, owner.items)
-    if answers(owner, "method"):
-        return owner.method(w, name, args, kwargs)
+    own = owner.method(w, name, args, kwargs)
+    if own is not None:
+        return own
     if name == "_replace":
         return replace_fields(w, [owner, *args], kwargs)
     if name == "index" or name == "count":
@@ -486,7 +486,7 @@ def list_method(w: Walker, base: ListVal, name: str, args: list[Val], kwargs: di
             outs = tuple(w.var("item", t) for t in words(base.item))
             if w.block is not None:
                 w.emit(ir.ListOp(outs=outs, op="pop", width=w.width(base), args=(base.var, w.word(i)), loc=w.loc))
-            return element_of(w, base, outs)
+            return inner_value(w, base, base.item, outs)
         case "insert", [index, val]:
             check_mutable(w, base)
             n, i = w.list_lengths(base), w.read(w.as_int(host_value(w, index, ".insert()", index=True)))

@@ -37,10 +37,8 @@ from acronumba.frontend.keyed import copied, find, new_map, put, set_default, wh
 from acronumba.frontend.lists import (
     append,
     checked_index,
-    list_get,
     simple,
 )
-from acronumba.frontend.maps import value_at
 from acronumba.frontend.operators import binary
 from acronumba.frontend.sequences import (
     take_out,
@@ -131,7 +129,7 @@ def _count(w: Walker, out: MapVal, val: Val, op: ast.operator) -> None:
 
     def add(key: Val, by: Val) -> None:
         index = find(w, out, key)
-        old = where_found(w, index, lambda: value_at(w, out, index), lambda: number(0))
+        old = where_found(w, index, lambda: out.value_at(w, index), lambda: number(0))
         put(w, out, key, binary(w, op, old, by))
 
     if isinstance(source, MapVal) and not source.is_set:
@@ -158,11 +156,11 @@ def kept_item(w: Walker, base: Kept, where: Any) -> Val:
         kind = base.kind.__name__
         where = host_value(w, where, f"an index of a {kind}", index=True)
         index = checked_index(w, where, w.list_lengths(inner), f"{kind} index out of range")
-        return list_get(w, inner, index)
+        return inner.item_at(w, index)
     assert isinstance(inner, MapVal)
     if base.kind is Counter:
         index = find(w, inner, where)
-        return where_found(w, index, lambda: value_at(w, inner, index), lambda: number(0))
+        return where_found(w, index, lambda: inner.value_at(w, index), lambda: number(0))
     if base.kind is defaultdict and not isinstance(base.extra[0], NoneVal):
         return set_default(w, inner, where, lambda: w.call(base.extra[0], (), {}))
     return get_item(w, inner, where)
@@ -218,7 +216,7 @@ def _deque_method(w: Walker, base: Kept, name: str, args: Sequence[Val]) -> Val 
             n = w.list_lengths(inner)
             w.check(w.scalar("gt", n, number(0)), "IndexError", "pop from an empty deque")
             place = number(0) if name == "popleft" else w.scalar("sub", n, number(1))
-            val = list_get(w, inner, place)
+            val = inner.item_at(w, place)
             take_out(w, inner, place)
             return val
         case "clear" | "reverse", []:

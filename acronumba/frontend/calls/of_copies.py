@@ -20,7 +20,7 @@ from acronumba.frontend.arrays import made_array
 from acronumba.frontend.attributes import read_field
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.calls.tables import Args, row
-from acronumba.frontend.dicts import key_value, new_dict
+from acronumba.frontend.dicts import new_dict
 from acronumba.frontend.lists import list_slice, new_list
 from acronumba.frontend.made import check_constructor, made_by_fields
 from acronumba.frontend.magic import call_special, has_method, object_class, same_reference
@@ -46,6 +46,7 @@ from acronumba.frontend.values import (
     TupleVal,
     UnionVal,
     Val,
+    constant_value,
     number,
 )
 from acronumba.ir import nodes as ir
@@ -330,7 +331,7 @@ class _Deep:
                 return TupleVal(items)
             if kind == "list":
                 return new_list(self.w, items)
-            return new_dict(self.w, [(key_value(self.w, k), v) for k, v in zip(keys, items, strict=True)])
+            return new_dict(self.w, [(constant_value(self.w, k), v) for k, v in zip(keys, items, strict=True)])
 
     def at_run_time(self, val: ListVal | MapVal) -> Val:
         """Return a copy of a run-time list or dict; its elements must be immutable."""

@@ -18,7 +18,6 @@ from acronumba.frontend.dicts import (
     new_dict,
     put_all,
 )
-from acronumba.frontend.dicts import key_value as known_key
 from acronumba.frontend.keyed import (
     copied,
     erase,
@@ -30,7 +29,6 @@ from acronumba.frontend.keyed import (
     take_out,
     where_found,
 )
-from acronumba.frontend.maps import entry, size, value_at
 from acronumba.frontend.values import (
     DictVal,
     MapVal,
@@ -39,6 +37,7 @@ from acronumba.frontend.values import (
     SharedVal,
     TupleVal,
     Val,
+    constant_value,
     number,
     unkept,
 )
@@ -58,7 +57,7 @@ def _dict(w: Walker, a: Args) -> Val:
         raise w.reject("ACR203", seen=f"{len(a.rest)} arguments for dict")
     val = w.materialise(a.rest[0]) if isinstance(a.rest[0], SharedVal) else unkept(a.rest[0])
     if isinstance(val, DictVal):
-        pairs = [(known_key(w, k), v) for k, v in zip(val.keys, val.items, strict=True)]
+        pairs = [(constant_value(w, k), v) for k, v in zip(val.keys, val.items, strict=True)]
         return new_dict(w, [*pairs, *named])
     if not isinstance(val, MapVal):
         val = as_iterable(w, val)
@@ -89,7 +88,7 @@ def is_set(val: Val) -> bool:
 
 def known_method(w: Walker, val: DictVal, name: str, args: Sequence[Val]) -> Val:
     """Call a non-mutating method of a dict with known items."""
-    keys = tuple(known_key(w, k) for k in val.keys)
+    keys = tuple(constant_value(w, k) for k in val.keys)
     match name, args:
         case "keys", []:
             return TupleVal(keys)
@@ -140,7 +139,7 @@ def dict_method(w: Walker, base: MapVal, name: str, args: Sequence[Val], kwargs:
         case "get", [key, *rest] if len(rest) < 2:
             default = rest[0] if rest else NoneVal()
             index = find(w, base, key)
-            return where_found(w, index, lambda: value_at(w, base, index), lambda: default)
+            return where_found(w, index, lambda: base.value_at(w, index), lambda: default)
         case "setdefault", [key, *rest] if len(rest) < 2:
             return set_default(w, base, key, lambda: rest[0] if rest else NoneVal())
         case "pop", [key]:
@@ -151,10 +150,10 @@ def dict_method(w: Walker, base: MapVal, name: str, args: Sequence[Val], kwargs:
             index = find(w, base, key)
             return where_found(w, index, lambda: _taken(w, base, index), lambda: default)
         case "popitem", []:
-            n = size(w, base)
+            n = base.length(w)
             w.check(w.scalar("gt", n, number(0)), "KeyError", "'popitem(): dictionary is empty'")
             last = w.scalar("sub", n, number(1))
-            pair = entry(w, base, last)
+            pair = base.entry(w, last)
             take_out(w, base, last)
             return TupleVal(pair)
         case "update", [] | [_]:
@@ -167,7 +166,7 @@ def dict_method(w: Walker, base: MapVal, name: str, args: Sequence[Val], kwargs:
 
 
 def _taken(w: Walker, base: MapVal, index: Any) -> Val:
-    val = value_at(w, base, index)
+    val = base.value_at(w, index)
     take_out(w, base, index)
     return val
 
@@ -206,7 +205,7 @@ def set_method(w: Walker, base: MapVal, name: str, args: Sequence[Val]) -> Val |
         case ("isdisjoint", [other]):
             both = combine(w, ast.BitAnd(), base, _as_set(w, other))
             assert both is not None
-            return w.scalar("eq", size(w, both), number(0))
+            return w.scalar("eq", both.length(w), number(0))
         case ("issubset" | "issuperset", [other]):
             return compare_maps(w, _OF_SETS[name], base, _as_set(w, other))  # type: ignore[arg-type]
     if name in _SET_CHANGES:

@@ -16,9 +16,10 @@ from acronumba.frontend.calls.tables import Args, row
 from acronumba.frontend.calls.written_orders import order_by_comparison
 from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.comprehensions import built, extend, to_list
-from acronumba.frontend.conditions import AMBIGUOUS, EMPTY, host_value, truth
-from acronumba.frontend.lists import list_get, list_slice, simple
-from acronumba.frontend.loops import iterate, protocol
+from acronumba.frontend.conditions import host_value, truth
+from acronumba.frontend.kinds.arrays import AMBIGUOUS, EMPTY
+from acronumba.frontend.lists import list_slice, simple
+from acronumba.frontend.loops import iterate
 from acronumba.frontend.values import (
     EnumVal,
     ErrorValue,
@@ -122,7 +123,7 @@ def _best_at_run_time(
     what: str
 ) -> Val:  # fmt: skip
     """Return the least or greatest element of a run-time sequence, or the default if it is empty."""
-    length, get = protocol(w, val)
+    length, get = w.turns(val)
     some = w.scalar("gt", length(), number(0))
     points: list[Any] = []
     vals: list[Val] = []
@@ -160,7 +161,7 @@ def _first_of_best(
         items_list = to_list(w, val)
         keys_list = _host_keys(w, _keys(w, items_list, key_of, "keys"), what)
         val = Zip((items_list, keys_list))
-        first, first_key = (list_get(w, part, number(0)) for part in (items_list, keys_list))
+        first, first_key = (part.item_at(w, number(0)) for part in (items_list, keys_list))
     key = (w.frame.scope, f"#best{w.site}")
     w.state[key] = TupleVal((first, first_key))
 
@@ -240,7 +241,7 @@ def _sort_by_comparison(w: Walker, base: ListVal, keys: ListVal, reverse: Val) -
 
     def one(k: Val) -> Val:
         assert isinstance(k, Num)
-        return list_get(w, base, k)
+        return base.item_at(w, k)
 
     new = _keys(w, order, one, "sorted")
     if w.block is not None:

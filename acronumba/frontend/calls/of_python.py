@@ -20,16 +20,14 @@ from acronumba.frontend.comprehensions import all_of_generator, collect, go_on_w
 from acronumba.frontend.conditions import host_value, kind_of, truth
 from acronumba.frontend.handlers import ARRAYS, handles
 from acronumba.frontend.lists import list_slice
-from acronumba.frontend.loops import iterate, one_iterable, range_count
+from acronumba.frontend.loops import iterate, one_iterable
 from acronumba.frontend.made import set_attribute
 from acronumba.frontend.magic import call_special, has_method, iterated
-from acronumba.frontend.maps import size
 from acronumba.frontend.names import check_free, function_value
 from acronumba.frontend.operators import binary
 from acronumba.frontend.tensors import INFINITE, NOT_A_NUMBER
 from acronumba.frontend.values import (
     NOT_CONST,
-    ArrayRef,
     Columns,
     Enumerate,
     Func,
@@ -53,7 +51,6 @@ from acronumba.frontend.values import (
     Val,
     Yields,
     Zip,
-    answers,
     number,
     unkept,
 )
@@ -134,26 +131,15 @@ def _one_array(w: Walker, val: UnionVal, dtype: str | None) -> Tensor:
 @row("x", len)
 def _len(w: Walker, a: Args) -> Val:
     def one(v: Val) -> Val:
-        v = unkept(v)
-        match v:
-            case Tensor() if v.type.rank:
-                return w.extent(v.dims[0])
-            case ListVal():
-                return w.list_lengths(v)
-            case MapVal():
-                return size(w, v)
-            case MapView():
-                return size(w, v.base)
-            case Range():
-                return range_count(w, v)
-            case Ref() if issubclass(v.classes[0], tuple):
-                return number(len(field_names(v.classes[0])))
-            case _ if answers(v, "length"):
-                return v.length(w)
-            case _ if has_method(w, v, "__len__"):
-                return call_special(w, v, "__len__", ())
-        items = w.items_of(v)
-        if items is None or isinstance(v, Zip | Enumerate | Generator | Reversed):
+        if isinstance(v, Ref) and issubclass(v.classes[0], tuple):
+            return number(len(field_names(v.classes[0])))
+        if has_method(w, v, "__len__"):
+            return call_special(w, v, "__len__", ())
+        found = v.length(w)
+        if found is not None:
+            return found
+        items = None if v.is_iterator or isinstance(v, Generator) else w.items_of(v)
+        if items is None:
             raise w.reject("ACR301", seen=f"len of {w.describe(v)}")
         return number(len(items))
 
@@ -255,8 +241,7 @@ def as_iterable(w: Walker, val: Val, at_once: bool = True) -> Val:
         return all_of_generator(w, val)
     if isinstance(val, Stream):
         return as_iterable(w, val.inner)
-    kinds = Columns | ListVal | Tensor | ArrayRef | Range | Zip | Enumerate | Reversed | MapVal | MapView
-    if isinstance(val, kinds) or val.iterable or w.items_of(val) is not None:
+    if val.iterable or w.items_of(val) is not None:
         return val
     check_free(w, val)
     raise w.reject("ACR301", seen=f"{w.describe(val)} cannot be iterated over")

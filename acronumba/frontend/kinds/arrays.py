@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from acronumba.frontend.join_shapes import ArrayShape, JoinShape, TensorShape, TypeShape
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal
 from acronumba.frontend.kinds.numbers import Num, as_number, number
-from acronumba.frontend.kinds.value import NOT_CONST, Val, Value, all_same
+from acronumba.frontend.kinds.value import NOT_CONST, Turns, Val, Value, all_same
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import Array0T, ArrayForm, ArrayT, TensorT, Type, type_text, union
+from acronumba.ir.types import INT, Array0T, ArrayForm, ArrayT, TensorT, Type, type_text, union
 from acronumba.records import record
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from acronumba.frontend.merge import Merge
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
+
+
+AMBIGUOUS = "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
+EMPTY = "The truth value of an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty."
 
 
 @record(eq=False, frozen=False)
@@ -42,6 +47,8 @@ class Tensor(Value):
     passed: bool = False  # read from a list or field, or passed as an argument, and so aliased
     read_from: ArrayRef | None = None  # the array, which is written to, from which it was read
     known: Num | None = None  # of a NumPy integer: its value as a host number, if there is one
+
+    iterable = True
 
     @property
     def python_type(self) -> TensorT | Array0T:
@@ -108,6 +115,35 @@ class Tensor(Value):
         places = () if viewed and self.whole.passed else self.whole.places
         array0 = self.array0 is not None
         return TensorShape(self.type, self.dims, self.own, array0, places, self.whole.passed, viewed)
+
+    def with_places(self, places: Sequence[AllocationSite]) -> Val:
+        if self.type.rank or self.array0 is not None:
+            kind = self.type.dtype, self.type.rank
+            self.places, self.passed = tuple(p for p in places if p.kind == kind), True
+        return self
+
+    def places_in(self) -> Iterable[AllocationSite]:
+        return self.whole.places if self.type.rank or self.array0 is not None else ()
+
+    def truth(self, w: Walker) -> Num:
+        x = w.only_element(self, EMPTY, AMBIGUOUS)
+        if x.type.dtype == "uint64":  # a host number may not hold it
+            x = w.cast(x, "bool")
+        return w.host(x, "a condition").truth(w)
+
+    def length(self, w: Walker) -> Num | None:
+        return w.extent(self.dims[0]) if self.type.rank else None
+
+    def turns(self, w: Walker) -> Turns:
+        if not self.type.rank:
+            raise w.reject("ACR301", seen="iteration over a rank-0 array")
+        n = w.extent(self.dims[0])
+        return lambda: n, lambda i: self.row(w, i)
+
+    def row(self, w: Walker, index: Num) -> Tensor:
+        """Return the row at an index that is known to be in range."""
+        ref = w.word(w.read(index)) if w.block is not None else w.var("", INT)
+        return w.op("take", (self.ref, ref), self.type.dtype, self.dims[1:], (0,), base=self)
 
 
 @record(eq=False, frozen=False)
@@ -180,6 +216,8 @@ class ArrayRef(Value):
     place: AllocationSite
     latest: bool = True  # certainly the array that its allocation site made last
 
+    iterable = True
+
     @property
     def dims(self) -> tuple[ir.Extent, ...]:
         return tuple(a.extent for a in self.axes)
@@ -237,6 +275,9 @@ class ArrayRef(Value):
             out += [as_number(c.extent), as_number(c.start)]
             out += [*(() if c.count is None else (as_number(c.count),)), *(() if c.index is None else (c.index,))]
         return out
+
+    def places_in(self) -> Iterable[AllocationSite]:
+        return (self.place,)
 
 
 def _array_text(val: Tensor | ArrayRef) -> str:

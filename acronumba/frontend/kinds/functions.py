@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from acronumba.frontend.join_shapes import ChoiceShape, JoinShape
-from acronumba.frontend.kinds.numbers import Num
+from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.value import Constant, Val, Value, all_same
 from acronumba.frontend.source import Source
 from acronumba.records import record
@@ -45,6 +46,12 @@ class Static(Value):
     @property
     def is_choosable(self) -> bool:
         return callable(self.value)
+
+    def truth(self, w: Walker) -> Num:
+        return number(True)
+
+    def known_items(self, w: Walker) -> tuple[Val, ...] | None:
+        return tuple(map(w.constant, self.value)) if isinstance(self.value, enum.EnumMeta) else None
 
 
 def _equal(a: Constant, b: Constant) -> bool:
@@ -104,6 +111,9 @@ class Func(Value):
     def shared_by_calls(self) -> Value:
         return self
 
+    def truth(self, w: Walker) -> Num:
+        return number(True)
+
 
 @record(eq=False, frozen=False)
 class Bound(Value):
@@ -133,6 +143,9 @@ class Bound(Value):
     def _alike(self, other: Value) -> bool:
         assert isinstance(other, Bound)
         return self.func.alike(other.func)
+
+    def truth(self, w: Walker) -> Num:
+        return number(True)
 
 
 @record(eq=False, frozen=False)
@@ -201,6 +214,9 @@ class OneOfFunctions(Value):
 
     def join_shape(self, w: Merge) -> JoinShape:
         return ChoiceShape(tuple(v.join_shape(w) for v in self.options))
+
+    def truth(self, w: Walker) -> Num:
+        return number(True)
 
 
 def options_of(val: Val) -> tuple[Val, ...]:

@@ -7,9 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from acronumba.frontend.kinds.functions import Func
-from acronumba.frontend.kinds.lists import ListVal
-from acronumba.frontend.kinds.numbers import Num
-from acronumba.frontend.kinds.value import Val, Value
+from acronumba.frontend.kinds.lists import ListVal, at_run_time
+from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.value import NOT_CONST, Turns, Val, Value
+from acronumba.frontend.numbering import is_natural
+from acronumba.ir import nodes as ir
+from acronumba.ir.types import INT
 from acronumba.records import record
 
 if TYPE_CHECKING:
@@ -27,6 +31,8 @@ class Range(Value):
     python_class = range
     stored_as = "list(...)"
 
+    iterable = True
+
     def describe(self, w: Blocks) -> str:
         return "a range"
 
@@ -38,6 +44,25 @@ class Range(Value):
 
     def _alike(self, other: Value) -> bool:
         return True
+
+    def truth(self, w: Walker) -> Num:
+        return w.scalar("gt", self.length(w), number(0))
+
+    def length(self, w: Walker) -> Num:
+        gap = w.scalar("sub", self.stop, self.start)
+        count = w.scalar("neg", w.scalar("floordiv", w.scalar("neg", gap), self.step))
+        return w.scalar("max", count, number(0))
+
+    def turns(self, w: Walker) -> Turns:
+        n = self.length(w)
+        return lambda: n, lambda i: self.number_at(w, i)
+
+    def number_at(self, w: Walker, index: Num) -> Num:
+        """Return the number at an index that is known to be in range."""
+        out = apart(w, w.scalar("add", self.start, w.scalar("mul", index, self.step)), index)
+        if out.var is not None and self.step.const == 1 and self.start.const is not NOT_CONST and self.start.const >= 0:
+            w.below[out.var] = self.stop
+        return out
 
 
 @record(eq=False, frozen=False)
@@ -71,6 +96,8 @@ class Zip(Value):
     stored_as = "list(...)"
     is_iterator = True
 
+    iterable = True
+
     def form_key(self, w: Walker) -> object:
         return "zip", self.strict
 
@@ -84,6 +111,31 @@ class Zip(Value):
         assert isinstance(other, Zip)
         return self.strict == other.strict and len(self.parts) == len(other.parts)
 
+    def known_items(self, w: Walker) -> tuple[Val, ...] | None:
+        columns = [c for c in map(w.items_of, self.parts) if c is not None]
+        if len(columns) < len(self.parts):
+            return None
+        lengths = set(map(len, columns))
+        if self.strict and len(lengths) > 1:
+            raise w.reject("ACR305", seen=f"zip of {sorted(lengths)} items")
+        return tuple(TupleVal(t) for t in zip(*columns, strict=False))
+
+    def turns(self, w: Walker) -> Turns:
+        parts = [w.turns(v if (items := w.items_of(v)) is None else at_run_time(w, items)) for v in self.parts]
+        if self.strict:
+            first = parts[0][0]()
+            for length, _ in parts[1:]:
+                good = w.scalar("eq", first, length())
+                w.check(good, "ValueError", "zip() arguments have different lengths")
+
+        def shortest() -> Num:
+            out = parts[0][0]()
+            for length, _ in parts[1:]:
+                out = w.scalar("min", out, length())
+            return out
+
+        return shortest, lambda i: TupleVal(tuple(get(i) for _, get in parts))
+
 
 @record(eq=False, frozen=False)
 class Enumerate(Value):
@@ -92,6 +144,8 @@ class Enumerate(Value):
 
     stored_as = "list(...)"
     is_iterator = True
+
+    iterable = True
 
     def children(self) -> tuple[Val, ...]:
         return self.inner, self.start
@@ -102,6 +156,16 @@ class Enumerate(Value):
     def _alike(self, other: Value) -> bool:
         return True
 
+    def known_items(self, w: Walker) -> tuple[Val, ...] | None:
+        inner = w.items_of(self.inner)
+        if inner is None:
+            return None
+        return tuple(TupleVal((w.scalar("add", self.start, number(k)), v)) for k, v in enumerate(inner))
+
+    def turns(self, w: Walker) -> Turns:
+        length, get = w.turns(self.inner)
+        return length, lambda i: TupleVal((apart(w, w.scalar("add", i, self.start), i), get(i)))
+
 
 @record(eq=False, frozen=False)
 class Reversed(Value):
@@ -109,6 +173,8 @@ class Reversed(Value):
 
     stored_as = "list(...)"
     is_iterator = True
+
+    iterable = True
 
     def children(self) -> tuple[Val, ...]:
         return (self.inner,)
@@ -118,6 +184,16 @@ class Reversed(Value):
 
     def _alike(self, other: Value) -> bool:
         return True
+
+    def known_items(self, w: Walker) -> tuple[Val, ...] | None:
+        inner = w.items_of(self.inner)
+        return None if inner is None else tuple(reversed(inner))
+
+    def turns(self, w: Walker) -> Turns:
+        length, get = w.turns(self.inner)
+        n = length()
+        last = w.scalar("sub", n, number(1))
+        return lambda: n, lambda i: get(w.scalar("sub", last, i))
 
 
 @record(eq=False, frozen=False)
@@ -142,6 +218,12 @@ class Stream(Value):
     def _alike(self, other: Value) -> bool:
         return True
 
+    def known_items(self, w: Walker) -> tuple[Val, ...] | None:
+        return w.items_of(self.inner)
+
+    def turns(self, w: Walker) -> Turns:
+        return w.turns(self.inner)
+
 
 @record(eq=False, frozen=False)
 class Columns(Value):
@@ -150,6 +232,8 @@ class Columns(Value):
     rows: ListVal
 
     is_iterator = True
+
+    iterable = True
 
     def children(self) -> tuple[Val, ...]:
         return (self.rows,)
@@ -176,3 +260,14 @@ class Generator(Value):
 
     node: ast.GeneratorExp
     scope: tuple[Any, ...]
+
+
+def apart(w: Walker, value: Num, counter: Num) -> Num:
+    """Return the item of an iteration, copied if it is the loop counter, which is incremented while it is in use."""
+    if value.var is None or value.var is not counter.var:
+        return value
+    out = w.var("", INT)
+    w.emit(ir.Copy(out=out, src=value.var, loc=w.loc))
+    if is_natural(value, w.naturals):
+        w.naturals[out] = None
+    return Num(INT, var=out)

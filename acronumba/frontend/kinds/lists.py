@@ -7,9 +7,11 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from acronumba.frontend.join_shapes import JoinShape, ListShape, PartsShape
-from acronumba.frontend.kinds.value import Constant, FieldPlace, Val, Value, static_items
+from acronumba.frontend.kinds.errors import ErrorValue
+from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.value import Constant, FieldPlace, Turns, Val, Value, static_items
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import NEVER, NONE, DictT, ListT, TupleT, Type, type_text, unlike
+from acronumba.ir.types import NEVER, NONE, DictT, ListT, TupleT, Type, type_text, unlike, words
 from acronumba.records import record
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from acronumba.frontend.kinds.arrays import AllocationSite
     from acronumba.frontend.kinds.maps import MapVal
     from acronumba.frontend.merge import Merge
+    from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
 
 
@@ -57,6 +60,8 @@ class ListVal(Value):
     outer: ListVal | MapVal | None = None  # the list or dict from which it was read
     place: FieldPlace | None = None  # the field of an object from which it was read
 
+    iterable = True
+
     @property
     def item(self) -> Type:
         return self.cell.find().item
@@ -82,6 +87,28 @@ class ListVal(Value):
 
     def join_shape(self, w: Merge) -> JoinShape:
         return ListShape(self.cell, self.own, self.outer)
+
+    def truth(self, w: Walker) -> Num:
+        return w.scalar("gt", self.length(w), number(0))
+
+    def length(self, w: Walker) -> Num:
+        return w.list_lengths(self)
+
+    def turns(self, w: Walker) -> Turns:
+        return lambda: self.length(w), lambda i: self.item_at(w, i)
+
+    def item_at(self, w: Walker, index: Num) -> Val:
+        """Return the element at an index that is known to be in range."""
+        outs = tuple(w.var("item", e) for e in words(self.item))
+        if w.block is None:
+            return ErrorValue()
+        if outs:
+            args = (self.var, w.word(w.read(index)))
+            w.emit(ir.ListOp(outs=outs, op="get", width=len(outs), args=args, loc=w.loc))
+        return inner_value(w, self, self.item, outs)
+
+    def within(self, container: ListVal | MapVal) -> Val:
+        return replace(self, outer=container, own=self.own or container.cell.pure)
 
 
 @record(eq=False, frozen=False)
@@ -151,7 +178,26 @@ class StaticList(Value):
         w.type_of(self)
         return ListShape(self.cell, True)
 
+    def truth(self, w: Walker) -> Num:
+        return number(bool(self.items))
+
+    def known_items(self, w: Walker) -> tuple[Val, ...]:
+        return self.items
+
+    def turns(self, w: Walker) -> Turns:
+        return at_run_time(w, self.items).turns(w)
+
 
 def is_row(val: Val) -> bool:
     """Whether a list is stored and joined as its elements: it has unlike elements, and is not mutated."""
     return isinstance(val, StaticList) and val.is_row
+
+
+def at_run_time(w: Walker, items: Sequence[Val]) -> ListVal:
+    """Return known items as a run-time list."""
+    return w.realise(StaticList(tuple(items), w.cell(("runtime", w.frame.path, w.loc))))
+
+
+def inner_value(w: Walker, container: ListVal | MapVal, t: Type, outs: tuple[ir.Var, ...]) -> Val:
+    """Return a value of a type from its words, read from an item of a list or dict."""
+    return w.from_words(t, outs).with_places(tuple(container.cell.find().places)).within(container)

@@ -7,10 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from acronumba.frontend.join_shapes import JoinShape, MapShape, PartsShape
-from acronumba.frontend.kinds.lists import ElementInfo, ListVal
-from acronumba.frontend.kinds.value import FieldPlace, PythonClass, Val, Value
+from acronumba.frontend.kinds.errors import ErrorValue
+from acronumba.frontend.kinds.lists import ElementInfo, ListVal, inner_value
+from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.value import Constant, FieldPlace, PythonClass, Turns, Val, Value
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import NEVER, DictT, MapT, TupleT, Type
+from acronumba.ir.types import INT, NEVER, DictT, MapT, TupleT, Type, words
 from acronumba.records import record
 
 if TYPE_CHECKING:
@@ -57,6 +60,12 @@ class DictVal(Value):
     def join_shape(self, w: Merge) -> JoinShape:
         return PartsShape("dict", self.keys, tuple(v.join_shape(w) for v in self.items), self.cell)
 
+    def truth(self, w: Walker) -> Num:
+        return number(bool(self.items))
+
+    def known_items(self, w: Walker) -> tuple[Val, ...]:
+        return tuple(constant_value(w, k) for k in self.keys)
+
 
 @record(eq=False, frozen=False)
 class MapVal(Value):
@@ -67,6 +76,8 @@ class MapVal(Value):
     is_set: bool = False
     outer: ListVal | MapVal | None = None  # the list or dict from which it was read
     place: FieldPlace | None = None  # the field of an object from which it was read
+
+    iterable = True
 
     @property
     def type(self) -> MapT:
@@ -94,6 +105,42 @@ class MapVal(Value):
     def join_shape(self, w: Merge) -> JoinShape:
         return MapShape(self.cell, self.is_set)
 
+    def within(self, container: ListVal | MapVal) -> Val:
+        return replace(self, outer=container)
+
+    def truth(self, w: Walker) -> Num:
+        return w.scalar("gt", self.length(w), number(0))
+
+    def length(self, w: Walker) -> Num:
+        out = w.var("size", INT)
+        w.naturals[out] = None
+        w.emit(ir.ListOp(outs=(out,), op="len", width=self.width, args=(self.var,), loc=w.loc))
+        return Num(INT, var=out)
+
+    def turns(self, w: Walker) -> Turns:
+        return MapView(self, "keys").turns(w)
+
+    @property
+    def width(self) -> int:
+        """The number of words of an entry."""
+        return len(words(self.type.entry))
+
+    def entry(self, w: Walker, index: Num) -> tuple[Val, Val]:
+        """Return the key and the value of the entry at an index."""
+        t = self.type.entry
+        outs = tuple(w.var("item", e) for e in words(t))
+        if w.block is None:
+            return ErrorValue(), ErrorValue()
+        if outs:
+            args = (self.var, w.word(w.read(index)))
+            w.emit(ir.ListOp(outs=outs, op="get", width=len(outs), args=args, loc=w.loc))
+        k = len(words(t.items[0]))
+        return w.from_words(t.items[0], outs[:k]), inner_value(w, self, t.items[1], outs[k:])
+
+    def value_at(self, w: Walker, index: Num) -> Val:
+        """Return the value of the entry at an index."""
+        return self.entry(w, index)[1]
+
 
 @record(eq=False, frozen=False)
 class MapView(Value):
@@ -103,6 +150,8 @@ class MapView(Value):
     what: str
 
     stored_as = "list(...)"
+
+    iterable = True
 
     @property
     def python_class(self) -> PythonClass:
@@ -124,9 +173,40 @@ class MapView(Value):
         assert isinstance(other, MapView)
         return self.what == other.what
 
+    def truth(self, w: Walker) -> Num:
+        return self.base.truth(w)
+
+    def length(self, w: Walker) -> Num:
+        return self.base.length(w)
+
+    def turns(self, w: Walker) -> Turns:
+        base, what = self.base, self.what
+        if (
+            base.is_set and not base.type.given and what not in ("elements", "entries")
+        ):  # the order of an input is known
+            seen = "the order of a set made in the call, which Python does not say"
+            raise w.reject("ACR301", seen=seen, rewrite="sorted(s)")
+        n = base.length(w)
+
+        def length() -> Num:
+            kind = "Set" if base.is_set else "dictionary"
+            w.check(w.scalar("eq", n, base.length(w)), "RuntimeError", f"{kind} changed size during iteration")
+            return n
+
+        def get(index: Num) -> Val:
+            key, item = base.entry(w, index)
+            return TupleVal((key, item)) if what in ("items", "entries") else item if what == "values" else key
+
+        return length, get
+
 
 def map_type(cell: ElementInfo, is_set: bool) -> MapT:
     """Return the type of the dicts or sets with an element info."""
     entry = cell.find().item
     key, item = entry.items if isinstance(entry, TupleT) else (NEVER, NEVER)
     return MapT(key, None if is_set else item, cell.find().data)
+
+
+def constant_value(w: Words, key: Constant) -> Val:
+    """Return a constant key as a value."""
+    return TupleVal(tuple(constant_value(w, k) for k in key)) if type(key) is tuple else w.constant(key)

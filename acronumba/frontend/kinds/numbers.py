@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from acronumba.data.shared import SharedLeaf
 from acronumba.frontend.join_shapes import JoinShape
-from acronumba.frontend.kinds.value import NOT_CONST, Constant, PythonClass, Value
+from acronumba.frontend.kinds.value import NOT_CONST, Constant, PythonClass, Val, Value
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
     BOOL,
@@ -78,6 +79,15 @@ class Num(Value):
     def loop_shape(self, w: Merge) -> JoinShape:
         return self.join_shape(w)
 
+    def truth(self, w: Walker) -> Num:
+        val = w.read(self)
+        if val.type == BOOL:
+            return val
+        return number(bool(val.const)) if val.const is not NOT_CONST else w.scalar("bool", val)
+
+    def as_key(self, w: Walker) -> Val:
+        return self
+
 
 @record(eq=False, frozen=False)
 class EnumVal(Value):
@@ -110,6 +120,26 @@ class EnumVal(Value):
     def loop_shape(self, w: Merge) -> JoinShape:
         return self.join_shape(w)
 
+    def by_member(self, w: Words, value: Callable[[Any], Any]) -> Num:
+        """Return `value(member)`: a constant, or a chain of selects if the member is known only at run time."""
+        if self.const is not NOT_CONST:
+            return number(value(self.const))
+        values = [value(member) for member in members_of(self.cls)]
+        out: Num = number(values[-1])
+        if all(v == values[-1] for v in values):
+            return out
+        for k, v in list(enumerate(values))[-2::-1]:
+            out = w.select(w.scalar("eq", Num(INT, var=w.word(self)), number(k)), number(v), out)
+        return out
+
+    def truth(self, w: Walker) -> Num:
+        return self.by_member(w, bool)
+
+    def as_key(self, w: Walker) -> Val:
+        if w.deciding(self.cls, "__eq__") or w.deciding(self.cls, "__hash__"):
+            raise w.reject("ACR309", seen=f"a key {w.describe(self)}, whose class compares in its own way")
+        return self
+
 
 @record(eq=False, frozen=False)
 class HostScalar(Value):
@@ -123,6 +153,9 @@ class HostScalar(Value):
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
         return (w.word(self.num),) if isinstance(t, ScalarT) else None
+
+    def as_key(self, w: Walker) -> Val:
+        return self
 
 
 @record(eq=False, frozen=False)
@@ -149,6 +182,12 @@ class NoneVal(Value):
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
         return () if isinstance(t, NoneT) else None
+
+    def as_key(self, w: Walker) -> Val:
+        return self
+
+    def truth(self, w: Walker) -> Num:
+        return number(False)
 
 
 def as_number(e: ir.Extent) -> Num:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from acronumba.data.shared import Shared, SharedLeaf, SharedNode, kinds_of, shared_key
 from acronumba.frontend.join_shapes import JoinShape, PartsShape, TypeShape
-from acronumba.frontend.kinds.value import NOT_CONST, Constant, PythonClass, Val, Value, static_items
+from acronumba.frontend.kinds.lists import ListVal, at_run_time
+from acronumba.frontend.kinds.maps import MapVal, constant_value
+from acronumba.frontend.kinds.numbers import number
+from acronumba.frontend.kinds.value import NOT_CONST, Constant, PythonClass, Turns, Val, Value, static_items
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import StructT, Type, union
 from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
+    from acronumba.frontend.kinds.arrays import AllocationSite
+    from acronumba.frontend.kinds.numbers import Num
     from acronumba.frontend.merge import Merge
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
@@ -48,6 +53,9 @@ class Ref(Value):
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
         return (self.var,) if isinstance(t, StructT) else None
 
+    def object_classes(self) -> tuple[type, ...]:
+        return self.classes
+
 
 @record(eq=False, frozen=False)
 class MutableObject(Value):
@@ -78,6 +86,9 @@ class MutableObject(Value):
     def join_shape(self, w: Merge) -> JoinShape:
         w.note(w.facts.rows, self.site)
         return TypeShape(StructT(self.cls))
+
+    def object_classes(self) -> tuple[type, ...]:
+        return (self.cls,)
 
 
 @record(eq=False, frozen=False)
@@ -122,6 +133,21 @@ class ObjectValue(Value):
 
     def loop_shape(self, w: Merge) -> JoinShape:
         return PartsShape("record", (self.cls, self.names), tuple(v.loop_shape(w) for v in self.items))
+
+    def within(self, container: ListVal | MapVal) -> Val:
+        return self
+
+    def with_places(self, places: Sequence[AllocationSite]) -> Val:
+        return self
+
+    def places_in(self) -> Iterable[AllocationSite]:
+        return ()
+
+    def known_items(self, w: Walker) -> tuple[Val, ...] | None:
+        return self.items if issubclass(self.cls, tuple) else None
+
+    def object_classes(self) -> tuple[type, ...]:
+        return (self.cls,)
 
 
 @record(eq=False, frozen=False)
@@ -169,6 +195,21 @@ class SharedVal(Value):
 
     def join_shape(self, w: Merge) -> JoinShape:
         return w.materialise(self).join_shape(w)
+
+    def object_classes(self) -> tuple[type, ...]:
+        return (self.node.cls,) if self.node.kind == "object" else ()
+
+    def truth(self, w: Walker) -> Num:
+        return number(bool(self.node.items))
+
+    def known_items(self, w: Walker) -> tuple[Val, ...] | None:
+        if self.node.kind == "dict":
+            return tuple(constant_value(w, k) for k in self.node.names)
+        return w.shared_items(self) if self.node.kind != "object" or issubclass(self.node.cls, tuple) else None
+
+    def turns(self, w: Walker) -> Turns | None:
+        items = self.known_items(w)
+        return None if items is None else at_run_time(w, items).turns(w)
 
 
 def is_field(key: Any) -> bool:

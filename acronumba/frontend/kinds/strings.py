@@ -16,7 +16,7 @@ from acronumba.frontend.calls.written_texts import METHODS
 from acronumba.frontend.comprehensions import built
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.handlers import CONSTANTS, WORDS, handles
-from acronumba.frontend.kinds.value import NOT_CONST, Constant, Index, Value
+from acronumba.frontend.kinds.value import NOT_CONST, Constant, Index, Turns, Value
 from acronumba.frontend.lists import checked_index, new_list
 from acronumba.frontend.magic import one_string
 from acronumba.frontend.subscripts import cut, list_index
@@ -88,7 +88,12 @@ class StringValue(Value):
     def length(self, w: Walker) -> Num:
         return w.scalar("text_len", self.num)
 
+    def turns(self, w: Walker) -> Turns:
+        n = self.length(w)
+        return lambda: n, lambda i: self.item_at(w, i)
+
     def item_at(self, w: Walker, index: Num) -> StringValue:
+        """Return the character at an index that is known to be in range."""
         return StringValue(w.scalar("text_at", self.num, w.read(index)))
 
     def contains(self, w: Walker, element: Val) -> Num:

@@ -7,15 +7,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from acronumba.frontend.join_shapes import JoinShape, PartsShape
-from acronumba.frontend.kinds.lists import ListVal, StaticList
-from acronumba.frontend.kinds.maps import MapVal
-from acronumba.frontend.kinds.value import Constant, PythonClass, Val, Value, static_items
+from acronumba.frontend.kinds.lists import ListVal, StaticList, at_run_time
+from acronumba.frontend.kinds.numbers import number
+from acronumba.frontend.kinds.value import Constant, PythonClass, Turns, Val, Value, static_items
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import DictT, ListT, TupleT, Type
 from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
+    from acronumba.frontend.kinds.maps import MapVal
+    from acronumba.frontend.kinds.numbers import Num
     from acronumba.frontend.merge import Merge
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
@@ -68,6 +70,15 @@ class TupleVal(Value):
     def loop_shape(self, w: Merge) -> JoinShape:
         return PartsShape("tuple", len(self.items), tuple(v.loop_shape(w) for v in self.items))
 
+    def truth(self, w: Walker) -> Num:
+        return number(bool(self.items))
+
+    def known_items(self, w: Walker) -> tuple[Val, ...]:
+        return self.items
+
+    def turns(self, w: Walker) -> Turns:
+        return at_run_time(w, self.items).turns(w)
+
 
 @record(eq=False, frozen=False)
 class Kept(Value):
@@ -116,6 +127,28 @@ class Kept(Value):
         if isinstance(t, ListT) and t.tupled and self.kind is tuple and isinstance(self.inner, ListVal):
             return (w.list_word(self.inner, t),)
         return None
+
+    def within(self, container: ListVal | MapVal) -> Val:
+        if self.kind is not tuple or not isinstance(self.inner, ListVal):
+            return self
+        return replace(self, inner=replace(self.inner, outer=container, own=self.inner.own or container.cell.pure))
+
+    def truth(self, w: Walker) -> Num:
+        return self.inner.truth(w)
+
+    def length(self, w: Walker) -> Num:
+        return self.inner.length(w)
+
+    def turns(self, w: Walker) -> Turns:
+        if self.kind is tuple or not isinstance(self.inner, ListVal):
+            return self.inner.turns(w)
+        inner, n = self.inner, self.inner.length(w)
+
+        def length() -> Num:
+            w.check(w.scalar("eq", n, inner.length(w)), "RuntimeError", "deque mutated during iteration")
+            return n
+
+        return length, lambda i: inner.item_at(w, i)
 
 
 def unkept(val: Val) -> Val:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from acronumba.frontend.join_shapes import ErrorShape, JoinShape, MaybeShape, TypeShape
+from acronumba.frontend.join_shapes import JoinShape, MaybeShape, TypeShape
 from acronumba.frontend.kinds.arrays import AllocationSite
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.maps import MapVal
@@ -53,6 +54,15 @@ class UnionVal(Value):
     def join_shape(self, w: Merge) -> JoinShape:
         return TypeShape(self.word_type(), self.places)
 
+    def within(self, container: ListVal | MapVal) -> Val:
+        return replace(self, outer=container)
+
+    def with_places(self, places: Sequence[AllocationSite]) -> Val:
+        return replace(self, places=tuple(places))
+
+    def places_in(self) -> Iterable[AllocationSite]:
+        return self.places
+
 
 @record(eq=False, frozen=False)
 class NonlocalCell(Value):
@@ -95,24 +105,3 @@ class MaybeUnbound(Value):
 
     def join_shape(self, w: Merge) -> JoinShape:
         return MaybeShape(self.value.join_shape(w))
-
-
-@record(eq=False, frozen=False)
-class ErrorValue(Value):
-    """The result of a rejected expression; or an unusable value, for the reason `why`: merged without a common type."""
-
-    why: str = ""
-    code: str = ""  # of the rejection where it is used
-    for_now: bool = False  # rejected while the result type of a recursive function was not known yet
-
-    immutable = True
-
-    def describe(self, w: Blocks) -> str:
-        w.check_poison(self)  # rejected where it was made, or now: its use is no further error
-        return "errorvalue"
-
-    def shared_by_calls(self) -> Value:
-        return self
-
-    def join_shape(self, w: Merge) -> JoinShape:
-        return ErrorShape(self.why, self.code)

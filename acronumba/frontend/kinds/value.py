@@ -7,15 +7,19 @@ with a description of the value, or answers that it does not know.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from acronumba.frontend.handlers import ATTRIBUTES, CONTAINS, EQUALS, INDEXED, ITEMS, MAPPINGS, PROTOCOLS
 from acronumba.frontend.join_shapes import JoinShape, PartsShape, StaticShape, TypeShape
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import Type, type_text
 
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
+    from acronumba.frontend.kinds.arrays import AllocationSite
+    from acronumba.frontend.kinds.lists import ListVal
+    from acronumba.frontend.kinds.maps import MapVal
     from acronumba.frontend.kinds.numbers import Num
     from acronumba.frontend.merge import Merge
     from acronumba.frontend.walker import Walker
@@ -34,7 +38,7 @@ class Value:
 
     family: ClassVar[str] = ""  # values of two families are never equal; "" if they may be
     immutable: ClassVar[bool] = False  # a copy of it is the value itself
-    iterable: ClassVar[bool] = False  # it has `length` and `item_at`
+    iterable: ClassVar[bool] = False  # it can be iterated over at run time
     compound: ClassVar[bool] = False  # a structure, whose children vary one by one
     is_iterator: ClassVar[bool] = False  # its items can be read once
     is_function: ClassVar[bool] = False
@@ -45,6 +49,10 @@ class Value:
     def python_class(self) -> PythonClass:
         """The Python class of a list, dict, tuple, string, number or object; `object` for any other value."""
         return object
+
+    def object_classes(self) -> tuple[type, ...]:
+        """Return the possible classes of an object of the user's; none for other values."""
+        return ()
 
     @property
     def is_several(self) -> bool:
@@ -120,6 +128,19 @@ class Value:
         """Return it as the result of a cached function, which all calls share; None if one of them may mutate it."""
         return self if self.immutable else None
 
+    def within(self, container: ListVal | MapVal) -> Val:
+        """Return it as read from a list or dict, with a reference to that container, whose item type it may widen."""
+        return self.with_children([v.within(container) for v in self.children()]) if self.compound else self
+
+    def with_places(self, places: Sequence[AllocationSite]) -> Val:
+        """Return it as read from a container, with the possible allocation sites of the arrays in it."""
+        return self.with_children([v.with_places(places) for v in self.children()]) if self.compound else self
+
+    def places_in(self) -> Iterable[AllocationSite]:
+        """Yield the allocation sites of the arrays that it is or contains."""
+        for v in self.children() if self.compound else ():
+            yield from v.places_in()
+
     # ---- how it is joined with others
 
     def join_shape(self, w: Merge) -> JoinShape:
@@ -147,61 +168,68 @@ class Value:
         """Return its words as a value of a type; None if it is none."""
         return None
 
-    # ---- operations
+    # ---- operations: None if its kind does not know them; those that other topics implement are in `handlers`
 
-    def truth(self, w: Walker) -> Num:
+    def truth(self, w: Walker) -> Num | None:
         """`bool(self)`."""
-        raise w.reject("ACR301", seen=f"{w.describe(self)} as a condition")
+        return None
+
+    def length(self, w: Walker) -> Num | None:
+        """`len(self)`."""
+        return None
 
     def known_items(self, w: Walker) -> tuple[Val, ...] | None:
-        """Return its items if they are known one by one, else None."""
-        return None
+        """Return its items if they are known one by one."""
+        handler = ITEMS.get(type(self))
+        return None if handler is None else handler(w, self)
 
-    def length(self, w: Walker) -> Num:
-        """`len(self)`."""
-        raise w.reject("ACR301", seen=f"len of {w.describe(self)}")
+    def turns(self, w: Walker) -> Turns | None:
+        """Return functions for iteration: one gives the number of items, the other the item at an index."""
+        handler = PROTOCOLS.get(type(self))
+        return None if handler is None else handler(w, self)
 
-    def item_at(self, w: Walker, index: Num) -> Val:
-        """Return the item at an index that is known to be in range."""
-        raise w.reject("ACR301", seen=f"{w.describe(self)} cannot be iterated over")
-
-    def contains(self, w: Walker, element: Val) -> Num:
+    def contains(self, w: Walker, element: Val) -> Num | None:
         """`element in self`."""
-        raise w.reject("ACR301", seen=f"`in` {w.describe(self)}", rewrite="any(x == a for x in xs)")
+        handler = CONTAINS.get(type(self))
+        return None if handler is None else handler(w, element, self)
 
-    def get_item(self, w: Walker, index: Index) -> Val:
+    def get_item(self, w: Walker, index: Index) -> Val | None:
         """`self[index]`, of a value or a `slice` of bounds."""
-        raise w.reject("ACR301", seen=f"{w.describe(self)} cannot be indexed")
+        handler = INDEXED.get(type(self))
+        return None if handler is None else handler(w, self, index)
 
-    def method(self, w: Walker, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
+    def attribute(self, w: Walker, name: str) -> Val | None:
+        """`self.name`."""
+        handler = ATTRIBUTES.get(type(self))
+        return None if handler is None else handler(w, self, name)
+
+    def method(self, w: Walker, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
         """`self.name(*args, **kwargs)`."""
-        raise w.reject("ACR209", seen=f"the method .{name} of {w.describe(self)}")
+        return None
 
     def binary(self, w: Walker, op: ast.operator, left: Val, right: Val) -> Val | None:
-        """`left op right`, of which one is the value itself; None if it does not know the operator."""
-        return None
+        """`left op right`, of which one is the value itself."""
+        handler = MAPPINGS.get(type(self))
+        return None if handler is None else handler(w, op, left, right)
 
     def compare(self, w: Walker, op: ast.cmpop, left: Val, right: Val) -> Num | None:
-        """`left op right`, of which one is the value itself; None if it does not know the comparison."""
-        return None
+        """`left op right`, of which one is the value itself."""
+        handler = EQUALS.get(type(self))
+        return None if handler is None else handler(w, op, left, right)
 
-    def as_key(self, w: Walker) -> Val:
+    def as_key(self, w: Walker) -> Val | None:
         """Return it as the key of a dict."""
-        raise w.reject("ACR309", seen=f"a key {w.describe(self)}")
+        return None
 
 
 Val: TypeAlias = Value
+Turns: TypeAlias = "tuple[Callable[[], Num], Callable[[Num], Val]]"
 Index: TypeAlias = Val | slice  # between `[` and `]`
 
 
 def all_same(some: Sequence[Val], others: Sequence[Val]) -> bool:
     """Whether two sequences of values are of one length and known to be the same, pair by pair."""
     return len(some) == len(others) and all(a.same(b) for a, b in zip(some, others, strict=True))
-
-
-def answers(val: Val, operation: str) -> bool:
-    """Whether the kind of a value defines an operation itself."""
-    return getattr(type(val), operation) is not getattr(Value, operation)
 
 
 def static_items(w: Words, items: Sequence[Val]) -> Constant:
