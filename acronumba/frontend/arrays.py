@@ -18,9 +18,9 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from acronumba.frontend.attributes import tensor_attribute
-from acronumba.frontend.block import Restart
 from acronumba.frontend.comprehensions import built
 from acronumba.frontend.conditions import host_value
+from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.handlers import ARRAYS, ATTRIBUTES, KEPT, MADE, PROTOCOLS, READ, SUBSCRIPTS, handles
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.names import name_of_copy, path_of

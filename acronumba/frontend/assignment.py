@@ -12,12 +12,12 @@ import numpy as np
 
 from acronumba.frontend.arrays import WHERE_IT_WAS_MADE, as_view, came_in, count_indices, own_root, written_tensor
 from acronumba.frontend.attributes import attribute_of, attribute_owner, not_none
-from acronumba.frontend.block import Dead, Rejected, Restart
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.chosen import is_array
 from acronumba.frontend.columns import column
 from acronumba.frontend.comprehensions import extend, named_generator, to_list
 from acronumba.frontend.dicts import changeable, changed_in_place
+from acronumba.frontend.exceptions import Dead, Rejected, Restart
 from acronumba.frontend.handlers import STATEMENTS, TARGETS, handles
 from acronumba.frontend.lists import list_slice, new_list
 from acronumba.frontend.made import about_to_change, set_attribute

@@ -15,10 +15,12 @@ from acronumba.data.classes import field_names
 from acronumba.data.shared import SharedConst, can_hide, hiding
 from acronumba.data.source_guard import ABSENT
 from acronumba.frontend.advice import near
-from acronumba.frontend.block import Dead, Point, conversion
+from acronumba.frontend.block import Point, conversion
 from acronumba.frontend.calls.objects import as_function
 from acronumba.frontend.calls.of_itertools import has_written
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import ATTRIBUTES, DESCRIPTORS, EXPRESSIONS, ITEMS, handles
+from acronumba.frontend.kinds.functions import OF_MODELS
 from acronumba.frontend.names import behind, function_value, is_computed, outside, path_of
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -32,10 +34,8 @@ from acronumba.frontend.values import (
     NoneVal,
     Num,
     ObjectValue,
-    Range,
     Ref,
     SharedVal,
-    SliceVal,
     Static,
     Super,
     Tensor,
@@ -49,9 +49,6 @@ from acronumba.frontend.values import (
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import INT, TEXT, UNSET, NoneT, OpaqueT, Type, UnionT, members, words
-
-# Methods of models beside the plain call.
-OF_MODELS = frozenset(("batch", "check", "explain", "on", "stages", "trace", "value_and_grad", "with_options"))
 
 
 def not_none(w: Walker, val: UnionVal) -> Val:
@@ -74,57 +71,45 @@ def not_none(w: Walker, val: UnionVal) -> Val:
 def attribute(w: Walker, owner: Val, name: str) -> Val:
     """Read an attribute."""
     w.check_poison(owner)
-    handler = ATTRIBUTES.get(type(owner))
-    if handler is not None:
-        return handler(w, owner, name)  # type: ignore[no-any-return]
-    match owner:
-        case Ref() if len(owner.classes) == 1:
-            cls = owner.classes[0]
-            if name in field_names(cls) or name in w.facts.fields.get(cls, {}):
-                return load(w, owner, name)
-            return inherited_attribute(w, owner, cls, name)
-        case MutableObject():
-            return made_attribute(w, owner, name)
-        case Super():
-            return super_attribute(w, owner, name)
-        case Ref() | UnionVal():
-            return w.each(owner, lambda v: attribute(w, v, name))
-        case ObjectValue():
-            if name in owner.names:
-                return owner.items[owner.names.index(name)]
-            return inherited_attribute(w, owner, owner.cls, name)
-        case SharedVal(node=shared) if shared.kind == "object":
-            item = shared.item(name)
-            if item is not None:
-                if isinstance(item, SharedConst):
-                    function = behind(w, item.value)
-                    if function is not None:
-                        return function_value(w, function)
-                return w.shared_value(item)
-            return inherited_attribute(w, owner, shared.cls, name)
-        case Tensor():
-            return tensor_attribute(w, owner, name)
-        case Static(value=value):
-            return static_attribute(w, value, name)
-        case Func() if name in OF_MODELS:
-            raise w.reject("ACR205", seen=f".{name}")
-        case EnumVal():
-            return enum_attribute(w, owner, name)
-        case SliceVal() if name in ("start", "stop", "step"):
-            return {"start": owner.start, "stop": owner.stop, "step": owner.step}[name]
-        case Range() if name in ("start", "stop", "step"):
-            return w.read({"start": owner.start, "stop": owner.stop, "step": owner.step}[name])
-        case NoneVal(given=True):
-            w.fail("AttributeError", f"'NoneType' object has no attribute '{name}'")
-            raise Dead
-        case NoneVal():
-            raise w.reject("ACR307", seen=f"None has no attribute {name!r}")
-        case Num() if name in ("real",):
-            return owner
+    if isinstance(owner, UnionVal) or len(owner.object_classes()) > 1:
+        return w.each(owner, lambda v: attribute(w, v, name))
+    found = owner.attribute(w, name)
+    if found is not None:
+        return found
     if owner.python_class is not object and hasattr(owner.python_class, name):
         return builtin_method(w, owner, owner.python_class, name)
     names = field_names(owner.cls) if isinstance(owner, ObjectValue) else dir(owner.python_class)
     raise w.reject("ACR307", seen=f"{w.describe(owner)} has no attribute {name!r}", rewrite=near(name, names))
+
+
+@handles(ATTRIBUTES, Ref)
+def attribute_at_run_time(w: Walker, owner: Ref, name: str) -> Val:
+    """Read an attribute of a run-time object of one class."""
+    (cls,) = owner.classes
+    if name in field_names(cls) or name in w.facts.fields.get(cls, {}):
+        return load(w, owner, name)
+    return inherited_attribute(w, owner, cls, name)
+
+
+@handles(ATTRIBUTES, ObjectValue)
+def attribute_of_fields(w: Walker, owner: ObjectValue, name: str) -> Val:
+    """Read an attribute of an object that is its fields."""
+    if name in owner.names:
+        return owner.items[owner.names.index(name)]
+    return inherited_attribute(w, owner, owner.cls, name)
+
+
+@handles(ATTRIBUTES, SharedVal)
+def shared_attribute(w: Walker, owner: SharedVal, name: str) -> Val | None:
+    """Read an attribute of a shared object; None for a shared list, tuple or dict."""
+    shared = owner.node
+    if shared.kind != "object":
+        return None
+    item = shared.item(name)
+    if item is None:
+        return inherited_attribute(w, owner, shared.cls, name)
+    function = behind(w, item.value) if isinstance(item, SharedConst) else None
+    return w.shared_value(item) if function is None else function_value(w, function)
 
 
 @handles(EXPRESSIONS, ast.Attribute)
@@ -136,6 +121,7 @@ def attribute_expr(w: Walker, node: ast.Attribute) -> Val:
     return attribute_of(w, attribute_owner(w, node), node)
 
 
+@handles(ATTRIBUTES, MutableObject)
 def made_attribute(w: Walker, owner: MutableObject, name: str) -> Val:
     """Read an attribute of an object whose fields are variables."""
     key = (owner.key, name)
@@ -302,6 +288,7 @@ def inherits(w: Walker, cls: type, name: str) -> bool:
     return w.has(cls, name) and not isinstance(w.source_guard.attribute(cls, name), types.MemberDescriptorType)
 
 
+@handles(ATTRIBUTES, Super)
 def super_attribute(w: Walker, owner: Super, name: str) -> Val:
     """Read an attribute of `super()`: of the next class in the method resolution order that has it."""
     cls = owner.self.value if isinstance(owner.self, Static) else owner.self.python_class
@@ -322,6 +309,12 @@ def own_method(w: Walker, fn: Any) -> Func:
     if not isinstance(out, Func):  # made by `dataclass`, say
         raise w.reject("ACR201", seen=f"{function.__qualname__}, whose source cannot be read")
     return out
+
+
+@handles(ATTRIBUTES, Static)
+def attribute_of_constant(w: Walker, owner: Static, name: str) -> Val:
+    """Read an attribute of a compile-time object."""
+    return static_attribute(w, owner.value, name)
 
 
 def static_attribute(w: Walker, value: Any, name: str) -> Val:
@@ -354,6 +347,7 @@ def static_attribute(w: Walker, value: Any, name: str) -> Val:
     raise w.reject("ACR209", seen=f"{w.describe(Static(value))}.{name}")
 
 
+@handles(ATTRIBUTES, EnumVal)
 def enum_attribute(w: Walker, owner: EnumVal, name: str) -> Val:
     """Read an attribute of a member of an enum."""
     if owner.const is not NOT_CONST:
@@ -440,6 +434,7 @@ def there(w: Walker, owner: Ref, val: Val, name: str) -> Val:
     return w.narrowed(rest)
 
 
+@handles(ATTRIBUTES, Tensor)
 def tensor_attribute(w: Walker, x: Tensor, name: str) -> Val:
     """Read an attribute of an array."""
     match name:

@@ -17,6 +17,7 @@ from acronumba.data.schema import ENDLESS, NODES
 from acronumba.data.shared import SharedLeaf
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.errors.codes import reject
+from acronumba.frontend.exceptions import Abandoned, Dead, Hopeless, Rejected, Restart
 from acronumba.frontend.naming import note_named
 from acronumba.frontend.numbering import Key, Numbering, fits, gives_natural
 from acronumba.frontend.source import Source, spot
@@ -57,34 +58,6 @@ def conversion(what: str) -> str:
         return "convert it before the batch: `x.astype(np.float32)`, `x.float()` of a tensor"
     floating = re.search(r"an array of dtype [<>]f", what)  # not in the CPU's byte order
     return "convert it before the batch: `x.astype(np.float32)`" if floating else ""
-
-
-class Rejected(Exception):
-    """An expression is rejected; caught at the statement, which is then skipped."""
-
-    def __init__(self, error: AcronumbaError | None):
-        super().__init__(error)
-        self.error = error
-
-
-class Hopeless(Exception):
-    """The data have an infinite type, or nearly so. Ends the walk: any further error would follow from this one."""
-
-    def __init__(self, error: AcronumbaError):
-        super().__init__(error)
-        self.error = error
-
-
-class Dead(Exception):
-    """The rest of an expression is unreachable; caught where control flow continues."""
-
-
-class Abandoned(Exception):
-    """A trial walk is given up, because the code needs more than a straight line; caught where the trial began."""
-
-
-class Restart(Exception):
-    """A fact assumed about the program proved too narrow: walk everything again."""
 
 
 @dataclass

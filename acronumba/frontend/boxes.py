@@ -5,7 +5,7 @@ Recursions, loops and branches treat it as any list.
 
 from __future__ import annotations
 
-from acronumba.frontend.block import Dead
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import NAME_BOUND, NAME_READ, handles
 from acronumba.frontend.lists import append, simple
 from acronumba.frontend.names import check_part

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from acronumba.frontend.advice import one_type
-from acronumba.frontend.block import GROWS, Blocks, Restart, conversion
+from acronumba.frontend.block import GROWS, Blocks, conversion
+from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.naming import note_unified
 from acronumba.frontend.values import (
     AllocationSite,

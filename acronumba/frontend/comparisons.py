@@ -13,10 +13,11 @@ from typing import Any
 from acronumba.data.schema import NODES
 from acronumba.errors.codes import reject
 from acronumba.frontend.attributes import attribute, not_none
-from acronumba.frontend.block import Dead, Hopeless, Point, Restart
+from acronumba.frontend.block import Point
 from acronumba.frontend.calls.by_fields import BY_FIELDS
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.conditions import truth, truth_value
+from acronumba.frontend.exceptions import Dead, Hopeless, Restart
 from acronumba.frontend.handlers import EXPRESSIONS, handles
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.magic import (

@@ -10,12 +10,13 @@ from dataclasses import replace
 from functools import partial
 
 from acronumba.frontend.attributes import class_attribute, not_none
-from acronumba.frontend.block import Dead, Point, Rejected
+from acronumba.frontend.block import Point
 from acronumba.frontend.calls.objects import (
     STAND_INS,
     runtime_class,
     stood_for,
 )
+from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import CONDITIONS, EXPRESSIONS, handles
 from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.names import path_of

@@ -9,11 +9,11 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from acronumba.frontend.block import Dead, Restart
 from acronumba.frontend.comparisons import compare_values, same_element
 from acronumba.frontend.comprehensions import go_on_where, own_names
 from acronumba.frontend.conditions import truth
-from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, MAPPINGS, handles
+from acronumba.frontend.exceptions import Dead, Restart
+from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, INDEXED, MAPPINGS, handles
 from acronumba.frontend.keyed import (
     check_own,
     copied,
@@ -32,14 +32,12 @@ from acronumba.frontend.names import part_of
 from acronumba.frontend.values import (
     NOT_CONST,
     DictVal,
-    ErrorValue,
     MapVal,
     MapView,
     Num,
     SharedVal,
     StaticList,
     TupleVal,
-    UnionVal,
     Val,
     constant_value,
     number,
@@ -96,7 +94,7 @@ def changeable(w: Walker, val: Val) -> MapVal:
         w.facts.begin_again()
         raise Restart
     message = "" if isinstance(val, SharedVal) else "this cannot be changed"
-    rewrite = "make a copy first: dict(d)" if is_mapping(val) else ""
+    rewrite = "make a copy first: dict(d)" if val.is_mapping else ""
     raise w.reject("ACR113", seen=f"a change of {w.describe(val)}", rewrite=rewrite, message=message)
 
 
@@ -240,19 +238,18 @@ def _generate(w: Walker, node: ast.DictComp | ast.SetComp, k: int, iterable: Val
 # ---- items
 
 
-def dict_item(w: Walker, base: Val, where: Val) -> Val:
-    """`d[k]`."""
-    if isinstance(base, SharedVal):
-        known = constant_key(w, where)
-        part = None if known is NOT_CONST else base.node.item(known)
-        if part is not None:
-            out: Val = w.shared_value(part)
-            return out
-        base = w.materialise(base)
+@handles(INDEXED, DictVal, MapVal, SharedVal)
+def dict_item(w: Walker, base: DictVal | MapVal | SharedVal, where: Any) -> Val | None:
+    """`d[k]`; None for a shared value that is no dict."""
+    if isinstance(base, SharedVal) and not base.is_mapping:
+        return None
     if isinstance(base, MapVal):
         return base.value_at(w, found(w, base, where))
-    assert isinstance(base, DictVal)
-    return known_or(w, base, where, None)
+    if isinstance(base, DictVal):
+        return known_or(w, base, where, None)
+    known = constant_key(w, where)
+    part = None if known is NOT_CONST else base.node.item(known)
+    return dict_item(w, w.materialise(base), where) if part is None else w.shared_value(part)  # type: ignore[arg-type]
 
 
 def known_or(w: Walker, base: DictVal, where: Val, default: Val | None) -> Val:
@@ -457,10 +454,3 @@ def pick(w: Walker, out: MapVal, a: MapVal, b: MapVal, wanted: bool) -> None:
             put(w, out, item.items[0], number(0))
 
     each_entry(w, a, turn)
-
-
-def is_mapping(val: Val) -> bool:
-    """Whether a value is a dict or a set."""
-    if isinstance(val, UnionVal | ErrorValue):
-        return False
-    return isinstance(val, DictVal | MapVal) or (isinstance(val, SharedVal) and val.node.kind == "dict")

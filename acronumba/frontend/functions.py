@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from acronumba.frontend.attributes import attribute, attribute_of, attribute_owner, class_attribute
-from acronumba.frontend.block import Dead, Restart
 from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.calls.call import call_method, call_static
 from acronumba.frontend.calls.tables import bind
 from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.conditions import is_type_test, truth_value
+from acronumba.frontend.exceptions import Dead, Restart
 from acronumba.frontend.handlers import CALLS, EXPRESSIONS, handles
 from acronumba.frontend.instances import call_instance
 from acronumba.frontend.lists import append, list_slice
@@ -141,10 +141,7 @@ def callee(w: Walker, node: ast.expr) -> Val:
 
 def call_object(w: Walker, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """Call the `__call__` of an object."""
-    cls = (
-        func.classes[0] if isinstance(func, Ref) else func.cls if isinstance(func, ObjectValue | MutableObject)
-        else func.node.cls if isinstance(func, SharedVal) else None
-    )  # fmt: skip
+    cls = next(iter(func.object_classes()), None)
     if cls is None or not w.has(cls, "__call__"):
         raise w.reject("ACR301", seen=f"{w.describe(func)} cannot be called")
     return w.call(class_attribute(w, func, cls, "__call__"), args, kwargs)

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from acronumba.frontend.block import Dead, Point
+from acronumba.frontend.block import Point
 from acronumba.frontend.boxes import open_boxes
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.functions import LIBRARY, nested_function
 from acronumba.frontend.handlers import EXPRESSIONS, WALKS, handles
 from acronumba.frontend.loops import carried_names, end_loop, iterate

@@ -10,10 +10,11 @@ from acronumba.config import COPIES
 from acronumba.data.schema import NODES
 from acronumba.data.shared import Shared, SharedNode
 from acronumba.errors.codes import reject
-from acronumba.frontend.block import Abandoned, FunctionCode, Hopeless, Rejected, Restart
+from acronumba.frontend.block import FunctionCode
 from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.cells import endless, without_end
+from acronumba.frontend.exceptions import Abandoned, Hopeless, Rejected, Restart
 from acronumba.frontend.join_shapes import (
     ArrayShape,
     ChoiceShape,

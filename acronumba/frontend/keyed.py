@@ -10,9 +10,10 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from acronumba.frontend.block import Dead, Point
+from acronumba.frontend.block import Point
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.conditions import host_value
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.lists import widen_items
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.names import alias

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
-from acronumba.frontend.block import Restart
+from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.names import alias
 from acronumba.frontend.values import (
     NOT_CONST,

@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from acronumba.frontend.attributes import not_none
-from acronumba.frontend.block import GROWS, Dead, Point, Rejected, State, conversion
+from acronumba.frontend.block import GROWS, Point, State, conversion
 from acronumba.frontend.cells import without_end
+from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import STATEMENTS, WALKS, handles
 from acronumba.frontend.join_shapes import (
     AbsentShape,

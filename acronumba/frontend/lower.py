@@ -44,8 +44,9 @@ from acronumba.frontend import (
     statements,
 )
 from acronumba.frontend.arrays import present
-from acronumba.frontend.block import Facts, FunctionCode, Hopeless, Rejected, Restart
+from acronumba.frontend.block import Facts, FunctionCode
 from acronumba.frontend.boxes import open_boxes
+from acronumba.frontend.exceptions import Hopeless, Rejected, Restart
 from acronumba.frontend.functions import add_defaults
 from acronumba.frontend.instances import ENTRY, call_instance, fails_itself, finish, function_name
 from acronumba.frontend.join_shapes import ListShape, TypeShape

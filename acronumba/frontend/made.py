@@ -16,8 +16,9 @@ from typing import Any
 from acronumba.data.classes import field_names, is_record, oddness
 from acronumba.data.source_guard import ABSENT
 from acronumba.frontend.attributes import attribute_owner, own_method
-from acronumba.frontend.block import Restart
+from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.handlers import TARGETS, handles
+from acronumba.frontend.magic import object_class
 from acronumba.frontend.names import alias, forget, forget_field, name_of_copy, name_views
 from acronumba.frontend.values import (
     Bound,
@@ -197,10 +198,7 @@ def _set_one(w: Walker, owner: Val, name: str, val: Val) -> Val:
 
 def class_that_changes(owner: Val) -> type | None:
     """Return the class of an object that may be mutated; None for other values."""
-    match owner:
-        case MutableObject(cls=cls) | ObjectValue(cls=cls) | Ref(classes=(cls,)) if not issubclass(cls, tuple):
-            return cls
-    return None
+    return None if isinstance(owner, SharedVal) else object_class(owner)
 
 
 def _check_place(w: Walker, cls: Any, name: str, found: Any, owner: Val) -> None:
@@ -260,7 +258,7 @@ def _read_only(w: Walker, owner: Val, name: str) -> Exception:
     if is_record(cls):
         call = f"dataclasses.replace({text}, " if is_dataclass(cls) else f"{text}._replace("
         rewrite = f"{text} = {call}{name}=...)"
-    elif isinstance(owner, Ref | SharedVal | ObjectValue):
+    elif owner.object_classes() and not isinstance(owner, MutableObject):
         own = text if place is None else name_of_copy(w, place.value)
         rewrite = f"change a copy: {own} = copy.copy({text})"
     return w.reject("ACR113", seen=f"an assignment to .{name} of {w.describe(owner)}", rewrite=rewrite)

@@ -8,14 +8,13 @@ from typing import Any
 
 from acronumba.foreign import OfParts
 from acronumba.frontend.attributes import class_attribute
-from acronumba.frontend.block import Restart
+from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.values import (
     MutableObject,
     NoneVal,
     Num,
     ObjectValue,
     Ref,
-    SharedVal,
     SliceVal,
     TupleVal,
     UnionVal,
@@ -29,14 +28,8 @@ from acronumba.ir.types import BOOL, TEXT, StrT, TextT
 
 def object_class(val: Val) -> type | None:
     """Return the class of an object of a dataclass or plain class."""
-    match val:
-        case ObjectValue() | MutableObject() | Ref(classes=(_,)):
-            cls = val.python_class
-        case SharedVal(node=node) if node.kind == "object":
-            cls = node.cls
-        case _:
-            return None
-    return None if issubclass(cls, tuple) else cls
+    classes = val.object_classes()
+    return classes[0] if len(classes) == 1 and not issubclass(classes[0], tuple) else None
 
 
 def has_method(w: Walker, val: Val, name: str) -> bool:

@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any
 
 from acronumba.frontend.array_forms import array_of_numbers
-from acronumba.frontend.block import Dead, Point, Rejected, Restart, State
+from acronumba.frontend.block import Point, State
 from acronumba.frontend.cells import endless, without_end
+from acronumba.frontend.exceptions import Dead, Rejected, Restart
 from acronumba.frontend.join_shapes import (
     AbsentShape,
     ArrayShape,

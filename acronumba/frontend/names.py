@@ -11,12 +11,9 @@ from typing import Any
 from acronumba.data.shared import SharedConst, describe_value, values_of
 from acronumba.data.source_guard import ABSENT
 from acronumba.frontend.advice import near
-from acronumba.frontend.block import (
-    Dead,
-    Rejected,
-    conversion,
-)
+from acronumba.frontend.block import conversion
 from acronumba.frontend.calls.objects import as_function, is_foreign
+from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import NAME_BOUND, NAME_READ
 from acronumba.frontend.source import NoSource, read_source
 from acronumba.frontend.values import (
@@ -27,8 +24,6 @@ from acronumba.frontend.values import (
     MutableObject,
     NoneVal,
     NonlocalCell,
-    ObjectValue,
-    Ref,
     Static,
     Stream,
     Tensor,
@@ -77,14 +72,7 @@ def name_of_copy(w: Walker, node: ast.expr) -> str:
 
 def is_computed(w: Walker, owner: Val, name: str) -> bool:
     """Whether an attribute of an object is a property."""
-    classes = (
-        owner.classes
-        if isinstance(owner, Ref)
-        else (owner.cls,)
-        if isinstance(owner, MutableObject | ObjectValue)
-        else ()
-    )
-    return any(isinstance(w.source_guard.attribute(c, name), property) for c in classes)
+    return any(isinstance(w.source_guard.attribute(c, name), property) for c in owner.object_classes())
 
 
 def forget(w: Walker, scope: Any, name: str) -> None:

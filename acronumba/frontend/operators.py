@@ -7,10 +7,11 @@ import types
 from dataclasses import replace
 
 from acronumba.frontend.advice import operands
-from acronumba.frontend.block import ZERO_DIVISION, Dead
+from acronumba.frontend.block import ZERO_DIVISION
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.comprehensions import list_concat, list_repeat, to_list
 from acronumba.frontend.conditions import host_value, truth_value
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import EXPRESSIONS, handles
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.magic import call_special, has_method
@@ -21,8 +22,6 @@ from acronumba.frontend.values import (
     ListVal,
     NoneVal,
     Num,
-    ObjectValue,
-    Ref,
     SharedVal,
     Static,
     StaticList,
@@ -97,7 +96,7 @@ def as_python(w: Walker, val: Val, names: tuple[str, ...]) -> Val:
     if isinstance(val, EnumVal) and issubclass(val.cls, int):
         kept = all(w.source_guard.attribute(val.cls, name) is vars(int)[name] for name in names)
         return val.by_member(w, int) if kept else val
-    cls = val.python_class if isinstance(val, ObjectValue | Ref | SharedVal) else None
+    cls = val.python_class if isinstance(val, SharedVal) or val.object_classes() else None
     if cls is None or not issubclass(cls, tuple):
         return val
     kept = not any(isinstance(w.source_guard.attribute(cls, name), types.FunctionType) for name in names)
@@ -112,9 +111,9 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val) -> Val:
         names = (f"__{MAGIC[type(op)]}__", f"__r{MAGIC[type(op)]}__")
         a, b = as_python(w, a, names), as_python(w, b, names)
     if isinstance(op, ast.Mult):  # an integer scalar repeats a list or tuple, as an int does
-        if (_is_list(a) or is_tuple(a)) and is_index(b):
+        if (a.is_list or is_tuple(a)) and is_index(b):
             b = host_value(w, b, "the length of a sequence", index=True)
-        elif (_is_list(b) or is_tuple(b)) and is_index(a):
+        elif (b.is_list or is_tuple(b)) and is_index(a):
             a = host_value(w, a, "the length of a sequence", index=True)
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         if all(_is_operand(w, op, v, other) for v, other in ((a, b), (b, a))):
@@ -139,7 +138,7 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val) -> Val:
             return TupleVal(a.items + b.items)
         if is_tuple(a) and is_tuple(b):
             return Kept(tuple, list_concat(w, as_list(a), as_list(b)), ())
-        if _is_list(a) and _is_list(b):
+        if a.is_list and b.is_list:
             head, tail = w.items_of(a), w.items_of(b)
             if head is not None and tail is not None:
                 return new_list(w, (*head, *tail))
@@ -232,10 +231,6 @@ def is_float(num: Num) -> bool:
     if num.const is NOT_CONST:
         return isinstance(num.type, BoolT)
     return not abs(num.const) > 2**53
-
-
-def _is_list(val: Val) -> bool:
-    return isinstance(val, ListVal | StaticList) or (isinstance(val, SharedVal) and val.node.kind == "list")
 
 
 def is_index(val: Val) -> bool:

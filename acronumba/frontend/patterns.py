@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from acronumba.frontend.attributes import attribute
-from acronumba.frontend.block import Dead, Point
+from acronumba.frontend.block import Point
 from acronumba.frontend.calls.objects import runtime_class
 from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.conditions import class_filter, narrow_to, truth
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import STATEMENTS, handles
 from acronumba.frontend.lists import list_slice, new_list
 from acronumba.frontend.names import bind_name, path_of

@@ -6,11 +6,11 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from acronumba.frontend.block import Restart
 from acronumba.frontend.comparisons import compare_values, same_element
 from acronumba.frontend.comprehensions import to_list
 from acronumba.frontend.conditions import host_value, truth
 from acronumba.frontend.dicts import changeable, delete_item
+from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.handlers import (
     CONTAINS,
     EQUALS,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from acronumba.frontend.block import Dead
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.numbering import is_natural
 from acronumba.frontend.tensors import HOST, TensorOps, dims_text
 from acronumba.frontend.values import NOT_CONST, ListVal, Num, Tensor, number

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from acronumba.frontend.attributes import not_none
-from acronumba.frontend.block import Dead, Restart
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.comprehensions import (
     extend,
@@ -19,8 +18,9 @@ from acronumba.frontend.comprehensions import (
     to_list,
 )
 from acronumba.frontend.conditions import host_value
-from acronumba.frontend.dicts import changeable, dict_item, is_mapping
-from acronumba.frontend.handlers import EXPRESSIONS, SUBSCRIPTS, handles
+from acronumba.frontend.dicts import changeable
+from acronumba.frontend.exceptions import Dead, Restart
+from acronumba.frontend.handlers import EXPRESSIONS, INDEXED, SUBSCRIPTS, handles
 from acronumba.frontend.keyed import put
 from acronumba.frontend.lists import (
     check_mutable,
@@ -157,9 +157,6 @@ def subscript(w: Walker, base: Val, index: ast.expr) -> Val:
 def get_item(w: Walker, base: Val, where: Any) -> Val:
     """Read an item or slice of a value that is no union; the index may be one."""
     w.check_poison(base)
-    if isinstance(base, NoneVal) and base.given:
-        w.fail("TypeError", "'NoneType' object is not subscriptable")
-        raise Dead
     if isinstance(base, Tensor | ArrayRef):
         return array_item(w, base, where)
     if isinstance(base, Static) and any(base.value is f for f in (np.r_, np.c_, np.mgrid, np.ogrid)):
@@ -169,23 +166,32 @@ def get_item(w: Walker, base: Val, where: Any) -> Val:
         where = index_value(w, where, base)
     elif isinstance(where, tuple):
         where = TupleVal(tuple(_no_slices(w, where)))
-    if isinstance(where, UnionVal) and not is_mapping(base):
+    if isinstance(where, UnionVal) and not base.is_mapping:
         where = not_none(w, where)
         if isinstance(where, UnionVal):
             return w.each(where, lambda e: get_item(w, base, e))
     own = base.get_item(w, where)
     if own is not None:
         return own
-    match base:
-        case DictVal() | MapVal() | SharedVal():
-            if is_mapping(base):
-                return dict_item(w, base, where)
-        case Static(value=value) if isinstance(value, enum.EnumMeta) and isinstance(name := w.static(where), str):
-            return w.constant(value[name])
-        case Static():  # list[int] in an annotation
-            return base
     if has_method(w, base, "__getitem__"):
         return call_special(w, base, "__getitem__", (index_value(w, where, base),))
+    return element(w, base, where)
+
+
+@handles(INDEXED, Static)
+def static_item(w: Walker, base: Static, where: Any) -> Val:
+    """`Color["RED"]` of an enum; `list[int]` in an annotation."""
+    name = w.static(where) if isinstance(base.value, enum.EnumMeta) else None
+    if not isinstance(name, str):
+        return base
+    if name not in base.value.__members__:
+        w.fail("KeyError", repr(name).replace("{", "{{").replace("}", "}}"))
+        raise Dead
+    return w.constant(base.value[name])
+
+
+def element(w: Walker, base: Val, where: Any) -> Val:
+    """Read an item or slice of a list or tuple."""
     if isinstance(where, Tensor):
         where = list_index(w, where)
     elif isinstance(where, EnumVal):

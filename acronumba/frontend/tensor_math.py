@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.frontend.block import Rejected
+from acronumba.frontend.exceptions import Rejected
 from acronumba.frontend.ufuncs import Ufuncs
 from acronumba.frontend.values import Num, Tensor, Val, number
 from acronumba.ir import nodes as ir

@@ -14,7 +14,7 @@ import ast
 import re
 from collections.abc import Callable, Sequence
 
-from acronumba.frontend.block import Abandoned, Dead, Rejected
+from acronumba.frontend.exceptions import Abandoned, Dead, Rejected
 from acronumba.frontend.values import NOT_CONST, Num, Range, Val, number
 from acronumba.frontend.walker import MOST_INSTRUCTIONS, MOST_OPERATIONS, UNROLL, Loop, Walker
 from acronumba.ir import nodes as ir

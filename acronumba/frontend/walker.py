@@ -16,7 +16,8 @@ from typing import Any, Literal
 from acronumba.data.shared import Shared, SharedConst, is_itself
 from acronumba.data.source_guard import SourceGuard
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
-from acronumba.frontend.block import WAYS_ON, Dead, Facts, FunctionCode, Point, Rejected, State
+from acronumba.frontend.block import WAYS_ON, Facts, FunctionCode, Point, State
+from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import CALLS, CONDITIONS, EXPRESSIONS, MADE, STATEMENTS, TARGETS
 from acronumba.frontend.join_shapes import JoinShape
 from acronumba.frontend.source import Source, assigned_names, is_forbidden

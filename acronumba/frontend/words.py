@@ -11,8 +11,9 @@ from typing import Any
 from acronumba.data.classes import fields_in_order
 from acronumba.data.shared import SharedConst, SharedLeaf, SharedNode, SharedOpaque
 from acronumba.frontend.array_forms import array_of_words
-from acronumba.frontend.block import Point, Restart, conversion, last_name
+from acronumba.frontend.block import Point, conversion, last_name
 from acronumba.frontend.cells import Cells, endless, without_end
+from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.handlers import CONSTANTS, KEPT, READ, WORDS
 from acronumba.frontend.kinds.value import Value
 from acronumba.frontend.values import (

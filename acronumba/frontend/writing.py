@@ -19,7 +19,6 @@ from acronumba.frontend.arrays import (
     view,
 )
 from acronumba.frontend.attributes import not_none
-from acronumba.frontend.block import Dead
 from acronumba.frontend.chosen import (
     chosen,
     for_all,
@@ -33,6 +32,7 @@ from acronumba.frontend.chosen import (
     with_places,
     without_ones,
 )
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.subscripts import index_of_each_axis
 from acronumba.frontend.values import ArrayRef, Axis, Cut, NoneVal, Num, Tensor, UnionVal, Val, number
 from acronumba.frontend.walker import Walker

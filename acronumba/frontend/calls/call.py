@@ -17,7 +17,6 @@ import numpy as np
 
 from acronumba.data.classes import CLASS_VARIABLE, field_names, is_written, own_constructor
 from acronumba.frontend.attributes import attribute, not_none
-from acronumba.frontend.block import Dead, Restart
 from acronumba.frontend.calls import every, of_collections, of_maps
 from acronumba.frontend.calls.of_arrays import as_dtype
 from acronumba.frontend.calls.of_itertools import (
@@ -36,7 +35,7 @@ from acronumba.frontend.calls.written_special import scipy_row
 from acronumba.frontend.comparisons import same_element
 from acronumba.frontend.comprehensions import extend
 from acronumba.frontend.conditions import host_value
-from acronumba.frontend.dicts import is_mapping
+from acronumba.frontend.exceptions import Dead, Restart
 from acronumba.frontend.lists import (
     append,
     check_mutable,
@@ -64,11 +63,9 @@ from acronumba.frontend.values import (
     Kept,
     ListVal,
     Method,
-    MutableObject,
     NoneVal,
     Num,
     ObjectValue,
-    Ref,
     SharedVal,
     Static,
     StaticList,
@@ -372,15 +369,7 @@ def replace_fields(w: Walker, args: list[Val], kwargs: dict[str, Val]) -> Val:
         raise w.reject("ACR203", place_of(w, 1, len(args)), seen=f"{len(args)} arguments for replace(obj)")
 
     def one(obj: Val) -> Val:
-        cls = (
-            obj.classes[0]
-            if isinstance(obj, Ref)
-            else obj.cls
-            if isinstance(obj, ObjectValue | MutableObject)
-            else None
-        )
-        if isinstance(obj, SharedVal) and obj.node.kind == "object":
-            cls = obj.node.cls
+        cls = next(iter(obj.object_classes()), None)
         if cls is None:
             raise w.reject("ACR301", seen=f"replace of {w.describe(obj)}")
         names = field_names(cls)
@@ -426,7 +415,7 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
         return list_method(w, owner, name, args, kwargs)
     if isinstance(owner, Kept):
         return of_collections.kept_method(w, owner, name, args, kwargs)
-    if is_mapping(owner):
+    if owner.is_mapping:
         return of_maps.map_method(w, owner, name, args, kwargs)
     if name in ("copy",) and isinstance(owner, StaticList):
         return new_list(w, owner.items)

@@ -21,7 +21,6 @@ from acronumba.frontend.conditions import host_value
 from acronumba.frontend.dicts import (
     as_map,
     combine,
-    is_mapping,
     over,
     put_all,
 )
@@ -102,7 +101,7 @@ def _filled(w: Walker, args: Sequence[Val], kwargs: Val) -> MapVal:
         raise w.reject("ACR203", seen=f"{len(args)} arguments for a dict")
     for val in args:
         val = unkept(val)
-        put_all(w, out, val if is_mapping(val) else as_iterable(w, val))
+        put_all(w, out, val if val.is_mapping else as_iterable(w, val))
     for key, item in zip(kwargs.keys, kwargs.items, strict=True):
         put(w, out, w.constant(key), item)
     return out

@@ -18,9 +18,8 @@ from acronumba.frontend.handlers import CALLS, handles
 from acronumba.frontend.subscripts import get_item
 from acronumba.frontend.values import (
     NOT_CONST,
-    Func,
     Generator,
-    MapVal,
+    Method,
     NoneVal,
     Num,
     Partial,
@@ -28,6 +27,7 @@ from acronumba.frontend.values import (
     Stream,
     Tensor,
     TupleVal,
+    UnionVal,
     Val,
     Yields,
     number,
@@ -141,14 +141,9 @@ def _read(w: Walker, name: str, val: Val) -> Val:
 @row("x", callable, whole=True)
 def _callable(w: Walker, a: Args) -> Val:
     val = a["x"]
-    if isinstance(val, Func | Partial):
-        return number(True)
-    if isinstance(val, Num | Tensor | MapVal | TupleVal | NoneVal) or val.python_class is str:
-        return number(False)
-    known = w.static(val)
-    if known is NOT_CONST:
+    if isinstance(val, UnionVal) or val.object_classes():
         raise w.reject("ACR308", seen=f"callable() of {w.describe(val)}")
-    return number(callable(known))
+    return number(val.is_choosable or isinstance(val, Partial | Method))
 
 
 @row("obj", fields, whole=True)

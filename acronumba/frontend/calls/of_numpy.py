@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from acronumba import nn, random
-from acronumba.frontend.block import Dead
 from acronumba.frontend.calls.of_arrays import as_dtype
 from acronumba.frontend.calls.tables import Args, Handler, row
 from acronumba.frontend.conditions import host_value
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.magic import call_special, is_array_like
 from acronumba.frontend.ufuncs import CALLED
 from acronumba.frontend.values import (

@@ -12,12 +12,12 @@ import numpy as np
 
 from acronumba.data.classes import field_names
 from acronumba.frontend.attributes import attribute, either, has_attribute
-from acronumba.frontend.block import Dead
 from acronumba.frontend.calls import of_math as mathematics
 from acronumba.frontend.calls.tables import Args, Handler, row
 from acronumba.frontend.calls.written_math import MOST_DIGITS, rounded_float, rounded_int
 from acronumba.frontend.comprehensions import all_of_generator, collect, go_on_where, own_names, to_list
 from acronumba.frontend.conditions import host_value, kind_of, truth
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import ARRAYS, handles
 from acronumba.frontend.lists import list_slice
 from acronumba.frontend.loops import iterate, one_iterable

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from acronumba.frontend.attributes import not_none
-from acronumba.frontend.block import Dead
 from acronumba.frontend.calls.tables import Args, Handler, row
 from acronumba.frontend.comprehensions import all_of_generator, concat_list, stack_list, uniform
 from acronumba.frontend.conditions import host_value
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.subscripts import slice_bound
 from acronumba.frontend.values import (

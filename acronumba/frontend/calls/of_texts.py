@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from acronumba.frontend.block import Dead
 from acronumba.frontend.calls.tables import Args, row
 from acronumba.frontend.conditions import host_value
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.kinds.strings import StringValue, known, made, string
 from acronumba.frontend.magic import text_of
 from acronumba.frontend.values import Val, number

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from acronumba.frontend.words import Words
 
 
+# Methods of models beside the plain call.
+OF_MODELS = frozenset(("batch", "check", "explain", "on", "stages", "trace", "value_and_grad", "with_options"))
+
+
 @record(eq=False, frozen=False)
 class Static(Value):
     """A module, class, builtin, dtype or other object that exists only at compile time."""
@@ -113,6 +117,11 @@ class Func(Value):
 
     def truth(self, w: Walker) -> Num:
         return number(True)
+
+    def attribute(self, w: Walker, name: str) -> Val | None:
+        if name in OF_MODELS:
+            raise w.reject("ACR205", seen=f".{name}")
+        return None
 
 
 @record(eq=False, frozen=False)

@@ -64,6 +64,10 @@ class Range(Value):
             w.below[out.var] = self.stop
         return out
 
+    def attribute(self, w: Walker, name: str) -> Val | None:
+        bounds = {"start": self.start, "stop": self.stop, "step": self.step}
+        return w.read(bounds[name]) if name in bounds else None
+
 
 @record(eq=False, frozen=False)
 class SliceVal(Value):
@@ -86,6 +90,9 @@ class SliceVal(Value):
 
     def _alike(self, other: Value) -> bool:
         return True
+
+    def attribute(self, w: Walker, name: str) -> Val | None:
+        return {"start": self.start, "stop": self.stop, "step": self.step}.get(name)
 
 
 @record(eq=False, frozen=False)

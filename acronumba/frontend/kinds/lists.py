@@ -62,6 +62,8 @@ class ListVal(Value):
 
     iterable = True
 
+    is_list = True
+
     @property
     def item(self) -> Type:
         return self.cell.find().item
@@ -123,6 +125,8 @@ class StaticList(Value):
     family = "list"
     python_class = list
     compound = True
+
+    is_list = True
 
     def describe(self, w: Blocks) -> str:
         return f"list[{' | '.join(sorted({type_text(v.word_type() or NONE) for v in self.items}))}]"

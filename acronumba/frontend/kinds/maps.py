@@ -35,6 +35,8 @@ class DictVal(Value):
     python_class = dict
     compound = True
 
+    is_mapping = True
+
     def children(self) -> tuple[Val, ...]:
         return self.items
 
@@ -78,6 +80,8 @@ class MapVal(Value):
     place: FieldPlace | None = None  # the field of an object from which it was read
 
     iterable = True
+
+    is_mapping = True
 
     @property
     def type(self) -> MapT:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from acronumba.data.shared import SharedLeaf
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.join_shapes import JoinShape
-from acronumba.frontend.kinds.value import NOT_CONST, Constant, PythonClass, Val, Value
+from acronumba.frontend.kinds.value import NOT_CONST, Constant, Index, PythonClass, Val, Value
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
     BOOL,
@@ -87,6 +88,9 @@ class Num(Value):
 
     def as_key(self, w: Walker) -> Val:
         return self
+
+    def attribute(self, w: Walker, name: str) -> Val | None:
+        return self if name == "real" else None
 
 
 @record(eq=False, frozen=False)
@@ -188,6 +192,18 @@ class NoneVal(Value):
 
     def truth(self, w: Walker) -> Num:
         return number(False)
+
+    def attribute(self, w: Walker, name: str) -> Val:
+        if not self.given:
+            raise w.reject("ACR307", seen=f"None has no attribute {name!r}")
+        w.fail("AttributeError", f"'NoneType' object has no attribute '{name}'")
+        raise Dead
+
+    def get_item(self, w: Walker, index: Index) -> Val | None:
+        if not self.given:
+            return None
+        w.fail("TypeError", "'NoneType' object is not subscriptable")
+        raise Dead
 
 
 def as_number(e: ir.Extent) -> Num:

@@ -211,6 +211,14 @@ class SharedVal(Value):
         items = self.known_items(w)
         return None if items is None else at_run_time(w, items).turns(w)
 
+    @property
+    def is_list(self) -> bool:
+        return self.node.kind == "list"
+
+    @property
+    def is_mapping(self) -> bool:
+        return self.node.kind == "dict"
+
 
 def is_field(key: Any) -> bool:
     """Whether a key of the state is for a field of a `MutableObject`."""

@@ -10,11 +10,11 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from acronumba.frontend.block import Dead
 from acronumba.frontend.calls.of_python import as_iterable
 from acronumba.frontend.calls.written_texts import METHODS
 from acronumba.frontend.comprehensions import built
 from acronumba.frontend.conditions import host_value
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import CONSTANTS, WORDS, handles
 from acronumba.frontend.kinds.value import NOT_CONST, Constant, Index, Turns, Value
 from acronumba.frontend.lists import checked_index, new_list

@@ -55,6 +55,16 @@ class Value:
         return ()
 
     @property
+    def is_list(self) -> bool:
+        """Whether it is a list."""
+        return False
+
+    @property
+    def is_mapping(self) -> bool:
+        """Whether it is a dict or a set."""
+        return False
+
+    @property
     def is_several(self) -> bool:
         """Whether it has alternatives that are distinguished at run time."""
         return False
