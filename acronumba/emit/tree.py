@@ -21,7 +21,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from acronumba.emit.intrinsics import INTRINSICS
 from acronumba.emit.words import Words
@@ -130,6 +130,7 @@ class Expr:
 
 
 Operand: TypeAlias = "Expr | int | float | bool"
+Note: TypeAlias = "int | float | str | Sequence[Note]"
 
 
 @record(eq=False)
@@ -344,7 +345,7 @@ class Module:
     exports: tuple[str, ...]
     header: str = ""  # comment lines: the model, the source
     compact: bool = False
-    notes: Sequence[Any] = ()
+    notes: Sequence[Note] = ()
     tables: Mapping[str, Words] = field(default_factory=dict)  # by parameter: the text names words of the table there
 
 
