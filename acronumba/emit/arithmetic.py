@@ -240,12 +240,14 @@ def dots(c: Vector, a: Vector, b: Vector) -> Vector:
     """Return sums of products of unsigned and signed bytes, four by four, added to `c`."""
     products: Vector = a.view(np.uint8).astype(np.int32) * b.astype(np.int32)
     sums: Vector = products.reshape(-1, 4).sum(axis=1, dtype=np.int32)
-    return np.add(c, sums)
+    total: Vector = c + sums
+    return total
 
 
 def pick(a: Vector, b: Vector, at: Vector) -> Vector:
     """Return lanes of `a` and `b` by their numbers."""
-    return np.concatenate((a, b))[at & (2 * len(a) - 1)]
+    picked: Vector = np.concatenate((a, b))[at & (2 * len(a) - 1)]
+    return picked
 
 
 def scalar_by(f: Callable[..., Value], type: Ty) -> Callable[..., Value]:
