@@ -130,7 +130,7 @@ class Expr:
 
 
 Operand: TypeAlias = "Expr | int | float | bool"
-Note: TypeAlias = "int | float | str | Sequence[Note]"
+Note: TypeAlias = "int | float | str | Sequence[Note] | Mapping[str, Note] | None"
 
 
 @record(eq=False)
