@@ -35,17 +35,17 @@ for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np  # noqa: E402
-import sst  # noqa: E402
 
+import sst  # noqa: E402
 from acronumba import compress, compression, leaves, load, model, nn, optim, pack, save  # noqa: E402
-from acronumba.bench.ablate import inputs  # noqa: E402
 from acronumba.bench.measure import machine, timed  # noqa: E402
-from acronumba.bench.workloads import WORKLOADS  # noqa: E402
+from acronumba.bench.workloads import inputs  # noqa: E402
 from acronumba.compressed import Int8, Pool  # noqa: E402
 from acronumba.emit.target import host, override  # noqa: E402
 from acronumba.strategy import DEFAULT  # noqa: E402
 from acronumba.views.progress import progress  # noqa: E402
 from acronumba.zoo import listops  # noqa: E402
+from acronumba_bench.workloads import WORKLOADS  # noqa: E402
 
 BATCHES = (1, 8, 64)
 ZOO = ("birnn", "listops", "bilstm_tagger", "stack_rnn_emulated")  # of the same work with any weights

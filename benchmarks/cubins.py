@@ -19,11 +19,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from acronumba.bench.ablate import inputs
-from acronumba.bench.workloads import WORKLOADS
+from acronumba.bench.workloads import inputs
 from acronumba.kernels.cuda.cubins import machines
 from acronumba.kernels.cuda.generate import generate
 from acronumba.kernels.cuda.tiles import THREADS
+from acronumba_bench.workloads import WORKLOADS
 
 GPUS = {"8.0": ((8, 0), ""), "9.0a": ((9, 0), "a")}
 SHARED = {"8.0": 164 << 10, "9.0a": 228 << 10}  # bytes of a multiprocessor, of which each block takes 1,024 more

@@ -34,12 +34,16 @@ for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 
 from acronumba import pack  # noqa: E402
 from acronumba.bench import tune_model  # noqa: E402
-from acronumba.bench.ablate import inputs  # noqa: E402
-from acronumba.bench.costs import by_thread, time_to_stop  # noqa: E402
+from acronumba.bench.batch_times import by_thread, time_to_stop  # noqa: E402
 from acronumba.bench.measure import Ratio, machine, ratio  # noqa: E402
 from acronumba.bench.tune_model import CANDIDATES, Variant, text_of, variant  # noqa: E402
-from acronumba.bench.workloads import WORKLOADS, ZOO, Workload  # noqa: E402
+from acronumba.bench.workloads import (  # noqa: E402
+    ZOO,
+    Workload,
+    inputs,
+)
 from acronumba.tuned import Choice  # noqa: E402
+from acronumba_bench.workloads import WORKLOADS  # noqa: E402
 
 BEYOND: Mapping[str, Mapping[str, Any]] = {
     "nothing fetched ahead": {"prefetch": False},

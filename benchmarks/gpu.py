@@ -8,8 +8,8 @@ In this order, until the time is up (`--minutes`):
 1. every model's results are compared with the plain calls, several at the same time; so are the gradients of its
    parameters, with those of the processor, from random cotangents of its results;
 2. compute-sanitizer, where it is installed, watches one model's memory and its races, there and back;
-3. what the GPU can do at most (`acronumba.bench.gpu.floors`), and what PyTorch's libraries reach;
-4. steps of training (loss, gradients, update) of the losses of `acronumba.bench.lessons`, in turns with inference,
+3. what the GPU can do at most (`acronumba_bench.gpu.floors`), and what PyTorch's libraries reach;
+4. steps of training (loss, gradients, update) of the losses of `acronumba_bench.lessons`, in turns with inference,
    with the same steps on the processor, and with PyTorch by hand, where it is installed;
 5. mini-batches take turns with PyTorch one by one, by hand, and by hand in a CUDA graph, where PyTorch is installed,
    and, of the small size, with our kernels on the processor. What differs is not timed.
@@ -91,9 +91,9 @@ def ordinal(device: str) -> int:
 
 def check(model: str, size: str | int, device: str, batch: int = 8) -> dict[str, Any]:
     """Compare a model's results with those of the plain calls."""
-    from acronumba.bench import yardsticks
-    from acronumba.bench.ablate import inputs
-    from acronumba.bench.workloads import WORKLOADS
+    from acronumba.bench.agreement import agreement, in_float64, plain
+    from acronumba.bench.workloads import inputs
+    from acronumba_bench.workloads import WORKLOADS
 
     workload = WORKLOADS[model]
     xs, p = inputs(workload, size, batch, None)
@@ -101,9 +101,9 @@ def check(model: str, size: str | int, device: str, batch: int = 8) -> dict[str,
     got = workload.model.on(device).batch(xs, p=p)
     first = time.perf_counter() - begun
     some = xs[: 1 if model in HEAVY else batch]
-    expected = yardsticks.plain(workload.model, some, p)
-    exact = yardsticks.plain(workload.model, some, yardsticks.in_float64(p))
-    verdict, error = yardsticks.agreement(list(got)[: len(some)], expected, exact)
+    expected = plain(workload.model, some, p)
+    exact = plain(workload.model, some, in_float64(p))
+    verdict, error = agreement(list(got)[: len(some)], expected, exact)
     if compared_here(model, size):
         workload.model.on("cpu").batch(xs, p=p)  # compiled here, where it does not cost the figures their time
     out: dict[str, Any] = {"verdict": verdict, "error": error, "first": first}
@@ -117,8 +117,8 @@ def gradients(model: str, size: str | int, device: str, batch: int = 8) -> dict[
     from acronumba import vjp
     from acronumba.api.shadow import BOUNDS, FACTOR
     from acronumba.api.structures import float_arrays, structured
-    from acronumba.bench.ablate import inputs
-    from acronumba.bench.workloads import WORKLOADS
+    from acronumba.bench.workloads import inputs
+    from acronumba_bench.workloads import WORKLOADS
 
     workload = WORKLOADS[model]
     xs, p = inputs(workload, size, 1 if model in HEAVY else batch, None)
@@ -146,9 +146,9 @@ def compared_here(model: str, size: str | int) -> bool:
 
 def functions(model: str, size: str | int, device: str) -> dict[str, Any]:
     """Return what each function of a model's kernels needs, and how many of its blocks a multiprocessor runs."""
-    from acronumba.bench.gpu.meter import Meter
     from acronumba.kernels.cuda.cubins import machines
     from acronumba.kernels.cuda.tiles import THREADS
+    from acronumba_bench.gpu.meter import Meter
 
     meter = Meter(ordinal(device))
     out = {}
@@ -169,13 +169,13 @@ def training_codes(model: str, size: str | int) -> list[Any]:
     With them comes the one kernel that runs all those of the forward pass.
     """
     from acronumba.analysis.backward.program import plan_backward
-    from acronumba.bench.ablate import inputs
-    from acronumba.bench.lessons import LESSONS
-    from acronumba.bench.workloads import WORKLOADS
+    from acronumba.bench.workloads import inputs
     from acronumba.ir.types import TensorT
     from acronumba.kernels.cuda import sums
     from acronumba.kernels.cuda.persistent import persistent
     from acronumba.pipeline.link_device import back_codes, device_codes
+    from acronumba_bench.lessons import LESSONS
+    from acronumba_bench.workloads import WORKLOADS
 
     workload = WORKLOADS[model]
     xs, p = inputs(workload, size, 2, None)
@@ -195,9 +195,9 @@ def training_codes(model: str, size: str | int) -> list[Any]:
 
 def codes(model: str, size: str | int) -> list[Any]:
     """Return the kernels of a model, as they are generated for GPUs."""
-    from acronumba.bench.ablate import inputs
-    from acronumba.bench.workloads import WORKLOADS
+    from acronumba.bench.workloads import inputs
     from acronumba.pipeline.link_device import device_codes
+    from acronumba_bench.workloads import WORKLOADS
 
     workload = WORKLOADS[model]
     xs, p = inputs(workload, size, 2, None)
@@ -219,8 +219,8 @@ def compiled(model: str, size: str | int, capability: list[int]) -> int:
 
 def floor(part: str, device: str) -> dict[str, Any]:
     """Measure a part of what the GPU can do at most."""
-    from acronumba.bench.gpu import floors
-    from acronumba.bench.gpu.meter import Meter
+    from acronumba_bench.gpu import floors
+    from acronumba_bench.gpu.meter import Meter
 
     return floors.PARTS[part](floors.Floors(Meter(ordinal(device))))
 
@@ -228,8 +228,7 @@ def floor(part: str, device: str) -> dict[str, Any]:
 def library(part: str, device: str) -> dict[str, Any]:
     """Measure what PyTorch's libraries reach."""
     import libraries
-
-    from acronumba.bench.yardsticks.by_torch import sees_gpus
+    from acronumba_bench.baselines.by_torch import sees_gpus
 
     if not sees_gpus():
         return {**libraries.versions(), "not measured": "PyTorch sees no GPU"}
@@ -241,14 +240,19 @@ def row(
 ) -> dict[str, Any]:
     """Time a model, in turns with what it is compared with."""
     from acronumba.bench import speed
-    from acronumba.bench.ceiling import of_gpu
-    from acronumba.bench.workloads import WORKLOADS
-    from acronumba.bench.yardsticks import TORCH_EACH
+    from acronumba.bench.instruments import Instruments
+    from acronumba_bench import baselines
+    from acronumba_bench.baselines import TORCH_EACH
+    from acronumba_bench.gpu.floors import of_gpu
+    from acronumba_bench.instruments import limits
+    from acronumba_bench.workloads import WORKLOADS
 
     without = [TORCH_EACH] if batch > FEW or model in HEAVY else []
     without += [] if compared_here(model, size) else [speed.HERE]
     compared = 1 if model in HEAVY else FEW
-    found = speed.row(WORKLOADS[model], size, batch, rounds=rounds, device=device, compared=compared, without=without)
+    without_joules = Instruments(makers=baselines.makers, ceiling=limits)
+    given: dict[str, Any] = {"rounds": rounds, "device": device, "compared": compared, "without": without}
+    found = speed.row(WORKLOADS[model], without_joules, size, batch, **given)
     out = dataclasses.asdict(found)
     if floors and "rates" in floors and "chains" in floors:
         out["floors"] = found.floors(of_gpu(floors["rates"], floors["chains"]))
@@ -257,8 +261,8 @@ def row(
 
 def step(lesson: str, size: str | int, batch: int, device: str, rounds: int) -> dict[str, Any]:
     """Time steps of training."""
-    from acronumba.bench import training
-    from acronumba.bench.lessons import LESSONS
+    from acronumba_bench import training
+    from acronumba_bench.lessons import LESSONS
 
     return dataclasses.asdict(training.row(LESSONS[lesson], size, batch, rounds=rounds, device=device))
 
@@ -347,7 +351,7 @@ def in_short(r: dict[str, Any]) -> str:
 
 
 def slowest(rows: list[dict[str, Any]], count: int = 5) -> list[dict[str, Any]]:
-    """Return the rows that lose most against their best yardstick, or win least, and what their time is made of."""
+    """Return the rows that lose most against their best baseline, or win least, and what their time is made of."""
     out = []
     for r in rows:
         others = {name: q["median"] for name, q in r["seconds"].items() if name.startswith("PyTorch")}
@@ -395,8 +399,8 @@ def sanitize(report: Report, device: str, size: str | int, end: float) -> None:
 
 def measure(args: argparse.Namespace, sizes: list[str | int], report: Report) -> None:
     """Do everything, the most valuable first."""
-    from acronumba.bench.lessons import LESSONS
-    from acronumba.bench.yardsticks import BATCHED
+    from acronumba_bench.baselines import BATCHED
+    from acronumba_bench.lessons import LESSONS
 
     device, on_gpu = args.device, args.device.startswith("cuda")
     end = report.begun + 60 * args.minutes
@@ -412,7 +416,7 @@ def measure(args: argparse.Namespace, sizes: list[str | int], report: Report) ->
         ask([Request(do=do, args={"model": m, "size": s, "device": device}, cap=120.0) for m, s in pairs], args.jobs)
     if on_gpu:
         sanitize(report, device, sizes[0], end)
-        from acronumba.bench.gpu.floors import PARTS
+        from acronumba_bench.gpu.floors import PARTS
 
         ask([Request(do="floor", args={"part": part, "device": device}, cap=30.0) for part in PARTS])
         if report.data.get("versions", {}).get("torch", "none") != "none":
@@ -430,7 +434,7 @@ def measure(args: argparse.Namespace, sizes: list[str | int], report: Report) ->
                 if not report.differs(model, size):
                     given = {"model": model, "size": size, "batch": batch, "device": device, "rounds": args.rounds}
                     rows.append(Request(do="row", args={**given, "floors": report.data["floors"]}, cap=45.0))
-    rows.sort(key=lambda request: request.args["model"] not in BATCHED)  # what has yardsticks first
+    rows.sort(key=lambda request: request.args["model"] not in BATCHED)  # what has baselines first
     ask(rows)
     report.data["slowest"] = slowest(report.data["rows"])
     report.write()
@@ -473,7 +477,7 @@ def main(argv: list[str] | None = None) -> int:
         reply = answer(CHILD, json.loads(args.do))
         print(json.dumps(reply))
         return int("error" in reply)
-    from acronumba.bench.workloads import WORKLOADS
+    from acronumba_bench.workloads import WORKLOADS
 
     if args.models is None:
         args.models = sorted(WORKLOADS, key=lambda name: name in HEAVY)

@@ -21,9 +21,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.bench.ablate import inputs
 from acronumba.bench.measure import write_rows
-from acronumba.bench.workloads import WORKLOADS
+from acronumba.bench.workloads import inputs
 from acronumba.emit import compile as compiler
 from acronumba.emit import tree
 from acronumba.emit.parse import parse
@@ -33,6 +32,7 @@ from acronumba.runtime.buffers import Words
 from acronumba.runtime.devices.executor import DeviceExecutor
 from acronumba.runtime.devices.launches import Driver
 from acronumba.runtime.trace import STAGES
+from acronumba_bench.workloads import WORKLOADS
 
 MODELS = ("tree_lstm", "birnn", "listops", "child_sum_lstm")
 

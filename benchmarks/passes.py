@@ -29,8 +29,8 @@ os.environ["ACRONUMBA_QUIET"] = "1"
 
 from acronumba import model, pack  # noqa: E402
 from acronumba.bench.measure import machine  # noqa: E402
-from acronumba.bench.workloads import WORKLOADS  # noqa: E402
 from acronumba.emit import compile, passes  # noqa: E402
+from acronumba_bench.workloads import WORKLOADS  # noqa: E402
 
 OURS = passes.PASSES, passes.LEVEL, passes.optimise
 

@@ -43,13 +43,13 @@ def speed(path: str | None) -> dict[str, Any]:
     import numpy as np
 
     from acronumba import pack
-    from acronumba.bench import yardsticks
+    from acronumba.bench.by_hand.by_numpy import NUMPY
     from acronumba.bench.measure import interleaved, quartiles
-    from acronumba.bench.yardsticks.by_numpy import NUMPY
     from acronumba.zoo import tree_lstm
+    from acronumba_bench import baselines
 
     xs, p = trees(path, 64), tree_lstm.params(HIDDEN)
-    by_level = yardsticks.BATCHED["tree_lstm"](NUMPY, p, xs)
+    by_level = baselines.BATCHED["tree_lstm"](NUMPY, p, xs)
     packed, snapshot = pack(xs), pack(p)
     ours = tree_lstm.sentiment.with_options(threads=1)
     results = ours.batch(xs, p=p)

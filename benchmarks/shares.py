@@ -32,15 +32,16 @@ import numpy as np  # noqa: E402
 
 from acronumba import pack  # noqa: E402
 from acronumba.api.model import Model  # noqa: E402
-from acronumba.bench import lengths  # noqa: E402
 from acronumba.bench.measure import machine  # noqa: E402
-from acronumba.bench.ragged import layer  # noqa: E402
-from acronumba.bench.workloads import WAITING, WORKLOADS, ZOO  # noqa: E402
+from acronumba.bench.workloads import WAITING, ZOO  # noqa: E402
 from acronumba.runtime.driver import Executable  # noqa: E402
 from acronumba.runtime.engines import threads_of_process  # noqa: E402
 from acronumba.runtime.state import JOB, POOL  # noqa: E402
 from acronumba.runtime.threads import Pool  # noqa: E402
 from acronumba.zoo import encoder  # noqa: E402
+from acronumba_bench import lengths  # noqa: E402
+from acronumba_bench.ragged import layer  # noqa: E402
+from acronumba_bench.workloads import WORKLOADS  # noqa: E402
 
 RUNS, SECONDS = 7, 2.0  # of a mini-batch; once they have taken so long, three are enough
 SENTENCES, WIDTH = 32, 512

@@ -25,7 +25,7 @@ os.environ["ACRONUMBA_QUIET"] = "1"
 from acronumba import pack  # noqa: E402
 from acronumba.analysis import passes  # noqa: E402
 from acronumba.bench.measure import write_rows  # noqa: E402
-from acronumba.bench.workloads import WORKLOADS  # noqa: E402
+from acronumba_bench.workloads import WORKLOADS  # noqa: E402
 
 # Functions of `analysis.passes`, and what takes the place of each.
 LEFT_OUT: dict[str, Callable[..., Any]] = {

@@ -30,11 +30,11 @@ if hasattr(os, "sched_setaffinity"):
 import numpy as np  # noqa: E402
 
 from acronumba import init, leaves, model, nn, optim  # noqa: E402
-from acronumba.bench.chart import loss_panels  # noqa: E402
+from acronumba.bench.by_hand.trees import Forest, Level  # noqa: E402
 from acronumba.bench.measure import machine, timed  # noqa: E402
-from acronumba.bench.yardsticks.trees import Forest, Level  # noqa: E402
 from acronumba.views.curves import curves_svg, curves_text  # noqa: E402
 from acronumba.views.progress import progress  # noqa: E402
+from acronumba_bench.chart import loss_panels  # noqa: E402
 
 CLASSES = 5
 OURS, TORCH = "acronumba", "PyTorch by hand"
@@ -159,7 +159,7 @@ class Torch:
     def __init__(self, p: Params, rate: float) -> None:
         import torch
 
-        from acronumba.bench.yardsticks import training_torch
+        from acronumba_bench.baselines import training_torch
 
         torch.set_num_threads(1)
         self.torch, self.cells = torch, training_torch

@@ -1,15 +1,14 @@
-"""Upper limits of the machine: fused multiply-adds of one core, or of a GPU, and copied bytes.
+"""Upper limits of the machine: fused multiply-adds of one core, and copied bytes.
 
-In: nothing, or a GPU. Out: a `Ceiling`, measured. No kernel can multiply faster than a loop that has nothing but
+In: nothing. Out: a `Ceiling`, measured. No kernel can multiply faster than a loop that has nothing but
 independent fused multiply-adds in registers, and none that reads and writes memory can be faster than a copy.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -65,21 +64,6 @@ def ceiling() -> Ceiling:
     target = np.empty_like(source)
     copying = min(timed(lambda: np.copyto(target, source))[0] for _ in range(_TRIES))
     return Ceiling(gflops=long.flops / seconds / 1e9, copied=2 * _BYTES / copying / 1e9)
-
-
-def of_gpu(rates: Mapping[str, Any], chains: Mapping[str, Any]) -> Ceiling:
-    """Return the ceiling of a GPU from measurements of `floors`. Three TF32 products are as exact as one in float32."""
-
-    def number(value: Any) -> float:
-        return value if isinstance(value, float) else 0.0  # a failed measurement is a text
-
-    tensor, plain = number(rates["TF32 mma.sync TFLOP/s"]), number(rates["float32 TFLOP/s"])
-    one = chains["stream, 1 blocks"]
-    return Ceiling(
-        gflops=1e3 * max(plain, tensor / 3),
-        copied=number(rates["copied, read and written GB/s"]),
-        launch=1e-6 * number(one["node us"] if isinstance(one, dict) else one),
-    )
 
 
 def _peak_text(vector: str) -> str:

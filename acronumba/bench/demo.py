@@ -43,7 +43,7 @@ def run(trees: int = TREES, size: int = SIZE) -> int:
     int
         0 if batched and plain results agree, else 1.
     """
-    from acronumba.bench.yardsticks.trees import flatten
+    from acronumba.bench.by_hand.trees import flatten
     from acronumba.views.report import print_trace
     from acronumba.zoo import tree_lstm
 
@@ -79,20 +79,20 @@ def _answers(instances: list[Any], p: Any) -> tuple[float, bool]:
     """Print whether plain and batched results agree; return the seconds of the plain calls, and the agreement."""
     import numpy as np
 
-    from acronumba.bench import yardsticks
+    from acronumba.bench.agreement import plain
     from acronumba.bench.measure import timed
     from acronumba.views.progress import progress
     from acronumba.zoo import tree_lstm
 
     one_thread = tree_lstm.sentiment.with_options(threads=1)
     with progress("the plain calls"):
-        first, results = timed(lambda: yardsticks.plain(tree_lstm.sentiment, instances, p))
-    plain = np.stack(results)
+        first, results = timed(lambda: plain(tree_lstm.sentiment, instances, p))
+    expected = np.stack(results)
     with progress("compiling the model"):
         seconds, rows = timed(lambda: one_thread.batch(instances, p=p))
     batched = rows.stack()
-    difference = float(np.abs(batched - plain).max())
-    agree = difference <= 1e-5 * float(np.abs(plain).max())
+    difference = float(np.abs(batched - expected).max())
+    agree = difference <= 1e-5 * float(np.abs(expected).max())
     print("plain     [sentiment(t, p=p) for t in trees]")
     print(f"batched   sentiment.batch(trees, p=p)          first call {seconds:.1f} s, with compiling or loading")
     print(f"largest difference {difference:.1e}: {'they agree' if agree else 'THEY DIFFER'}\n")
@@ -102,15 +102,16 @@ def _answers(instances: list[Any], p: Any) -> tuple[float, bool]:
 def _times(instances: list[Any], p: Any, first: float) -> None:
     """Print the times of the competitors; `first`: seconds that the plain calls took before."""
     from acronumba import pack
-    from acronumba.bench import yardsticks
+    from acronumba.bench.agreement import plain
+    from acronumba.bench.by_hand import BATCHED
+    from acronumba.bench.by_hand.by_numpy import NUMPY
     from acronumba.bench.measure import interleaved, timed
-    from acronumba.bench.yardsticks.by_numpy import NUMPY
     from acronumba.zoo import tree_lstm
 
     one_thread = tree_lstm.sentiment.with_options(threads=1)
-    by_level = yardsticks.BATCHED["tree_lstm"](NUMPY, p, instances)
+    by_level = BATCHED["tree_lstm"](NUMPY, p, instances)
     packed, shared = pack(instances), pack(p)
-    again, _ = timed(lambda: yardsticks.plain(tree_lstm.sentiment, instances, p))
+    again, _ = timed(lambda: plain(tree_lstm.sentiment, instances, p))
     times = {"plain Python and NumPy, one tree at a time": min(first, again)}
     rivals = interleaved(
         {

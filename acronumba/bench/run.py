@@ -14,12 +14,20 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from acronumba.bench.ragged import Ragged
+    from acronumba.bench.modes import Mode
 
-_CHILD = "ACRONUMBA_BENCH_CHILD"
+CHILD = "ACRONUMBA_BENCH_CHILD"
+MODES = (
+    "ablate",
+    "scaling",
+    "starts",
+    "costs",
+    "train",
+    "ragged",
+)  # options for another measurement than speed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,37 +79,38 @@ def main(argv: Sequence[str]) -> int:
 
 def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
     """Run a benchmark; return the exit status: 1 if results are wrong or an option costs too much, 2 for bad usage."""
-    from acronumba.runtime.devices.names import check_device
-    from acronumba.zoo.encoder import HEADS
+    from acronumba.bench import checkout, modes
 
     if wrong := _wrong_together(args):
         print(wrong, file=sys.stderr)
         return 2
-    known, every = _known(args)
-    names = (args.sets if args.ragged else args.models) or every
+    there = checkout.find("modes")
+    table: Mapping[str, Mode] = modes.MODES if there is None else there.MODES
+    name = next((name for name in MODES if getattr(args, name)), "speed")
+    if name not in table:
+        print(f"--{name} needs {checkout.NEEDED}", file=sys.stderr)
+        return 2
+    mode = table[name]
+    known = mode.subjects(args)
+    names = (args.sets if args.ragged else args.models) or mode.default(args)
     if names == ["list"]:
         for name, why in known.items():
             print(f"{name:24}{why}")
         return 0
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        what = "set of lengths" if args.ragged else "model"
-        print(f"no {what} {unknown[0]!r}; there are: {', '.join(known)}", file=sys.stderr)
+    args.size = [int(size) if size.isdecimal() else size for size in args.size]
+    if wrong := _wrong_names(args, names, known) or _wrong_sizes(args) or _wrong_files(args):
+        print(wrong, file=sys.stderr)
         return 2
-    sizes = [int(size) if size.isdecimal() else size for size in args.size]
-    for size in sizes:
-        if size == 0 or (isinstance(size, str) and size not in ("small", "large")):
-            print(f"no size {size!r}", file=sys.stderr)
-            return 2
-        if args.ragged and isinstance(size, int) and size % HEADS:
-            print(f"size {size} is not a multiple of {HEADS} heads", file=sys.stderr)
-            return 2
-    _fill_in(args)
+    args.batch, args.rounds, args.threads = args.batch or mode.batches, args.rounds or mode.rounds, args.threads or 1
+    return _start(args, argv, mode, names, complete=there is not None)
+
+
+def _start(args: argparse.Namespace, argv: Sequence[str], mode: Mode, names: Sequence[str], complete: bool) -> int:
+    """Run a measurement, here or in a child; `complete`: whether the copy is that of a checkout."""
+    from acronumba.bench import checkout
+    from acronumba.runtime.devices.names import check_device
+
     check_device(args.device)
-    for file in filter(None, (args.json, args.plot)):
-        if not Path(file).absolute().parent.is_dir():  # say so before minutes of measuring
-            print(f"no folder for {file!r}", file=sys.stderr)
-            return 2
     if args.plot:
         from acronumba.bench.view import need_matplotlib
 
@@ -110,11 +119,12 @@ def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
         except ImportError as error:
             print(error, file=sys.stderr)
             return 1
-    if not (args.ablate or args.scaling or args.starts or args.costs) and _CHILD not in os.environ:
-        return _in_child(argv, args.threads)
-    if args.train and _CHILD in os.environ:
-        _confine(args.threads)
-    return _measure(args, names, sizes)
+    if mode.in_child and CHILD not in os.environ:
+        status = _in_child(argv, args.threads)
+        if not complete:
+            print(f"\nOther baselines and measurements need {checkout.NEEDED}")
+        return status
+    return _measure(args, mode, names)
 
 
 def _wrong_together(args: argparse.Namespace) -> str:
@@ -123,9 +133,8 @@ def _wrong_together(args: argparse.Namespace) -> str:
         return "--ablate takes one --size and one --batch"
     if args.starts and (len(args.batch or [8]) > 1 or args.trees or args.rounds or args.threads):
         return "--starts takes one --batch, and no --trees, --rounds, --threads"
-    modes = ("ablate", "scaling", "starts", "costs", "train", "ragged")
-    if args.device != "cpu" and any(getattr(args, mode) for mode in modes):
-        return f"--device is not for {', '.join('--' + mode for mode in modes)}, which measure the CPU"
+    if args.device != "cpu" and any(getattr(args, mode) for mode in MODES):
+        return f"--device is not for {', '.join('--' + mode for mode in MODES)}, which measure the CPU"
     if args.costs and args.threads:
         return "--costs takes no --threads: it measures one"
     if args.ragged and (args.models or args.trees):
@@ -141,117 +150,56 @@ def _wrong_together(args: argparse.Namespace) -> str:
     return ""
 
 
-def _fill_in(args: argparse.Namespace) -> None:
-    """Fill in the defaults of missing arguments."""
-    from acronumba.bench.scaling import BATCHES
-
-    batch = list(BATCHES) if args.scaling else [32] if args.ragged else [8] if args.starts else [64]
-    args.batch = args.batch or batch
-    args.rounds = args.rounds or (5 if args.ragged else 15)
-    args.threads = args.threads or 1
+def _wrong_names(args: argparse.Namespace, names: Sequence[str], known: Mapping[str, str]) -> str:
+    """Return which named subject is not among those that are known, or ""."""
+    unknown = [name for name in names if name not in known]
+    what = "set of lengths" if args.ragged else "model"
+    return f"no {what} {unknown[0]!r}; there are: {', '.join(known)}" if unknown else ""
 
 
-def _confine(threads: int) -> None:
-    """Restrict the process to `threads` cores, since our updates have no setting for it."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
+def _wrong_sizes(args: argparse.Namespace) -> str:
+    """Return the reason why a size is invalid, or ""."""
+    from acronumba.zoo.encoder import HEADS
+
+    for size in args.size:
+        if size == 0 or (isinstance(size, str) and size not in ("small", "large")):
+            return f"no size {size!r}"
+        if args.ragged and isinstance(size, int) and size % HEADS:
+            return f"size {size} is not a multiple of {HEADS} heads"
+    return ""
 
 
-def _known(args: argparse.Namespace) -> tuple[dict[str, str], list[str]]:
-    """Return the measurable workloads or sets, each with its purpose, and the names of the default ones."""
-    from acronumba.bench import lengths, ragged
-    from acronumba.bench.lessons import LESSONS
-    from acronumba.bench.workloads import WAITING, WORKLOADS, ZOO
-
-    if args.ragged:
-        known = {name: f"lengths of {path or 'docstrings'}" for name, path in lengths.sets(args.lengths).items()}
-        known[ragged.ALONE] = "attention alone, sentences of one length"
-        return known, list(known)
-    if args.train:
-        known = {name: lesson.workload.why for name, lesson in LESSONS.items()}
-        return known, list(known)
-    every = [w for w in WORKLOADS.values() if not w.waits] if args.ablate else [*ZOO, *WAITING]
-    return {w.name: w.why for w in WORKLOADS.values()}, [w.name for w in every]
+def _wrong_files(args: argparse.Namespace) -> str:
+    """Return which file cannot be written, or ""."""
+    files = (file for file in (args.json, args.plot) if file and not Path(file).absolute().parent.is_dir())
+    return next((f"no folder for {file!r}" for file in files), "")
 
 
 def _in_child(argv: Sequence[str], threads: int) -> int:
     from acronumba.bench.openblas import best_setting
 
-    environment = {**os.environ, **best_setting(threads=threads), _CHILD: "1"}
+    environment = {**os.environ, **best_setting(threads=threads), CHILD: "1"}
     sys.stdout.flush()
     program = [sys.executable, "-m", "acronumba.bench.run", *argv]
     return subprocess.run(program, env=environment, check=False).returncode
 
 
-def _measure(args: argparse.Namespace, names: Sequence[str], sizes: Sequence[str | int]) -> int:
+def _measure(args: argparse.Namespace, mode: Mode, names: Sequence[str]) -> int:
+    """Run a measurement in this process, print its table, and write its files; return the exit status."""
     from rich.console import Console
 
-    from acronumba.bench import ablate, costs, ragged, scaling, speed, starts, training
-    from acronumba.bench import view as views
-    from acronumba.bench.lessons import LESSONS
-    from acronumba.bench.workloads import WORKLOADS
+    from acronumba.bench.view import numbers
     from acronumba.views.progress import progress
 
     console = Console() if sys.stdout.isatty() else Console(width=120)
-    every: Mapping[str, Any] = {} if args.ragged else LESSONS if args.train else WORKLOADS
-    workloads = [every[name] for name in names if name in every]
-    given = {"trees": args.trees, "threads": args.threads}
-    result: (
-        ablate.Ablation | costs.Costs | scaling.Scaling | speed.Speeds | starts.Starts | training.Steps | ragged.Ragged
-    )
-    if args.ablate:
-        with progress("ablation", len(workloads) * len(ablate.variants())) as step:
-            result = ablate.ablate(workloads, size=sizes[0], batch=args.batch[0], count=args.rounds, step=step, **given)
-        console.print(views.ablation_view(result, console.width))
-    elif args.scaling:
-        with progress("scaling", len(workloads) * len(sizes)) as step:
-            result = scaling.measure(workloads, sizes=sizes, batches=args.batch, rounds=args.rounds, step=step, **given)
-        console.print(views.scaling_view(result))
-    elif args.starts:
-        with progress("starts", len(workloads) * len(sizes)) as step:
-            result = starts.measure(workloads, sizes=sizes, batch=args.batch[0], step=step)
-        console.print(views.starts_view(result))
-    elif args.costs:
-        with progress("costs", len(workloads) * len(sizes)) as step:
-            given = {"trees": args.trees, "rounds": args.rounds}
-            result = costs.measure(workloads, sizes=sizes, batches=args.batch, step=step, **given)
-        console.print(views.costs_view(result))
-    elif args.train:
-        with progress("training", len(workloads) * len(sizes) * len(args.batch)) as step:
-            given |= {"rounds": args.rounds}
-            result = training.measure(workloads, sizes=sizes, batches=args.batch, step=step, **given)
-        console.print(views.training_view(result))
-    elif args.ragged:
-        result = _ragged(args, names, sizes)
-        console.print(views.ragged_view(result))
-    else:
-        with progress("speed", len(workloads) * len(sizes) * len(args.batch)) as step:
-            given |= {"rounds": args.rounds, "device": args.device}
-            result = speed.measure(workloads, sizes=sizes, batches=args.batch, step=step, **given)
-        console.print(views.speeds_view(result))
+    with progress("measuring", mode.steps(args, names)) as step:
+        result = mode.measure(args, names, step)
+    console.print(mode.view(result, console.width))
     if args.json:
-        Path(args.json).write_text(json.dumps(views.numbers(result), indent=2) + "\n", encoding="utf-8")
-    if isinstance(result, ablate.Ablation):
-        if args.plot:
-            views.plot(result, args.plot)
-        return int(any(o.verdict == "costs" for o in result.options))
-    if isinstance(result, scaling.Scaling) and args.plot:
-        views.plot_scaling(result, args.plot)
-    if isinstance(result, speed.Speeds | training.Steps | ragged.Ragged):
-        return int(any(row.wrong for row in result.rows))
-    return 0
-
-
-def _ragged(args: argparse.Namespace, names: Sequence[str], sizes: Sequence[str | int]) -> Ragged:
-    """Return the result of `ragged.measure` for sets of lengths."""
-    from acronumba.bench import lengths, ragged
-    from acronumba.views.progress import progress
-
-    sets = lengths.load(args.lengths, [name for name in names if name != ragged.ALONE])
-    alone = ragged.ALONE in names
-    with progress("ragged", len(sets) * len(sizes) * len(args.batch) + alone * len(ragged.LENGTHS)) as step:
-        given = {"attention": alone, "rounds": args.rounds, "threads": args.threads}
-        return ragged.measure(sets, sizes=sizes, batches=args.batch, step=step, **given)
+        Path(args.json).write_text(json.dumps(numbers(result), indent=2) + "\n", encoding="utf-8")
+    if args.plot and mode.plot is not None:
+        mode.plot(result, args.plot)
+    return int(mode.failed(result))
 
 
 if __name__ == "__main__":

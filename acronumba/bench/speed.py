@@ -14,13 +14,12 @@ from typing import Any
 from acronumba import pack
 from acronumba.api.effects import count
 from acronumba.api.model import Model
-from acronumba.bench import yardsticks
-from acronumba.bench.ablate import inputs
-from acronumba.bench.ceiling import Ceiling, burst, ceiling, of_gpu
-from acronumba.bench.energy import Counter, counters, joules
+from acronumba.bench.agreement import agreement, in_float64, plain
+from acronumba.bench.by_hand.program import Program
+from acronumba.bench.ceiling import Ceiling, burst
+from acronumba.bench.instruments import Instruments, Maker
 from acronumba.bench.measure import SLOWEST, Quartiles, Traced, interleaved, machine, medians, timed
-from acronumba.bench.workloads import Workload
-from acronumba.bench.yardsticks.program import Program
+from acronumba.bench.workloads import Workload, inputs
 from acronumba.config import Options
 from acronumba.runtime.devices.executor import DeviceExecutor
 from acronumba.runtime.trace import TraceData
@@ -37,10 +36,10 @@ class Speed(Traced):
     """One workload, at one size and number of instances."""
 
     threads: int
-    seconds: dict[str, Quartiles]  # of a mini-batch, per competitor, available yardstick, and `BURST`
-    reasons: dict[str, str] = field(default_factory=dict)  # reasons for missing yardsticks
-    prepared: dict[str, float]  # seconds to prepare a yardstick's data and weights, once; not in `seconds`
-    verdicts: dict[str, str]  # how well each competitor agrees with the plain calls: `yardsticks.agreement`
+    seconds: dict[str, Quartiles]  # of a mini-batch, per competitor, available baseline, and `BURST`
+    reasons: dict[str, str] = field(default_factory=dict)  # reasons for missing baselines
+    prepared: dict[str, float]  # seconds to prepare a baseline's data and weights, once; not in `seconds`
+    verdicts: dict[str, str]  # how well each competitor agrees with the plain calls: `agreement`
     first: float  # seconds of our first call in this process, which compiles, or loads what was compiled before
     difference: float  # our largest difference from a float64 run, relative to the largest number
     kernels: dict[str, float]  # seconds of the batches of each of our kernels: medians of the same
@@ -100,6 +99,7 @@ class Speeds:
 
 def measure(
     workloads: Sequence[Workload],
+    instruments: Instruments,
     *,
     sizes: Sequence[str | int] = ("small",),
     batches: Sequence[int] = (64,),
@@ -114,6 +114,8 @@ def measure(
     Parameters
     ----------
     workloads
+    instruments
+        Baselines, limits of the device, counters of energy.
     sizes
         Of the models: "small", "large" or a number.
     batches
@@ -132,40 +134,30 @@ def measure(
     Returns
     -------
     Speeds
-        A yardstick whose results are not those of the plain calls is not timed; `Speed.wrong` names it.
+        A baseline whose results are not those of the plain calls is not timed; `Speed.wrong` names it.
     """
-    by, reasons = counters()
     rows = []
     for size in sizes:
         for batch in batches:
             for w in workloads:
                 step(1, f"{w.name}, {size}, {batch}")
-                rows.append(row(w, size, batch, trees=trees, rounds=rounds, threads=threads, device=device, by=by))
+                rows.append(
+                    row(w, instruments, size, batch, trees=trees, rounds=rounds, threads=threads, device=device)
+                )
     return Speeds(
         rounds=rounds,
         threads=threads,
         device=device,
         machine=machine(),
-        ceiling=_ceiling(device),
-        unmeasured=reasons,
+        ceiling=instruments.ceiling(device),
+        unmeasured=instruments.unmeasured,
         rows=tuple(rows),
     )
 
 
-def _ceiling(device: str) -> Ceiling | None:
-    if device == "cpu":
-        return ceiling()
-    if device == "simulator":
-        return None
-    from acronumba.bench.gpu import floors
-    from acronumba.bench.gpu.meter import Meter
-
-    f = floors.Floors(Meter(int(device.partition(":")[2] or 0)))
-    return of_gpu(floors.rates(f), floors.chains(f))
-
-
 def row(
     workload: Workload,
+    instruments: Instruments,
     size: str | int,
     batch: int,
     *,
@@ -175,25 +167,22 @@ def row(
     device: str = "cpu",
     compared: int | None = None,
     without: Sequence[str] = (),
-    by: Mapping[str, Counter] | None = None,
 ) -> Speed:
     """Measure one workload.
 
     Parameters
     ----------
-    workload, size, batch, trees, rounds, threads, device
+    workload, instruments, size, batch, trees, rounds, threads, device
         As for `measure`.
     compared
         Number of instances computed by plain calls, to compare results with; None: all.
     without
-        Yardsticks to leave out; on another device also `HERE`.
-    by
-        Counters of energy.
+        Baselines to leave out; on another device also `HERE`.
     """
     xs, p = inputs(workload, size, batch, trees)
     ours = workload.model.with_options(threads=threads).on(device)
     packed, shared = pack(xs), pack(p)
-    makers = yardsticks.makers(workload.name, threads=threads, device=device)
+    makers = instruments.makers(workload.name, threads, device)
     made, reasons = _made({name: make for name, make in makers.items() if name not in without}, p, xs)
     some = xs[:compared]
     results = {name: program.results(program.run())[: len(some)] for name, (_, program) in made.items()}
@@ -202,12 +191,12 @@ def row(
     one = burst()
     competitors = _own(ours, (xs, p), (packed, shared))
     if device == "cpu":
-        competitors = {PLAIN: partial(yardsticks.plain, workload.model, xs, p), **competitors, BURST: one.run}
+        competitors = {PLAIN: partial(plain, workload.model, xs, p), **competitors, BURST: one.run}
     elif HERE not in without:
         competitors[HERE] = partial(_run, ours.on("cpu"), packed, shared)
     competitors |= {name: program.run for name, (_, program) in made.items() if found[name][0] != WRONG}
     seconds = interleaved(competitors, rounds)
-    used = {name: joules(run, by) for name, run in competitors.items() if name != BURST} if by else {}
+    used = {name: spent for name, run in competitors.items() if name != BURST and (spent := instruments.joules(run))}
     traces = _TRACES if seconds[PACKED].median < SLOWEST else 1
     return Speed(
         workload=workload.name,
@@ -248,10 +237,8 @@ def _recorded(ours: Model, packed: Any, shared: Any, traces: int, device: str) -
     }
 
 
-def _made(
-    makers: Mapping[str, Callable[[Any, Any], Program]], p: Any, xs: Any
-) -> tuple[dict[str, tuple[float, Program]], dict[str, str]]:
-    """Return the yardsticks with the seconds to prepare each, and the reasons for missing ones."""
+def _made(makers: Mapping[str, Maker], p: Any, xs: Any) -> tuple[dict[str, tuple[float, Program]], dict[str, str]]:
+    """Return the baselines with the seconds to prepare each, and the reasons for missing ones."""
     made: dict[str, tuple[float, Program]] = {}
     reasons: dict[str, str] = {}
     for name, make in makers.items():
@@ -265,11 +252,11 @@ def _made(
 def _agreements(
     model: Model, xs: Any, p: Any, results: Mapping[str, Sequence[Any]], ours: Sequence[Any]
 ) -> dict[str, tuple[str, float]]:
-    """Return verdict and difference of the results of yardsticks and ours against the plain calls."""
-    expected = yardsticks.plain(model, xs, p)
-    exact = yardsticks.plain(model, xs, yardsticks.in_float64(p))
-    found = {name: yardsticks.agreement(got, expected, exact, alone=False) for name, got in results.items()}
-    found[OBJECTS] = yardsticks.agreement(ours, expected, exact)
+    """Return verdict and difference of the results of baselines and ours against the plain calls."""
+    expected = plain(model, xs, p)
+    exact = plain(model, xs, in_float64(p))
+    found = {name: agreement(got, expected, exact, alone=False) for name, got in results.items()}
+    found[OBJECTS] = agreement(ours, expected, exact)
     return found
 
 

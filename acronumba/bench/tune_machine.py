@@ -20,9 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba import pack
-from acronumba.bench.ablate import inputs
-from acronumba.bench.costs import estimated, time_to_stop, timed_batches
-from acronumba.bench.workloads import WORKLOADS
+from acronumba.bench.batch_times import estimated, time_to_stop, timed_batches
+from acronumba.bench.workloads import ZOO, inputs
 from acronumba.kernels.cost import of_kernel
 from acronumba.kernels.figures import figures_for
 from acronumba.strategy import DEFAULT, Figures, Strategy
@@ -71,7 +70,7 @@ def measure(
     Parameters
     ----------
     models
-        Names of `WORKLOADS` whose kernels are measured.
+        Names of models of the zoo whose kernels are measured.
     instances
         Of each mini-batch.
     size
@@ -101,7 +100,7 @@ def measure(
 
 def _rows(name: str, n: int, size: str | int, rounds: int, stop: float) -> dict[str, list[Floats | float]]:
     """Return for each kernel of a mini-batch its counts, and its seconds in two halves of the turns."""
-    workload = WORKLOADS[name]
+    workload = next(w for w in ZOO if w.name == name)
     xs, p = inputs(workload, size, n, None)
     one, packed, shared = workload.model.with_options(threads=1), pack(xs), pack(p)
     halves = [timed_batches(one, packed, shared, rounds, stop) for _ in range(2)]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from acronumba.api.model import Model
-from acronumba.bench.costs import estimated
+from acronumba.bench.batch_times import estimated
 from acronumba.bench.measure import Ratio, ratio, timed
 from acronumba.kernels.cost import of_kernel
 from acronumba.strategy import Strategy

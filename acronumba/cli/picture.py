@@ -18,9 +18,12 @@ def picture(args: argparse.Namespace) -> int:
     given = str(args.model)
     file, _, name = given.rpartition(":")
     if given.endswith(".json"):
-        from acronumba.bench.chart import chart
+        from acronumba.bench import checkout
 
-        return _write(args.out or f"{Path(given).stem}.svg", chart(Path(given)))
+        if (there := checkout.find("chart")) is None:
+            print(f"Charts of measurements need {checkout.NEEDED}", file=sys.stderr)
+            return 2
+        return _write(args.out or f"{Path(given).stem}.svg", there.chart(Path(given)))
     if not file or not name:
         print("Say what to draw: acronumba picture FILE.py:MODEL, or FILE.json", file=sys.stderr)
         return 2

@@ -10,11 +10,20 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from acronumba.config import at_terminal
+
+if TYPE_CHECKING:
+    import inspect
+
+    from acronumba.api.model import Model
+
+Columns: TypeAlias = tuple[Any, ...]  # of instances
+Shared: TypeAlias = dict[str, Any]
 
 
 def show(args: argparse.Namespace) -> int:
@@ -49,7 +58,7 @@ def show(args: argparse.Namespace) -> int:
     return 0
 
 
-def find_example(file: str, name: str, count: int | None = None) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+def find_example(file: str, name: str, count: int | None = None) -> tuple[Model, Columns, Shared]:
     """Return a model of a file with example instances.
 
     The instances come from the file: from its function ``example()``, which returns the columns (a tuple) and the
@@ -83,17 +92,17 @@ def find_example(file: str, name: str, count: int | None = None) -> tuple[Any, t
     return model, _first(call[0], count), call[1]
 
 
-def _first(columns: Sequence[Any], count: int | None) -> tuple[Any, ...]:
+def _first(columns: Columns, count: int | None) -> Columns:
     return tuple(columns) if count is None else tuple(column[:count] for column in columns)
 
 
-def _keyword_only(model: Any) -> list[Any]:
+def _keyword_only(model: Model) -> list[inspect.Parameter]:
     import inspect
 
     return [p for p in inspect.signature(model.__wrapped__).parameters.values() if p.kind is p.KEYWORD_ONLY]
 
 
-def _load(file: str) -> Any:
+def _load(file: str) -> ModuleType:
     """Import a module by its file, or by its name."""
     path = Path(file)
     if path.suffix != ".py" and re.fullmatch(r"\w+(\.\w+)*", file) and not path.exists():
@@ -115,7 +124,7 @@ class _Seen(BaseException):
     """Ends `main` when it has called the model."""
 
 
-def _observe(module: Any, model: Any) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+def _observe(module: ModuleType, model: Model) -> tuple[Columns, Shared] | None:
     """Run `main` until it first calls the model, and return the arguments of that call."""
     import contextlib
     import io
@@ -124,9 +133,9 @@ def _observe(module: Any, model: Any) -> tuple[tuple[Any, ...], dict[str, Any]] 
 
     if not callable(getattr(module, "main", None)):
         return None
-    found: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+    found: list[tuple[Columns, Shared]] = []
 
-    def see(called: Any, columns: Any, shared: Any) -> None:
+    def see(called: Model, columns: Sequence[Any], shared: Mapping[str, Any]) -> None:
         if called.__wrapped__ is model.__wrapped__:
             found.append((tuple(columns), dict(shared)))
             raise _Seen

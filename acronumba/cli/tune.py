@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
+from types import FunctionType
 from typing import Any
 
 from acronumba.cli.show import find_example
@@ -73,10 +74,12 @@ def _tune_model(file: str, name: str, sizes: list[int]) -> int:
     given = {k: pack(v) if _has_arrays(v) else v for k, v in shared.items()}
     with progress(f"tuning {name}", len(packed) * len(tune_model.CANDIDATES)) as step:
         choices = tune_model.tune(model, packed, given, step)
-    key = tuned.model_key(model.__wrapped__)
+    fn = model.__wrapped__
+    assert isinstance(fn, FunctionType)
+    key = tuned.model_key(fn)
     tuned.change(lambda known: dataclasses.replace(known, models={**known.models, key: choices}))
     for choice in choices:
-        first, *rest = tuned.lines_of(model.__wrapped__, choice.measured)
+        first, *rest = tuned.lines_of(fn, choice.measured)
         print("\n".join([first, *(f"  {line}" for line in rest)]))
     return 0
 

@@ -1,7 +1,6 @@
 """Arithmetic of the language in Python, where that differs from Python's or NumPy's.
 
-In: types. Out: functions of values of these types: Python's integers, floats and bools, `numpy.float32`, arrays for
-vectors.
+In: types. Out: functions of values of these types.
 """
 
 from __future__ import annotations
@@ -9,21 +8,27 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from acronumba.emit.tree import Ty
 
-_DTYPES: dict[str, Any] = {
+Vector: TypeAlias = NDArray[Any]
+Value: TypeAlias = Any  # bool, int, float or numpy.float32; a `Vector` where the type has lanes
+Unary: TypeAlias = Callable[[Value], Value]
+Binary: TypeAlias = Callable[[Value, Value], Value]
+
+_DTYPES: dict[str, type[np.generic]] = {
     "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
     "f32": np.float32, "f64": np.float64,
 }  # fmt: skip
 
 
-def dtype(type: Ty) -> np.dtype[Any]:
+def dtype(type: Ty) -> np.dtype[np.generic]:
     """Return NumPy's type of one element."""
-    out: np.dtype[Any] = np.dtype(_DTYPES[str(type.scalar)])
+    out: np.dtype[np.generic] = np.dtype(_DTYPES[str(type.scalar)])
     return out
 
 
@@ -46,7 +51,7 @@ def wrap(value: int, bits: int) -> int:
     return (value + half & 2 * half - 1) - half
 
 
-def shift(op: str, a: Any, b: Any, type: Ty) -> Any:
+def shift(op: str, a: Value, b: Value, type: Ty) -> Value:
     if np.any((np.asarray(b) < 0) | (np.asarray(b) >= type.bits)):
         raise ValueError(f"shift of {type} by {b}")
     if op == "lshr":
@@ -60,30 +65,30 @@ def shift(op: str, a: Any, b: Any, type: Ty) -> Any:
     return wrap(a << b, type.bits) if op == "<<" else a >> b
 
 
-def _unsigned(a: Any) -> Any:
+def _unsigned(a: Vector) -> Vector:
     return a.view(a.dtype.str.replace("i", "u"))
 
 
-def _signed(a: Any) -> Any:
+def _signed(a: Vector) -> Vector:
     return a.view(a.dtype.str.replace("u", "i"))
 
 
-def by_unsigned(f: Callable[[Any, Any], Any], type: Ty) -> Callable[[Any, Any], Any]:
+def by_unsigned(f: Binary, type: Ty) -> Binary:
     if type.lanes > 1:
         return lambda a, b: _signed(f(_unsigned(a), _unsigned(b)))
     mask = (1 << type.bits) - 1
     return lambda a, b: wrap(f(a & mask, b & mask), type.bits)
 
 
-def compare_unsigned(f: Callable[[Any, Any], Any], type: Ty) -> Callable[[Any, Any], Any]:
+def compare_unsigned(f: Binary, type: Ty) -> Binary:
     if type.lanes > 1:
         return lambda a, b: f(_unsigned(a), _unsigned(b))
     mask = (1 << type.bits) - 1
     return lambda a, b: f(a & mask, b & mask)
 
 
-def checked(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def divide(a: Any, b: Any) -> Any:
+def checked(f: Binary) -> Binary:
+    def divide(a: Value, b: Value) -> Value:
         if not np.all(b):
             raise ZeroDivisionError("integer division by zero")
         return f(a, b)
@@ -91,7 +96,7 @@ def checked(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return divide
 
 
-def converter(old: Ty, new: Ty, how: str) -> Callable[[Any], Any]:
+def converter(old: Ty, new: Ty, how: str) -> Unary:
     """Return the function of one conversion."""
     if how == "spread":
         return lambda x: np.full(new.lanes, x, dtype(new))
@@ -106,22 +111,22 @@ def converter(old: Ty, new: Ty, how: str) -> Callable[[Any], Any]:
     return lambda x: scalar(_convert_vector(np.asarray([x], dtype(old)), old, new, how == "unsigned")[0], new)
 
 
-def _bits_of_flags(x: Any, old: Ty, new: Ty) -> Any:
+def _bits_of_flags(x: Value, old: Ty, new: Ty) -> Value:
     """The bits of a vector of i1 as an integer (lane 0 is the lowest bit), and back."""
     if new.bits == 1:
         return np.array([bool(int(x) >> k & 1) for k in range(new.lanes)])
     return wrap(sum(1 << k for k in range(old.lanes) if x[k]), new.bits)
 
 
-def scalar(x: Any, type: Ty) -> Any:
+def scalar(x: Value, type: Ty) -> Value:
     if type.kind == "f":
         return np.float32(x) if type.bits == 32 else float(x)
     return bool(x) if type.bits == 1 else int(x)
 
 
-def _convert_vector(x: Any, old: Ty, new: Ty, unsigned: bool) -> Any:
+def _convert_vector(x: Vector, old: Ty, new: Ty, unsigned: bool) -> Vector:
     if new.bits == 1:
-        return x != 0
+        return np.not_equal(x, 0)
     if old.kind == "i":
         return (_unsigned(x) if unsigned and old.bits > 1 else x).astype(dtype(new))
     if new.kind == "f":
@@ -139,7 +144,7 @@ def _convert_vector(x: Any, old: Ty, new: Ty, unsigned: bool) -> Any:
 
 
 @functools.cache
-def libm(name: str, count: int, bits: int) -> Callable[..., Any]:
+def libm(name: str, count: int, bits: int) -> Callable[..., Value]:
     kind = ctypes.c_float if bits == 32 else ctypes.c_double
     for library in (None, "libm.so.6", "ucrtbase"):
         try:
@@ -151,18 +156,18 @@ def libm(name: str, count: int, bits: int) -> Callable[..., Any]:
     raise OSError(f"C's library has no {name}")
 
 
-def lanewise(name: str, type: Ty) -> Callable[..., Any]:
+def lanewise(name: str, type: Ty) -> Callable[..., Value]:
     if type.lanes == 1:
         return lambda *args: scalar(libm(name, len(args), type.bits)(*map(float, args)), type)
 
-    def vector(*args: Any) -> Any:
+    def vector(*args: Value) -> Value:
         f = libm(name, len(args), type.bits)
         return np.array([f(*map(float, lane)) for lane in zip(*args, strict=True)], dtype(type))
 
     return vector
 
 
-def _fma_f32(a: Any, b: Any, c: Any) -> Any:
+def _fma_f32(a: Value, b: Value, c: Value) -> Vector:
     """Return a * b + c with one rounding: the sum in double is rounded to odd, so that rounding to float32 is right."""
     product = np.float64(a) * np.float64(b)  # exact: 24 + 24 bits
     wide = np.float64(c)
@@ -175,14 +180,14 @@ def _fma_f32(a: Any, b: Any, c: Any) -> Any:
     return np.where(inexact, odd, bits).view(np.float64).astype(np.float32)
 
 
-def fma(type: Ty) -> Callable[[Any, Any, Any], Any]:
+def fma(type: Ty) -> Callable[[Value, Value, Value], Value]:
     if type.bits == 64:
         return lanewise("fma", type)
     return _fma_f32 if type.lanes > 1 else lambda a, b, c: np.float32(_fma_f32(a, b, c))
 
 
-def halving(step: Callable[[Any, Any], Any], type: Ty) -> Callable[[Any], Any]:
-    def reduce(v: Any) -> Any:
+def halving(step: Binary, type: Ty) -> Unary:
+    def reduce(v: Vector) -> Value:
         while len(v) > 1:
             half = len(v) // 2
             v = step(v[:half], v[half:])
@@ -191,7 +196,7 @@ def halving(step: Callable[[Any, Any], Any], type: Ty) -> Callable[[Any], Any]:
     return reduce
 
 
-def insert(v: Any, k: int, x: Any) -> Any:
+def insert(v: Vector, k: int, x: Value) -> Vector:
     if not 0 <= k < len(v):
         raise IndexError(f"lane {k} of {len(v)}")
     out = v.copy()
@@ -199,8 +204,8 @@ def insert(v: Any, k: int, x: Any) -> Any:
     return out
 
 
-def extract(type: Ty) -> Callable[[Any, int], Any]:
-    def extract(v: Any, k: int) -> Any:
+def extract(type: Ty) -> Callable[[Vector, int], Value]:
+    def extract(v: Vector, k: int) -> Value:
         if not 0 <= k < len(v):
             raise IndexError(f"lane {k} of {len(v)}")
         return scalar(v[k], type)
@@ -212,10 +217,10 @@ def overflows(f: Callable[[int, int], int]) -> Callable[[int, int], bool]:
     return lambda a, b: not -(1 << 63) <= f(a, b) < 1 << 63
 
 
-def shuffle(low: bool, type: Ty) -> Callable[[Any, Any, int], Any]:
+def shuffle(low: bool, type: Ty) -> Callable[[Vector, Vector, int], Vector]:
     n = type.lanes
 
-    def shuffle(a: Any, b: Any, d: int) -> Any:
+    def shuffle(a: Vector, b: Vector, d: int) -> Vector:
         if low:
             lanes = [i if not i & d else n + i - d for i in range(n)]
         else:
@@ -225,37 +230,41 @@ def shuffle(low: bool, type: Ty) -> Callable[[Any, Any, int], Any]:
     return shuffle
 
 
-def pairs(a: Any, b: Any) -> Any:
+def pairs(a: Vector, b: Vector) -> Vector:
     """Return the sums of neighbouring products of i16; only -32768 times itself twice is more than 32 bits hold."""
-    return (a.astype(np.int32) * b.astype(np.int32)).reshape(-1, 2).sum(axis=1, dtype=np.int32)
+    products: Vector = a.astype(np.int32) * b.astype(np.int32)
+    return products[0::2] + products[1::2]
 
 
-def dots(c: Any, a: Any, b: Any) -> Any:
+def dots(c: Vector, a: Vector, b: Vector) -> Vector:
     """Return sums of products of unsigned and signed bytes, four by four, added to `c`."""
-    products = a.view(np.uint8).astype(np.int32) * b.astype(np.int32)
-    return c + products.reshape(-1, 4).sum(axis=1, dtype=np.int32)
+    products: Vector = a.view(np.uint8).astype(np.int32) * b.astype(np.int32)
+    sums: Vector = products.reshape(-1, 4).sum(axis=1, dtype=np.int32)
+    total: Vector = c + sums
+    return total
 
 
-def pick(a: Any, b: Any, at: Any) -> Any:
+def pick(a: Vector, b: Vector, at: Vector) -> Vector:
     """Return lanes of `a` and `b` by their numbers."""
-    return np.concatenate((a, b))[at & (2 * len(a) - 1)]
+    picked: Vector = np.concatenate((a, b))[at & (2 * len(a) - 1)]
+    return picked
 
 
-def scalar_by(f: Callable[..., Any], type: Ty) -> Callable[..., Any]:
+def scalar_by(f: Callable[..., Value], type: Ty) -> Callable[..., Value]:
     return f if type.lanes > 1 else lambda *args: scalar(f(*args), type)
 
 
-def absolute(type: Ty) -> Callable[[Any], Any]:
+def absolute(type: Ty) -> Unary:
     if type.lanes > 1 or type.kind == "f":
         return scalar_by(np.abs, type)
     return lambda a: wrap(abs(a), type.bits)
 
 
-def divider(type: Ty, rest: bool) -> Callable[[Any, Any], Any]:
+def divider(type: Ty, rest: bool) -> Binary:
     if type.lanes == 1:
         return lambda a, b: int_div(a, b, type.bits, rest)
 
-    def divide(a: Any, b: Any) -> Any:
+    def divide(a: Value, b: Value) -> Value:
         lanes = zip(a.tolist(), b.tolist(), strict=True)
         return np.array([int_div(x, y, type.bits, rest) for x, y in lanes], dtype(type))
 
@@ -263,7 +272,7 @@ def divider(type: Ty, rest: bool) -> Callable[[Any, Any], Any]:
 
 
 # For each intrinsic: a function from the type of a result to its implementation.
-RULES: dict[str, Callable[[Ty], Callable[..., Any]]] = {
+RULES: dict[str, Callable[[Ty], Callable[..., Value]]] = {
     "fma": fma,
     "sqrt": lambda type: scalar_by(np.sqrt, type),
     "floor": lambda type: scalar_by(np.floor, type),

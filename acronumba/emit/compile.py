@@ -26,13 +26,17 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from acronumba.emit import cache, llvm, passes, target, tree
 from acronumba.emit.llvm_text import symbol
 from acronumba.emit.version import source_version
 from acronumba.locks import ForkLock, undivided
 from acronumba.records import record
+
+if TYPE_CHECKING:
+    from llvmlite.binding import ExecutionEngine
 
 VERSION = 6  # part of every key: increase it when the files of a module's folder change
 
@@ -45,7 +49,7 @@ _CODE, _ABOUT = "code.o", "about.json"
 
 _lock = ForkLock()
 _loaded: weakref.WeakValueDictionary[str, _Code] = weakref.WeakValueDictionary()  # by key
-_unused: deque[Any] = deque()  # engines of code that nobody can call any more; `load` closes them
+_unused: deque[ExecutionEngine] = deque()  # engines of code that nobody can call any more; `load` closes them
 
 
 @record(kw_only=True)
@@ -63,7 +67,9 @@ class Deferred:
 class _Code:
     """Machine code in memory, as long as this object lives."""
 
-    def __init__(self, address: Mapping[str, int], signatures: Signatures, notes: Sequence[Any], engine: Any) -> None:
+    def __init__(
+        self, address: Mapping[str, int], signatures: Signatures, notes: Sequence[tree.Note], engine: ExecutionEngine
+    ) -> None:
         self.address = address
         self.signatures = signatures
         self.notes = notes
@@ -89,7 +95,7 @@ class Pending:
         self.files: Mapping[str, bytes] | None = None  # of its folder
 
     @functools.cached_property
-    def notes(self) -> Sequence[Any]:
+    def notes(self) -> Sequence[tree.Note]:
         with _lock:
             known = _loaded.get(self.key)
         if known is not None:
@@ -142,9 +148,9 @@ class Compiled:
         self.address = dict(code.address)
         self.cached = cached
         self._code = code
-        self._calls: dict[str, Any] = {}
+        self._calls: dict[str, Callable[..., Any]] = {}
 
-    def function(self, name: str) -> Any:
+    def function(self, name: str) -> Callable[..., Any]:
         """Return the ctypes function of an entry point."""
         call = self._calls.get(name)
         if call is None:
@@ -178,7 +184,7 @@ def _undisturbed() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or not callable(handler):
         yield
         return
-    caught: list[tuple[int, Any]] = []
+    caught: list[tuple[int, FrameType | None]] = []
     signal.signal(signal.SIGINT, lambda *signal_: caught.append(signal_))
     try:
         yield

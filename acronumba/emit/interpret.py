@@ -19,13 +19,16 @@ import math
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from types import CodeType
+from typing import TypeAlias
 
 import numpy as np
 
 from acronumba.emit import tree
 from acronumba.emit.arithmetic import (
     RULES,
+    Value,
+    Vector,
     compare_unsigned,
     converter,
     divider,
@@ -38,6 +41,8 @@ from acronumba.emit.arithmetic import (
 )
 from acronumba.emit.intrinsics import INTRINSICS
 from acronumba.emit.tree import I64, VOID, Ty
+
+Function: TypeAlias = Callable[..., Value]
 
 _FORMATS = {"i1": "B", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "f32": "f", "f64": "d"}
 
@@ -55,17 +60,17 @@ class Memory:
     IndexError: load of i64 outside every array: ...
     """
 
-    def __init__(self, *arrays: np.ndarray[Any, Any]) -> None:
+    def __init__(self, *arrays: Vector) -> None:
         # Starts, ends and views of arrays. Other threads read this: it is replaced as a whole.
-        self._known: tuple[list[int], list[int], list[memoryview], list[np.ndarray[Any, Any]]] = ([], [], [], [])
+        self._known: tuple[list[int], list[int], list[memoryview], list[Vector]] = ([], [], [], [])
         self._lock = threading.Lock()
-        self._functions: dict[int, Callable[..., Any]] = {}
-        self._spaces: dict[int, dict[str, Any]] = {}  # the functions of a module, bound to this memory
+        self._functions: dict[int, Function] = {}
+        self._spaces: dict[int, dict[str, Function]] = {}  # the functions of a module, bound to this memory
         self._keep: list[object] = []
         for array in arrays:
             self.add(array)
 
-    def add(self, array: np.ndarray[Any, Any]) -> int:
+    def add(self, array: Vector) -> int:
         """Make a C-contiguous array accessible to code; return its address. Parts of known arrays need not be added."""
         if not array.flags.c_contiguous:
             raise ValueError("only a C-contiguous array has one range of addresses")
@@ -91,7 +96,7 @@ class Memory:
             )
         return start
 
-    def remove(self, array: np.ndarray[Any, Any]) -> None:
+    def remove(self, array: Vector) -> None:
         """Make an array that was added unreachable."""
         with self._lock:
             starts, ends, views, arrays = self._known
@@ -105,7 +110,7 @@ class Memory:
                 arrays[:k] + arrays[k + 1 :],
             )
 
-    def add_function(self, function: Callable[..., Any]) -> int:
+    def add_function(self, function: Function) -> int:
         """Give a Python function of integers an address for `call_address`."""
         address = 16 + 16 * len(self._functions)
         self._functions[address] = function
@@ -114,12 +119,12 @@ class Memory:
     def add_module(self, module: tree.Module) -> dict[str, int]:
         """Give every entry point of a module an address for `call_address`."""
 
-        def entry(name: str) -> Callable[..., Any]:
+        def entry(name: str) -> Function:
             return lambda *args: run(module, name, args, self)
 
         return {name: self.add_function(entry(name)) for name in module.exports}
 
-    def call(self, address: int, *args: int) -> Any:
+    def call(self, address: int, *args: int) -> Value:
         if address not in self._functions:
             raise IndexError(f"call of {address:#x}, which is no function")
         return self._functions[address](*args)
@@ -137,22 +142,22 @@ class Memory:
             raise IndexError(f"{what} to a read-only array: {address:#x}")
         return views[k], address - starts[k]
 
-    def load(self, address: int, type: Ty) -> Any:
+    def load(self, address: int, type: Ty) -> Value:
         """Return the value of the type at an address."""
         return loader(self, type)(address)
 
-    def store(self, address: int, value: Any, type: Ty) -> None:
+    def store(self, address: int, value: Value, type: Ty) -> None:
         """Store a value of the type at an address."""
         storer(self, type)(address, value)
 
 
-def loader(memory: Memory, type: Ty) -> Callable[[int], Any]:
+def loader(memory: Memory, type: Ty) -> Callable[[int], Value]:
     what, place = f"load of {type}", memory.place
     size = max(type.bits, 8) // 8
     if type.lanes > 1:
         whole, form = size * type.lanes, np.dtype(np.uint8) if type.bits == 1 else dtype(type)
 
-        def vector(address: int) -> Any:
+        def vector(address: int) -> Value:
             view, at = place(address, whole, size, what, False)
             got = np.frombuffer(view, form, type.lanes, at)
             return got != 0 if type.bits == 1 else got.copy()
@@ -166,13 +171,13 @@ def loader(memory: Memory, type: Ty) -> Callable[[int], Any]:
     return lambda address: read(*place(address, size, size, what, False))[0]
 
 
-def storer(memory: Memory, type: Ty) -> Callable[[int, Any], None]:
+def storer(memory: Memory, type: Ty) -> Callable[[int, Value], None]:
     what, place = f"store of {type}", memory.place
     size = max(type.bits, 8) // 8
     if type.lanes > 1:
         whole, form = size * type.lanes, dtype(type)
 
-        def vector(address: int, value: Any) -> None:
+        def vector(address: int, value: Value) -> None:
             view, at = place(address, whole, size, what, True)
             np.frombuffer(view, form, type.lanes, at)[:] = value
 
@@ -181,10 +186,10 @@ def storer(memory: Memory, type: Ty) -> Callable[[int, Any], None]:
     return lambda address, value: write(*place(address, size, size, what, True), value)
 
 
-def _masked_loader(memory: Memory, type: Ty) -> Callable[[int, int, Any], Any]:
+def _masked_loader(memory: Memory, type: Ty) -> Callable[[int, int, Value], Value]:
     size, form = max(type.bits, 8) // 8, dtype(type)
 
-    def load(address: int, left: int, fill: Any) -> Any:
+    def load(address: int, left: int, fill: Value) -> Value:
         out = np.full(type.lanes, fill, form)
         n = min(max(left, 0), type.lanes)
         if n:
@@ -196,10 +201,10 @@ def _masked_loader(memory: Memory, type: Ty) -> Callable[[int, int, Any], Any]:
     return load
 
 
-def _masked_storer(memory: Memory, type: Ty) -> Callable[[int, Any, int], None]:
+def _masked_storer(memory: Memory, type: Ty) -> Callable[[int, Value, int], None]:
     size, form = max(type.bits, 8) // 8, dtype(type)
 
-    def store(address: int, value: Any, left: int) -> None:
+    def store(address: int, value: Value, left: int) -> None:
         n = min(max(left, 0), type.lanes)
         if n:
             view, at = memory.place(address, n * size, size, f"masked store of {type}", True)
@@ -262,7 +267,7 @@ def _swapper(memory: Memory) -> Callable[[int, int, int], bool]:
     return swap
 
 
-OF_MEMORY: dict[str, Callable[[Memory], Callable[..., Any]]] = {
+OF_MEMORY: dict[str, Callable[[Memory], Function]] = {
     "copy_bytes": _copier,
     "move_bytes": _mover,
     "fill_bytes": _filler,
@@ -273,7 +278,7 @@ OF_MEMORY: dict[str, Callable[[Memory], Callable[..., Any]]] = {
 }
 
 
-def _intrinsic(name: str, e: tree.Call, memory: Memory) -> Callable[..., Any]:
+def _intrinsic(name: str, e: tree.Call, memory: Memory) -> Function:
     """Return the function of an intrinsic at the types of one call."""
     row = INTRINSICS.get(name)
     if row is None:
@@ -288,11 +293,11 @@ class _Writer:
 
     def __init__(self, module: tree.Module, functions: Mapping[str, tree.Function]) -> None:
         self.module, self.functions = module, functions
-        self.makers: dict[str, Callable[[Memory], Any]] = {}  # name in the source -> maker of its value for a memory
+        self.makers: dict[str, Callable[[Memory], Function]] = {}  # by the name in the source
         self.lines: list[str] = []
         self.locals: dict[str, str] = {}
 
-    def maker(self, name: str, make: Callable[[Memory], Any]) -> str:
+    def maker(self, name: str, make: Callable[[Memory], Function]) -> str:
         self.makers.setdefault(name, make)
         return name
 
@@ -396,7 +401,7 @@ class _Writer:
             return repr(float(value))
         key = f"k_{type}_" + (struct.pack("<d", value).hex() if type.kind == "f" else str(value).replace("-", "m"))
         with np.errstate(all="ignore"):
-            made: Any = np.full(type.lanes, value, dtype(type))
+            made: Value = np.full(type.lanes, value, dtype(type))
             made = made if type.lanes > 1 else scalar(made[0], type)
         return self.maker(key, lambda m: made)
 
@@ -483,10 +488,10 @@ def _entry_check(entries: frozenset[int]) -> Callable[[int], None]:
     return check
 
 
-_MODULES: dict[int, tuple[tree.Module, Any, dict[str, Callable[[Memory], Any]]]] = {}
+_MODULES: dict[int, tuple[tree.Module, CodeType, dict[str, Callable[[Memory], Function]]]] = {}
 
 
-def _translated(module: tree.Module) -> tuple[Any, dict[str, Callable[[Memory], Any]]]:
+def _translated(module: tree.Module) -> tuple[CodeType, dict[str, Callable[[Memory], Function]]]:
     known = _MODULES.get(id(module))
     if known is None or known[0] is not module:
         writer = _Writer(module, {f.name: f for f in module.functions})
@@ -499,14 +504,14 @@ def _translated(module: tree.Module) -> tuple[Any, dict[str, Callable[[Memory], 
     return known[1], known[2]
 
 
-def run(module: tree.Module, name: str, args: Sequence[Any], memory: Memory) -> Any:
+def run(module: tree.Module, name: str, args: Sequence[Value], memory: Memory) -> Value:
     """Run a function of a module in plain Python.
 
     Parameters
     ----------
     module : tree.Module
     name : str
-        Any function of it, exported or not.
+        Value function of it, exported or not.
     args : sequence of int, float or numpy.ndarray
         Values of the parameters: Python integers and floats, arrays for vectors.
     memory : Memory

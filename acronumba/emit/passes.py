@@ -13,9 +13,13 @@ from __future__ import annotations
 
 import functools
 import platform
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from acronumba.emit.target import processor
+
+if TYPE_CHECKING:
+    from llvmlite.binding import ExecutionEngine, ModuleRef, TargetMachine
 
 # Names of llvmlite's passes, in their order, and the level of LLVM's code generator.
 PASSES: tuple[str, ...] = ("always_inliner", "global_dead_code_eliminate", "sroa", "simplify_cfg")
@@ -23,17 +27,17 @@ LEVEL = 1
 
 
 @functools.cache
-def _binding() -> Any:
+def _binding() -> ModuleType:
     """Return llvmlite's binding, ready to compile for this machine."""
     from llvmlite import binding
 
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
-    return binding
+    return binding  # type: ignore[no-any-return]
 
 
 @functools.cache
-def target_machine() -> Any:
+def target_machine() -> TargetMachine:
     """Return LLVM's target machine for this CPU."""
     binding = _binding()
     name, features = processor()
@@ -48,14 +52,8 @@ def target_machine() -> Any:
     )
 
 
-def optimise(module: Any, machine: Any) -> None:
-    """Run the passes over a module of llvmlite's.
-
-    Parameters
-    ----------
-    module : llvmlite.binding.ModuleRef
-    machine : llvmlite.binding.TargetMachine
-    """
+def optimise(module: ModuleRef, machine: TargetMachine) -> None:
+    """Run the passes over a module of llvmlite's."""
     from llvmlite.binding.newpassmanagers import NewPassManager
 
     binding = _binding()
@@ -84,7 +82,7 @@ def object_file(text: str) -> bytes:
     return code
 
 
-def loaded(code: bytes) -> Any:
+def loaded(code: bytes) -> ExecutionEngine:
     """Return an engine with an object file's machine code; closing it frees the memory."""
     binding = _binding()
     empty = binding.parse_assembly("")

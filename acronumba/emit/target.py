@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from types import ModuleType
 
 from acronumba.emit.tree import Ty
 from acronumba.records import record
@@ -97,7 +97,7 @@ def _detect() -> Target:
 
 
 @functools.cache
-def settings() -> Any:
+def settings() -> ModuleType:
     """Return Numba's settings, its module `numba.core.config`.
 
     As long as nobody has imported Numba, that file is run alone: the rest of Numba takes 0.3 s, and is for GPUs.
@@ -110,9 +110,7 @@ def settings() -> Any:
                 module = importlib.util.module_from_spec(spec)
                 spec.loader.exec_module(module)
                 return module
-    from numba.core import config
-
-    return config
+    return importlib.import_module("numba.core.config")
 
 
 def processor() -> tuple[str, str]:

@@ -10,16 +10,19 @@ In: a function or a module of `tree`. Out: its text, for people and golden tests
     f32(x)  bits(i32, x)  unsigned(f64, x)      conversions: the value (a vector type spreads), the bits, unsigned
     select(c, a, b)  ult(a, b) ...              both sides evaluated; unsigned comparisons
     call_address(f, a, b)                       a compiled function by address, call_address_i64 with a result
+
+Words of a table (`Module.tables`) are named by the constants of `emit.words`, as files of the library import them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from acronumba.emit import tree
 from acronumba.emit.tree import F32, F64, I8, I16, I32, I64, VOID, Expr, Ty
+from acronumba.emit.words import Words
 from acronumba.errors import Loc
 
 # how strongly operators bind, as in Python
@@ -50,8 +53,9 @@ def _typed(e: Expr) -> str:
 
 
 class _Printer:
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], tables: Mapping[str, Words] | None = None) -> None:
         self.names = frozenset(names)
+        self.tables = tables or {}
         self.lines: list[str] = []
         self.places: list[Loc | None] = []  # of the lines, as far as `place_lines` was called
         self.loc: Loc | None = None  # source position of the statement being printed
@@ -139,6 +143,10 @@ class _Printer:
         """Return `array, index` of an address, or `array` alone (never if `always`)."""
         size = type.bits // 8
         match address:
+            case tree.Binary("+", tree.Local(name), tree.Const(number)) if name in self.tables:
+                return f"{name}, {self.tables[name].constant(int(number) // size)}"
+            case tree.Local(name) if name in self.tables:
+                return f"{name}, {self.tables[name].constant(0)}"
             case tree.Binary("+", base, tree.Binary("*", index, tree.Const(number))) if number == size:
                 return f"{self.expr(base)}, {self.expr(index)}"
             case tree.Binary("+", base, tree.Const(number)) if number % size == 0:
@@ -270,9 +278,11 @@ def function_text(function: tree.Function, names: Sequence[str] = ()) -> str:
     return joined(function_lines(function, names))
 
 
-def function_lines(function: tree.Function, names: Sequence[str] = ()) -> list[Placed]:
-    """Return the lines of `function_text`."""
-    printer = _Printer([*names, function.name])
+def function_lines(
+    function: tree.Function, names: Sequence[str] = (), tables: Mapping[str, Words] | None = None
+) -> list[Placed]:
+    """Return the lines of `function_text`; `tables` as of `Module`."""
+    printer = _Printer([*names, function.name], tables)
     out = printer.lines
     if function.inline in _MODES:
         out.append(_MODES[function.inline])
@@ -307,7 +317,7 @@ def module_lines(module: tree.Module) -> list[Placed]:
     out = header_lines(module)
     for k, function in enumerate(order):
         out += [("", None)] * (2 if k else 0)
-        out += function_lines(function, names)
+        out += function_lines(function, names, module.tables)
     return out
 
 

@@ -18,12 +18,13 @@ a vector is spread over its lanes). Integers wrap; `//` and `%` on integers trun
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from acronumba.emit.intrinsics import INTRINSICS
+from acronumba.emit.words import Words
 from acronumba.errors import Loc
 from acronumba.records import record
 
@@ -129,6 +130,7 @@ class Expr:
 
 
 Operand: TypeAlias = "Expr | int | float | bool"
+Note: TypeAlias = "int | float | str | Sequence[Note] | Mapping[str, Note] | None"
 
 
 @record(eq=False)
@@ -343,7 +345,8 @@ class Module:
     exports: tuple[str, ...]
     header: str = ""  # comment lines: the model, the source
     compact: bool = False
-    notes: Sequence[Any] = ()
+    notes: Sequence[Note] = ()
+    tables: Mapping[str, Words] = field(default_factory=dict)  # by parameter: the text names words of the table there
 
 
 def const(value: Operand, type: Ty) -> Expr:

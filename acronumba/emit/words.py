@@ -8,6 +8,7 @@ numbers as constants in capitals, for the small language.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping
 
 _NAME = re.compile(r"(\w+)(?:\[(\d+)\])?(?: |$)")
@@ -26,6 +27,8 @@ class Words:
     (3, 4, 32)
     >>> row.constants("ROW_")
     {'ROW_START': 0, 'ROW_SHAPE': 1, 'ROW_END': 3}
+    >>> row.constant(2)
+    'SHAPE + 1'
     """
 
     def __init__(self, text: str) -> None:
@@ -51,3 +54,9 @@ class Words:
     def constants(self, prefix: str = "") -> dict[str, int]:
         """Return a map from names in capitals, behind a prefix, to the numbers of words."""
         return {f"{prefix}{name.upper()}": place for name, place in self.at.items()}
+
+    def constant(self, word: int) -> str:
+        """Return the number of a word as text, by the last name at or before it: `END`, `SHAPE + 1`."""
+        k = bisect_right(list(self.at.values()), word) - 1
+        name, first = list(self.at.items())[k]
+        return f"{name.upper()} + {word - first}" if word > first else name.upper()

@@ -124,6 +124,7 @@ class _Machine(Writer):
             (*self.helpers.values(), b.function()),
             ("machine",),
             header,
+            tables={"ST": state.STATE},
         )
         return Host(
             module=module,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.ir.ops import TENSORS, Array
+from acronumba.ir.ops import TENSORS, Array, Attrs
 
 
 class OperationFailed(Exception):
@@ -35,7 +35,7 @@ def as_array(value: Array, dtype: str) -> Array:
     raise WrongResult(f"a value of dtype {out.dtype.name} where {dtype} is announced")
 
 
-def apply(op: str, args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> Array:
+def apply(op: str, args: Sequence[Array], attrs: Attrs, shape: tuple[int, ...], dtype: str) -> Array:
     """Return the result of one operation.
 
     The caller silences NumPy's warnings (`np.errstate`): NaN and infinity are ordinary values.

@@ -10,19 +10,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from acronumba.errors import NOWHERE, Loc
 from acronumba.ir import nodes as ir
 from acronumba.ir.evaluate import OperationFailed, WrongResult, apply
-from acronumba.ir.ops import SCALARS
+from acronumba.ir.ops import SCALARS, Attrs
 from acronumba.ir.types import NO_VALUE, UNSET, BoolT, FloatT, IntT, ListT, TensorT, members
-from acronumba.ir.values import INT_MAX, INT_MIN, List, Memo, Misfit, Row, contents, flatten, unflatten
+from acronumba.ir.values import (
+    INT_MAX,
+    INT_MIN,
+    List,
+    Memo,
+    Misfit,
+    Row,
+    UserValue,
+    WordValue,
+    contents,
+    flatten,
+    unflatten,
+)
 
 if TYPE_CHECKING:
     from acronumba.ir.spec import KernelSpec
+
+Env: TypeAlias = dict[ir.Var, WordValue]
 
 MAX_DEPTH = 1_500_000  # calls inside each other; about 1 GB
 
@@ -43,7 +57,7 @@ class InstanceFailure(Exception):
     """
 
     def __init__(
-        self, site: int, values: tuple[Any, ...], chain: tuple[Loc, ...], error: str, text: str, loc: Loc
+        self, site: int, values: tuple[WordValue, ...], chain: tuple[Loc, ...], error: str, text: str, loc: Loc
     ) -> None:
         super().__init__(f"{error}: {text} ({loc})" if loc != NOWHERE else f"{error}: {text}")
         self.site = site
@@ -54,7 +68,7 @@ class InstanceFailure(Exception):
         self.loc = loc
 
 
-def message(text: str, values: Sequence[Any]) -> str:
+def message(text: str, values: Sequence[WordValue]) -> str:
     """Return the text of a site with {0}, {1}, ... replaced by the values."""
     return re.sub(r"\{(\d+)\}", lambda m: str(values[int(m[1])]) if int(m[1]) < len(values) else m[0], text)
 
@@ -62,7 +76,7 @@ def message(text: str, values: Sequence[Any]) -> str:
 class _Stop(Exception):
     """A failure on its way to the loop, which knows the chain of calls."""
 
-    def __init__(self, site: int, values: tuple[Any, ...] = (), error: str = "", text: str = "") -> None:
+    def __init__(self, site: int, values: tuple[WordValue, ...] = (), error: str = "", text: str = "") -> None:
         super().__init__(text)
         self.site = site
         self.values = values
@@ -75,12 +89,12 @@ class _Spawned:
 
     __slots__ = ("args", "into", "loc", "results", "spawn")
 
-    def __init__(self, spawn: ir.Spawn, env: Mapping[ir.Var, Any]) -> None:
+    def __init__(self, spawn: ir.Spawn, env: Mapping[ir.Var, WordValue]) -> None:
         self.spawn = spawn
         self.loc = spawn.loc
         self.args = [env[a] for a in spawn.args]
         self.into = None if spawn.into is None else (env[spawn.into[0]], env[spawn.into[1]])
-        self.results: tuple[Any, ...] | None = None
+        self.results: tuple[WordValue, ...] | None = None
 
 
 class _Frame:
@@ -88,7 +102,7 @@ class _Frame:
 
     __slots__ = ("block", "call", "env", "function", "next", "spawned")
 
-    def __init__(self, function: ir.Function, env: dict[ir.Var, Any], call: _Spawned | ir.Call | None) -> None:
+    def __init__(self, function: ir.Function, env: Env, call: _Spawned | ir.Call | None) -> None:
         self.function = function
         self.env = env
         self.call = call  # the caller's instruction
@@ -129,7 +143,7 @@ class Interpreter:
         self.max_steps = max_steps
         self.late = late
         self._memo = self._new_memo()
-        self._shared: list[Any] = []
+        self._shared: list[WordValue] = []
         given = len(program.shared) - len(program.once)
         for k, param in enumerate(program.shared[:given]):
             value = shared[k]
@@ -143,7 +157,7 @@ class Interpreter:
         self._fields: dict[tuple[type, str], ir.FieldLayout] = {
             (s.cls, f.name): f for s in program.layouts for f in s.fields
         }
-        self._rules: dict[type, Callable[[Any, dict[ir.Var, Any]], None]] = {
+        self._rules: dict[type, Callable[[Any, Env], None]] = {
             ir.Const: self._const,
             ir.Copy: self._copy,
             ir.Scalar: self._scalar,
@@ -166,19 +180,19 @@ class Interpreter:
     def _new_memo(self) -> Memo:
         return Memo()
 
-    def _memo_of(self, ref: Any) -> Memo:
+    def _memo_of(self, ref: WordValue) -> Memo:
         """Return the memo for the arrays and lists of an object."""
         return self._memo
 
-    def run(self, args: Sequence[object]) -> Any:
+    def run(self, args: Sequence[object]) -> UserValue:
         """Return the result for one instance, or raise `InstanceFailure`."""
         return unflatten(self.words(args), self.program.result)
 
-    def words(self, args: Sequence[object]) -> tuple[Any, ...]:
+    def words(self, args: Sequence[object]) -> tuple[WordValue, ...]:
         """Return the words of the result for one instance, or raise `InstanceFailure`."""
         self._memo = self._new_memo()
         entry = self.program.functions[0]
-        inner: list[Any] = []
+        inner: list[WordValue] = []
         try:
             for value, t in zip(args, self.program.params, strict=True):
                 inner += flatten(value, t, self._memo)
@@ -187,7 +201,7 @@ class Interpreter:
         with np.errstate(all="ignore"):
             return self._loop([_Frame(entry, dict(zip(entry.params, inner, strict=True)), None)])
 
-    def _loop(self, stack: list[_Frame]) -> tuple[Any, ...]:
+    def _loop(self, stack: list[_Frame]) -> tuple[WordValue, ...]:
         steps = 0
         rules = self._rules
         while True:
@@ -237,7 +251,7 @@ class Interpreter:
                 stack.append(callee)
 
     @staticmethod
-    def _end(stack: list[_Frame]) -> tuple[Any, ...] | None:
+    def _end(stack: list[_Frame]) -> tuple[WordValue, ...] | None:
         """Execute the end of a block; return the results if that ends the entry function."""
         frame = stack[-1]
         match frame.block.end:
@@ -260,7 +274,7 @@ class Interpreter:
                     stack[-1].env.update(zip(frame.call.outs, results, strict=True))
         return None
 
-    def _called(self, instr: ir.Call | ir.Spawn, args: Sequence[Any], call: ir.Call | _Spawned) -> _Frame:
+    def _called(self, instr: ir.Call | ir.Spawn, args: Sequence[WordValue], call: ir.Call | _Spawned) -> _Frame:
         function = self.program.functions[instr.function]
         return _Frame(function, dict(zip(function.params, args, strict=True)), call)
 
@@ -275,13 +289,13 @@ class Interpreter:
 
     # One rule per instruction.
 
-    def _const(self, i: ir.Const, env: dict[ir.Var, Any]) -> None:
+    def _const(self, i: ir.Const, env: Env) -> None:
         env[i.out] = float(i.value) if isinstance(i.out.type, FloatT) and i.value is not None else i.value
 
-    def _copy(self, i: ir.Copy, env: dict[ir.Var, Any]) -> None:
+    def _copy(self, i: ir.Copy, env: Env) -> None:
         env[i.out] = env[i.src]
 
-    def _scalar(self, i: ir.Scalar, env: dict[ir.Var, Any]) -> None:
+    def _scalar(self, i: ir.Scalar, env: Env) -> None:
         args = tuple(env[a] for a in i.args)
         try:
             if _explodes(i.op, args):
@@ -297,29 +311,29 @@ class Interpreter:
             raise _Stop(i.site, args)
         env[i.out] = value
 
-    def _is_null(self, i: ir.IsNull, env: dict[ir.Var, Any]) -> None:
+    def _is_null(self, i: ir.IsNull, env: Env) -> None:
         env[i.out] = env[i.ref] is None
 
-    def _class_tag(self, i: ir.ClassTag, env: dict[ir.Var, Any]) -> None:
+    def _class_tag(self, i: ir.ClassTag, env: Env) -> None:
         ref = env[i.ref]
         if isinstance(ref, Row):
             env[i.out] = self._layouts[ref.layout.cls][0]
         else:
             env[i.out] = next(self._layouts[c][0] for c in type(ref).__mro__ if c in self._layouts)
 
-    def _is_made(self, i: ir.IsMade, env: dict[ir.Var, Any]) -> None:
+    def _is_made(self, i: ir.IsMade, env: Env) -> None:
         ref = env[i.ref]
         env[i.out] = isinstance(ref, Row) and not ref.given
 
-    def _check(self, i: ir.Check, env: dict[ir.Var, Any]) -> None:
+    def _check(self, i: ir.Check, env: Env) -> None:
         if not env[i.cond]:
             raise _Stop(i.site, tuple(env[a] for a in i.args))
 
-    def _load(self, i: ir.Load, env: dict[ir.Var, Any]) -> None:
+    def _load(self, i: ir.Load, env: Env) -> None:
         ref = env[i.ref]
         f = self._fields[i.cls, i.field]
         if isinstance(ref, Row):
-            inner: Sequence[Any] = ref.words[f.offset - 1 : f.offset - 1 + f.width]
+            inner: Sequence[WordValue] = ref.words[f.offset - 1 : f.offset - 1 + f.width]
         else:
             try:
                 value = getattr(ref, i.field, NO_VALUE) if UNSET in members(f.type) else getattr(ref, i.field)
@@ -328,34 +342,34 @@ class Interpreter:
                 raise _Stop(-1, (), "DataError", str(e)) from e
         env.update(zip(i.outs, inner, strict=True))
 
-    def _new(self, i: ir.New, env: dict[ir.Var, Any]) -> None:
+    def _new(self, i: ir.New, env: Env) -> None:
         env[i.out] = Row(self._layouts[i.cls][1], tuple(env[a] for a in i.args), i.given)
 
-    def _store(self, i: ir.Store, env: dict[ir.Var, Any]) -> None:
+    def _store(self, i: ir.Store, env: Env) -> None:
         ref, f = env[i.ref], self._fields[i.cls, i.field]
         assert isinstance(ref, Row) and not ref.given, "a row that was given changes"
         ref.words[f.offset - 1 : f.offset - 1 + f.width] = [env[a] for a in i.args]
 
-    def _list_new(self, i: ir.ListNew, env: dict[ir.Var, Any]) -> None:
+    def _list_new(self, i: ir.ListNew, env: Env) -> None:
         assert isinstance(i.out.type, ListT)
         env[i.out] = List(i.out.type.item, [env[a] for a in i.args], i.count)
 
-    def _list_op(self, i: ir.ListOp, env: dict[ir.Var, Any]) -> None:
+    def _list_op(self, i: ir.ListOp, env: Env) -> None:
         args = [env[a] for a in i.args]
         outs = _list_rule(i, args)
         env.update(zip(i.outs, outs, strict=True))
 
-    def _extent_of(self, i: ir.ExtentOf, env: dict[ir.Var, Any]) -> None:
+    def _extent_of(self, i: ir.ExtentOf, env: Env) -> None:
         value = env[i.tensor]
         env[i.out] = 0 if value is None else int(np.shape(value)[i.axis])  # None: bound later, or not on this path
 
-    def _shared_value(self, i: ir.Shared, env: dict[ir.Var, Any]) -> None:
+    def _shared_value(self, i: ir.Shared, env: Env) -> None:
         env[i.out] = self._shared[i.index]
 
-    def _read(self, i: ir.Read, env: dict[ir.Var, Any]) -> None:
+    def _read(self, i: ir.Read, env: Env) -> None:
         env[i.out] = np.asarray(env[i.tensor]).item()
 
-    def _op(self, i: ir.Op, env: dict[ir.Var, Any]) -> None:
+    def _op(self, i: ir.Op, env: Env) -> None:
         assert isinstance(i.out.type, TensorT)
 
         def static(attr: object) -> Any:
@@ -373,11 +387,11 @@ class Interpreter:
             raise _Stop(i.site) from e
         env[i.out] = self._done(i, args, env, attrs, out)
 
-    def _done(self, i: ir.Op, args: Sequence[Any], env: dict[ir.Var, Any], attrs: tuple[Any, ...], out: Any) -> Any:
+    def _done(self, i: ir.Op, args: Sequence[WordValue], env: Env, attrs: Attrs, out: WordValue) -> WordValue:
         """Return the result of an operation; a subclass may record it."""
         return out
 
-    def _tensor(self, var: ir.Var, value: Any) -> Any:
+    def _tensor(self, var: ir.Var, value: WordValue) -> WordValue:
         """Return an argument as an array: host numbers are tensors of rank 0."""
         match var.type:
             case IntT():
@@ -391,7 +405,7 @@ class Interpreter:
             case _:
                 return value
 
-    def _stacked(self, t: ListT, value: List) -> Any:
+    def _stacked(self, t: ListT, value: List) -> WordValue:
         """Return the elements of a list, arrays of one shape or numbers, as the rows of one array."""
         if isinstance(t.item, TensorT):
             rows = np.asarray(value.words, t.item.dtype)
@@ -399,7 +413,7 @@ class Interpreter:
         dtype = {IntT: "int64", FloatT: "float64", BoolT: "bool"}[type(t.item)]
         return np.asarray(value.words, dtype)
 
-    def _once(self, once: ir.Once) -> Any:
+    def _once(self, once: ir.Once) -> WordValue:
         """Return a shared tensor that is computed."""
         from acronumba.ir.reference import evaluate
 
@@ -408,10 +422,10 @@ class Interpreter:
         (out,) = evaluate(spec, operands, ())
         return out
 
-    def _operand(self, var: ir.Var, env: dict[ir.Var, Any]) -> Any:
+    def _operand(self, var: ir.Var, env: Env) -> WordValue:
         return self._stacked(var.type, env[var]) if isinstance(var.type, ListT) else env[var]
 
-    def _emit(self, i: ir.Emit, env: dict[ir.Var, Any]) -> None:
+    def _emit(self, i: ir.Emit, env: Env) -> None:
         from acronumba.ir.reference import KernelFailure, evaluate, evaluate_rows
 
         spec = self.kernels[i.kernel]
@@ -436,7 +450,7 @@ class Interpreter:
 
 def _deliver(frame: _Frame, join: ir.Join) -> None:
     """Store the results of spawned calls in the variables and lists that wait for them."""
-    given: dict[ir.Var, Any] = {}
+    given: Env = {}
     for s in frame.spawned:
         assert s.results is not None
         if s.into is None:
@@ -450,11 +464,11 @@ def _deliver(frame: _Frame, join: ir.Join) -> None:
     frame.spawned = []
 
 
-def _extents(shape: tuple[ir.Extent, ...], env: dict[ir.Var, Any]) -> tuple[int, ...]:
+def _extents(shape: tuple[ir.Extent, ...], env: Env) -> tuple[int, ...]:
     return tuple(env[n] if isinstance(n, ir.Var) else n for n in shape)
 
 
-def _explodes(op: str, args: tuple[Any, ...]) -> bool:
+def _explodes(op: str, args: tuple[WordValue, ...]) -> bool:
     """Whether an integer power or shift is certainly beyond 64 bits, so that Python need not build it."""
     if op not in ("pow", "lshift") or isinstance(args[0], float):
         return False
@@ -462,7 +476,7 @@ def _explodes(op: str, args: tuple[Any, ...]) -> bool:
     return bool(by > 63 and (base != 0 if op == "lshift" else abs(base) > 1))
 
 
-def _list_rule(i: ir.ListOp, args: list[Any]) -> tuple[Any, ...]:
+def _list_rule(i: ir.ListOp, args: list[WordValue]) -> tuple[WordValue, ...]:
     """Execute an operation on lists and return the words of its results."""
     if i.op == "fill":
         assert isinstance(i.outs[0].type, ListT)
@@ -517,7 +531,7 @@ def _list_rule(i: ir.ListOp, args: list[Any]) -> tuple[Any, ...]:
     return ()
 
 
-def _change_dict(op: str, this: List, args: list[Any], w: int) -> None:
+def _change_dict(op: str, this: List, args: list[WordValue], w: int) -> None:
     """Carry out an operation that changes a dict."""
     match op:
         case "put":
@@ -539,7 +553,7 @@ def interpret(
     *,
     kernels: Sequence[KernelSpec] = (),
     max_steps: int = 10**8,
-) -> Any:
+) -> UserValue:
     """Return the result of the program for one instance; see `Interpreter`.
 
     Raises

@@ -6,11 +6,10 @@ In: an `Op`, with the dtypes and shapes of its arguments and of its result. Out:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from acronumba.ir.agree import Wrong, demand
 from acronumba.ir.nodes import Op, Var
-from acronumba.ir.ops import TENSORS, Takes
+from acronumba.ir.ops import TENSORS, Attrs, Takes
 from acronumba.ir.types import ListT
 
 _Shape = tuple[int | None, ...]
@@ -30,7 +29,7 @@ def _agree(shape: _Shape, wanted: _Shape, what: str = "the result") -> None:
     demand(all(n is None or m is None or n == m for n, m in zip(shape, wanted, strict=True)), text)
 
 
-def _attrs(i: Op, count: int) -> tuple[Any, ...]:
+def _attrs(i: Op, count: int) -> Attrs:
     demand(len(i.attrs) == count, f"{len(i.attrs)} static arguments, not {count}")
     return i.attrs
 

@@ -163,7 +163,7 @@ class TensorOp:
 
 
 def _element(f: Callable[..., Array]) -> Callable[..., Array]:
-    def reference(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> Array:
+    def reference(args: Sequence[Array], attrs: Attrs, shape: tuple[int, ...], dtype: str) -> Array:
         with np.errstate(all="ignore"):
             return np.asarray(f(*args)).astype(dtype, copy=False)
 
@@ -199,13 +199,13 @@ def _product(x: Array, y: Array, dtype: str) -> Array:
 
 
 def _reduce(f: Callable[..., Array]) -> Callable[..., Array]:
-    def reference(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> Array:
+    def reference(args: Sequence[Array], attrs: Attrs, shape: tuple[int, ...], dtype: str) -> Array:
         return np.asarray(f(args[0], axis=attrs[0])).astype(dtype, copy=False)
 
     return reference
 
 
-def _slice(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> Array:
+def _slice(args: Sequence[Array], attrs: Attrs, shape: tuple[int, ...], dtype: str) -> Array:
     index = tuple(start + step * np.arange(n) for start, step, n in zip(*attrs, shape, strict=True))
     return args[0][np.ix_(*index)] if index else args[0]
 
@@ -216,25 +216,25 @@ def _index(x: Array, n: Array) -> Array:
     return np.where(x < 0, x + n, x)
 
 
-def _take(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> Array:
+def _take(args: Sequence[Array], attrs: Attrs, shape: tuple[int, ...], dtype: str) -> Array:
     x, i, n = args[0], args[1].astype(np.int64), args[0].shape[attrs[0]]
     return np.take(x, np.clip(i, 0, n - 1), axis=attrs[0]) if n else np.zeros(shape, x.dtype)
 
 
-def _windows(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> Array:
+def _windows(args: Sequence[Array], attrs: Attrs, shape: tuple[int, ...], dtype: str) -> Array:
     (axis,) = attrs
     many, size = shape[axis], shape[axis + 1]
     return np.take(args[0], np.arange(many)[:, None] + np.arange(size), axis=axis)
 
 
-def _fold(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> Array:
+def _fold(args: Sequence[Array], attrs: Attrs, shape: tuple[int, ...], dtype: str) -> Array:
     x = args[0]
     skip = x.ndim - len(shape)
     gone = [k for k, (n, m) in enumerate(zip(x.shape[skip:], shape, strict=True), skip) if n != m]
     return np.asarray(np.sum(x, axis=(*range(skip), *gone)) if skip or gone else x).reshape(shape)
 
 
-def _scatter(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> Array:
+def _scatter(args: Sequence[Array], attrs: Attrs, shape: tuple[int, ...], dtype: str) -> Array:
     (x, i), (axis,) = args, attrs
     out = np.zeros(shape, dtype)
     if shape[axis]:
@@ -260,16 +260,16 @@ def _arg(f: Callable[..., Array]) -> Callable[..., Array]:
     return lambda args, attrs, shape, dtype: np.asarray(f(args[0], axis=attrs[0]), dtype)
 
 
-def _searchsorted(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> Array:
+def _searchsorted(args: Sequence[Array], attrs: Attrs, shape: tuple[int, ...], dtype: str) -> Array:
     return np.asarray(np.searchsorted(args[0], args[1], side=attrs[0]))
 
 
-def _argsort(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> Array:
+def _argsort(args: Sequence[Array], attrs: Attrs, shape: tuple[int, ...], dtype: str) -> Array:
     return np.argsort(args[0], axis=attrs[0], kind="stable")
 
 
 def _scan(f: np.ufunc) -> Callable[..., Array]:
-    def reference(args: Sequence[Array], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> Array:
+    def reference(args: Sequence[Array], attrs: Attrs, shape: tuple[int, ...], dtype: str) -> Array:
         with np.errstate(all="ignore"):
             return f.accumulate(args[0], axis=attrs[0], dtype=dtype)
 
@@ -465,7 +465,7 @@ class ScalarOp:
     args: str  # types of the arguments, one letter each
     result: str  # type of the result; a, x: that of the arguments
     fails: bool  # whether it needs a site: int overflow, division by zero, domain, NaN to int, negative shift
-    reference: Callable[..., Any]
+    reference: Callable[..., Array]
     grows: bool = False  # whether floats fail only where the result is too large
     total: bool = False  # whether floats never fail, although the operation has a site
 
@@ -502,7 +502,7 @@ def _some(text: str | None) -> str:
 def _scalars() -> dict[str, ScalarOp]:
     import operator as o
 
-    def row(name: str, args: str, result: str, fails: bool, reference: Callable[..., Any]) -> ScalarOp:
+    def row(name: str, args: str, result: str, fails: bool, reference: Callable[..., Array]) -> ScalarOp:
         grows, total = name in growing, name in defined
         return ScalarOp(name=name, args=args, result=result, fails=fails, reference=reference, grows=grows, total=total)
 

@@ -19,14 +19,14 @@ import numpy as np
 from acronumba.errors import Loc
 from acronumba.ir import nodes as ir
 from acronumba.ir.evaluate import apply
-from acronumba.ir.interpret import Interpreter
+from acronumba.ir.interpret import Env, Interpreter
 from acronumba.ir.types import Array0T, ListT, TensorT, Type, UnionT, case_slices
-from acronumba.ir.values import List, Memo, Row, flatten
+from acronumba.ir.values import List, Memo, Row, UserValue, WordValue, flatten
 from acronumba.ir.vjp import RULES, Applied, Eager, adjoints, differentiable
 from acronumba.records import record
 
 if TYPE_CHECKING:
-    from acronumba.ir.ops import Attrs
+    from acronumba.ir.ops import Array, Attrs
 
 
 @record(kw_only=True)
@@ -45,12 +45,12 @@ class Tape:
 
     def __init__(self) -> None:
         self.ops: list[Noted] = []
-        self.values: list[Any] = []  # arrays by number, as the run had them
-        self.given: dict[int, Any] = {}  # shared objects of the user by the numbers of the values that they are
-        self.own: dict[int, Any] = {}  # the same of the instance
+        self.values: list[Array] = []  # arrays by number, as the run had them
+        self.given: dict[int, UserValue] = {}  # shared objects of the user by the numbers of the values that they are
+        self.own: dict[int, UserValue] = {}  # the same of the instance
         self._number: dict[int, int] = {}  # by the id of the array
 
-    def number(self, array: Any) -> int:
+    def number(self, array: Array) -> int:
         """Return the number of a value; a new value gets a new number."""
         found = self._number.get(id(array))
         if found is None:
@@ -58,7 +58,7 @@ class Tape:
             self.values.append(array)
         return found
 
-    def note(self, op: str, args: Sequence[Any], attrs: Attrs, out: Any, loc: Loc) -> Any:
+    def note(self, op: str, args: Sequence[Array], attrs: Attrs, out: Array, loc: Loc) -> Array:
         """Record an operation; an argument is an array or a list of arrays. Returns its result, as a new object."""
         numbers = tuple(tuple(map(self.number, a)) if isinstance(a, list) else self.number(a) for a in args)
         out = out.view() if id(out) in self._number else out
@@ -75,7 +75,7 @@ class Tape:
                 found.add(op.out)
         return found
 
-    def widened(self, moved: Mapping[int, Any] | None = None) -> list[Any]:
+    def widened(self, moved: Mapping[int, Array] | None = None) -> list[Array]:
         """Return the values in float64; values that are not floats are the run's.
 
         `moved`: map from numbers of values to replacements. `scale_gradient` then scales the difference that the
@@ -97,9 +97,9 @@ class Tape:
         return out
 
     def pullback(
-        self, seeds: Mapping[int, Any], wanted: Collection[int], *, wide: bool = False,
+        self, seeds: Mapping[int, Array], wanted: Collection[int], *, wide: bool = False,
         read: dict[int, list[int] | None] | None = None,
-    ) -> dict[int, Any]:  # fmt: skip
+    ) -> dict[int, Array]:  # fmt: skip
         """Return a map from requested values to their adjoints, without values that have none.
 
         Parameters
@@ -115,9 +115,9 @@ class Tape:
         """
         values = self.widened() if wide else self.values
         reached = self.reached(wanted)
-        found: dict[int, Any] = {}
+        found: dict[int, Array] = {}
 
-        def give(number: int, g: Any) -> None:
+        def give(number: int, g: Array) -> None:
             if number in reached:
                 found[number] = found[number] + g if number in found else g
 
@@ -148,14 +148,14 @@ class Tape:
 _NO_OBJECT = (int, float, str, type(None), np.ndarray, np.generic, Row)  # words that stand for no object of the user
 
 
-def _rows_of(one: Applied) -> Any:
+def _rows_of(one: Applied) -> Array:
     """Return the rows of the first argument that an operation reads, or None if it reads other parts."""
     if one.op == "slice" and np.shape(one.result) == (1, *np.shape(one.args[0])[1:]):
         return one.attrs[0][0]
     return one.args[1] if one.op == "take" and one.attrs == (0,) else None
 
 
-def _note_rows(read: dict[int, list[int] | None], number: int, rows: Any) -> None:
+def _note_rows(read: dict[int, list[int] | None], number: int, rows: Array) -> None:
     """Note rows of a value that an adjoint is for; None: something else is."""
     known = read.setdefault(number, [])
     if rows is None or known is None:
@@ -168,7 +168,7 @@ def _each(arg: int | tuple[int, ...]) -> tuple[int, ...]:
     return arg if isinstance(arg, tuple) else (arg,)
 
 
-def _stacked(values: Sequence[Any], arg: int | tuple[int, ...], shape: tuple[int, ...]) -> Any:
+def _stacked(values: Sequence[Array], arg: int | tuple[int, ...], shape: tuple[int, ...]) -> Array:
     """Return an argument; the elements of a list as the rows of one array of this shape."""
     if not isinstance(arg, tuple):
         return values[arg]
@@ -180,11 +180,11 @@ class _Origins(Memo):
 
     __slots__ = ("apart", "of")
 
-    def __init__(self, of: dict[int, tuple[Any, Any]], apart: bool = False) -> None:
+    def __init__(self, of: dict[int, tuple[Array, UserValue]], apart: bool = False) -> None:
         super().__init__()
         self.of, self.apart = of, apart
 
-    def put(self, value: Any, t: Type, word: Any) -> Any:
+    def put(self, value: UserValue, t: Type, word: WordValue) -> WordValue:
         word = value.copy() if self.apart and word is value else word
         self.of[id(word)] = (word, value)
         return super().put(value, t, word)
@@ -199,9 +199,9 @@ class Recorder(Interpreter):
     """
 
     def __init__(self, program: ir.Program, shared: Sequence[object], **more: Any) -> None:
-        self._origins: dict[int, tuple[Any, Any]] = {}  # by the id of an array: it, and the user's object
-        self._own: dict[int, tuple[Any, Any]] | None = None  # the same of the instance that runs
-        self._objects: dict[int, Any] = {}  # shared objects that were reached, by id
+        self._origins: dict[int, tuple[Array, UserValue]] = {}  # by the id of an array: it, and the user's object
+        self._own: dict[int, tuple[Array, UserValue]] | None = None  # the same of the instance that runs
+        self._objects: dict[int, UserValue] = {}  # shared objects that were reached, by id
         self.tape = Tape()
         super().__init__(program, shared, **more)
         self._of_shared, self._own = self._memo, {}
@@ -213,16 +213,16 @@ class Recorder(Interpreter):
     def _new_memo(self) -> Memo:
         return _Origins(self._origins) if self._own is None else _Origins(self._own, apart=True)
 
-    def _memo_of(self, ref: Any) -> Memo:
+    def _memo_of(self, ref: WordValue) -> Memo:
         return self._of_shared if id(ref) in self._objects else super()._memo_of(ref)
 
-    def _load(self, i: ir.Load, env: dict[ir.Var, Any]) -> None:
+    def _load(self, i: ir.Load, env: Env) -> None:
         super()._load(i, env)
         if id(env[i.ref]) in self._objects:
             for v in i.outs:
                 self._reach(env[v])
 
-    def _reach(self, word: Any) -> None:
+    def _reach(self, word: WordValue) -> None:
         """Note the shared objects that a word is, or holds as a list."""
         todo = [word]
         while todo:
@@ -232,7 +232,7 @@ class Recorder(Interpreter):
             elif not isinstance(word, _NO_OBJECT):
                 self._objects[id(word)] = word
 
-    def record(self, args: Sequence[object]) -> tuple[tuple[Any, ...], Tape]:
+    def record(self, args: Sequence[object]) -> tuple[tuple[WordValue, ...], Tape]:
         """Return the words of the result for an instance, and the tape; or raise `InstanceFailure`."""
         self.tape, self._own = Tape(), {}
         out = self.words(args)
@@ -246,7 +246,7 @@ class Recorder(Interpreter):
                 if isinstance(word, np.ndarray):
                     given[self.tape.number(word)] = value
 
-    def fix(self, words: Iterable[Any]) -> None:
+    def fix(self, words: Iterable[WordValue]) -> None:
         """Make arrays that are values of the tape read-only, except the user's arrays."""
         given = {id(value) for _, value in self._origins.values()}
         for word in words:
@@ -255,12 +255,12 @@ class Recorder(Interpreter):
 
     # ---- values that words of results refer to, see `data.tensors.References`
 
-    def fields(self, word: Any, value: Any) -> tuple[ir.StructLayout, Sequence[Any]]:
+    def fields(self, word: WordValue, value: UserValue) -> tuple[ir.StructLayout, Sequence[WordValue]]:
         """Return the layout of the row of an object, and its words."""
         if isinstance(word, Row):
             return word.layout, word.words
         layout = next(self._layouts[c][1] for c in type(value).__mro__ if c in self._layouts)
-        out: list[Any] = [None] * (layout.size - 1)
+        out: list[WordValue] = [None] * (layout.size - 1)
         for f in layout.fields:
             if hasattr(value, f.name):
                 out[f.offset - 1 : f.offset - 1 + f.width] = flatten(
@@ -268,15 +268,15 @@ class Recorder(Interpreter):
                 )
         return layout, out
 
-    def items(self, word: List, width: int) -> Sequence[Any]:
+    def items(self, word: List, width: int) -> Sequence[WordValue]:
         """Return the words of all elements of a list."""
         return word.words
 
-    def shape(self, word: Any, rank: int) -> tuple[int, ...]:
+    def shape(self, word: WordValue, rank: int) -> tuple[int, ...]:
         """Return the shape of a tensor."""
         return np.shape(word)
 
-    def _done(self, i: ir.Op, args: Sequence[Any], env: dict[ir.Var, Any], attrs: Attrs, out: Any) -> Any:
+    def _done(self, i: ir.Op, args: Sequence[WordValue], env: Env, attrs: Attrs, out: WordValue) -> WordValue:
         given = [
             list(env[a].words) if isinstance(a, ir.Var) and _holds_tensors(a.type) else x
             for a, x in zip(i.args, args, strict=True)
@@ -288,7 +288,7 @@ def _holds_tensors(t: object) -> bool:
     return isinstance(t, ListT) and isinstance(t.item, TensorT)
 
 
-def loss_of(values: Sequence[Any], t: Type) -> Any:
+def loss_of(values: Sequence[WordValue], t: Type) -> WordValue:
     """Return the array that the words of a loss hold; None if the loss is a Python number, which is a constant."""
     match t:
         case TensorT():

@@ -11,7 +11,7 @@ import dataclasses
 import enum
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any, assert_never
+from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 
@@ -53,6 +53,9 @@ from acronumba.ir.types import (
 )
 from acronumba.ir.written import elements
 
+UserValue: TypeAlias = Any
+WordValue: TypeAlias = Any  # int, float, bool, an array; of a reference None, `Row`, `List` or a `UserValue`
+
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 
 
@@ -70,7 +73,7 @@ class Row:
 
     __slots__ = ("given", "layout", "words")
 
-    def __init__(self, layout: StructLayout, words: Sequence[Any], given: bool = False) -> None:
+    def __init__(self, layout: StructLayout, words: Sequence[WordValue], given: bool = False) -> None:
         self.given = given
         self.layout = layout
         self.words = list(words)
@@ -81,14 +84,14 @@ class List:
 
     __slots__ = ("count", "index", "item", "origin", "words")
 
-    def __init__(self, item: Type, words: list[Any], count: int, origin: Any = None) -> None:
+    def __init__(self, item: Type, words: list[WordValue], count: int, origin: UserValue = None) -> None:
         self.item = item
         self.words = words
         self.count = count  # elements; their width may be 0
         self.origin = origin  # the user's list that it is, None if the model made it
-        self.index: dict[tuple[Any, ...], int] | None = None  # of a dict: where its keys are; None: not known
+        self.index: dict[tuple[WordValue, ...], int] | None = None  # of a dict: where its keys are; None: not known
 
-    def places(self) -> dict[tuple[Any, ...], int]:
+    def places(self) -> dict[tuple[WordValue, ...], int]:
         """Return the index of the entry of each key of a dict, by the words of the key."""
         if self.index is None:
             key, width = entry_widths(self.item)
@@ -96,7 +99,7 @@ class List:
             self.index = {contents(self.words[at : at + key]): k for k, at in enumerate(starts)}
         return self.index
 
-    def put(self, entry: Sequence[Any]) -> None:
+    def put(self, entry: Sequence[WordValue]) -> None:
         """Store an entry of a dict: it replaces the entry with an equal key, or is appended."""
         key, width = entry_widths(self.item)
         place = self.places().setdefault(contents(entry[:key]), self.count)
@@ -107,7 +110,7 @@ class List:
             self.words[place * width + key : place * width + width] = entry[key:]
 
 
-def contents(key: Sequence[Any]) -> tuple[Any, ...]:
+def contents(key: Sequence[WordValue]) -> tuple[WordValue, ...]:
     """Return a hashable form of the words of a dict's key; a tuple of any length becomes its elements."""
     return tuple([(word.count, *contents(word.words)) if isinstance(word, List) else word for word in key])
 
@@ -118,18 +121,18 @@ class Memo:
     __slots__ = ("_kept",)
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[int, Type], tuple[Any, Any]] = {}
+        self._kept: dict[tuple[int, Type], tuple[UserValue, WordValue]] = {}
 
-    def get(self, value: object, t: Type) -> Any:
+    def get(self, value: object, t: Type) -> WordValue:
         found = self._kept.get((id(value), t))
         return found[1] if found is not None else None
 
-    def put(self, value: object, t: Type, word: Any) -> Any:
+    def put(self, value: object, t: Type, word: WordValue) -> WordValue:
         self._kept[id(value), t] = (value, word)  # keeps `value`, so that its id stays its own
         return word
 
 
-def zero(word: Word) -> Any:
+def zero(word: Word) -> WordValue:
     """Return the value of an unused word, of a union's case that does not apply."""
     match word:
         case IntT():
@@ -143,7 +146,7 @@ def zero(word: Word) -> Any:
 
 
 @cache
-def _members(cls: Any) -> dict[enum.Enum, int]:
+def _members(cls: type[enum.Enum]) -> dict[enum.Enum, int]:
     """Return the number of each member of an enumeration."""
     return {member: k for k, member in enumerate(cls)}
 
@@ -216,7 +219,7 @@ def _seen(value: object) -> str:
     return "None" if value is None else type(value).__qualname__
 
 
-def flatten(value: Any, t: Type, memo: Memo | None = None, path: str = "") -> tuple[Any, ...]:
+def flatten(value: UserValue, t: Type, memo: Memo | None = None, path: str = "") -> tuple[WordValue, ...]:
     """Return the words of a value.
 
     Objects stay themselves: their fields are flattened when the model reads them. Lists become `List`, all the way
@@ -237,12 +240,12 @@ def flatten(value: Any, t: Type, memo: Memo | None = None, path: str = "") -> tu
         The value does not conform to the type.
     """
     memo = Memo() if memo is None else memo
-    out: list[Any] = []
+    out: list[WordValue] = []
     _flatten(value, t, memo, path, out)
     return tuple(out)
 
 
-def _flatten(value: Any, t: Type, memo: Memo, path: str, out: list[Any]) -> None:
+def _flatten(value: UserValue, t: Type, memo: Memo, path: str, out: list[WordValue]) -> None:
     if not closeness(value, t):
         raise Misfit(path, f"{_seen(value)} where {type_text(t)} is expected")
     match t:
@@ -286,34 +289,34 @@ def _flatten(value: Any, t: Type, memo: Memo, path: str, out: list[Any]) -> None
             assert_never(t)
 
 
-def _array(value: Any, t: TensorT, memo: Memo) -> Any:
+def _array(value: UserValue, t: TensorT, memo: Memo) -> WordValue:
     known = memo.get(value, t)
     if known is not None:
         return known
     return memo.put(value, t, numpy_array(value).astype(t.dtype, copy=False))
 
 
-def _list(value: Any, t: ListT, memo: Memo, path: str) -> List:
+def _list(value: UserValue, t: ListT, memo: Memo, path: str) -> List:
     known = memo.get(value, t)
     if known is not None:
         return known  # type: ignore[no-any-return]
-    inner: list[Any] = []
+    inner: list[WordValue] = []
     for k, element in enumerate(value):
         _flatten(element, t.item, memo, f"{path}[{k}]", inner)
     return memo.put(value, t, List(t.item, inner, len(value), value))  # type: ignore[no-any-return]
 
 
-def _map(value: Any, t: MapT, memo: Memo, path: str) -> List:
+def _map(value: UserValue, t: MapT, memo: Memo, path: str) -> List:
     known = memo.get(value, t)
     if known is not None:
         return known  # type: ignore[no-any-return]
-    inner: list[Any] = []
+    inner: list[WordValue] = []
     for k, item in (dict.fromkeys(value) if t.item is None else value).items():
         _flatten((k, item), t.entry, memo, f"{path}[{k!r}]", inner)
     return memo.put(value, t, List(t.entry, inner, len(value), value))  # type: ignore[no-any-return]
 
 
-def _flatten_union(value: Any, t: UnionT, memo: Memo, path: str, out: list[Any]) -> None:
+def _flatten_union(value: UserValue, t: UnionT, memo: Memo, path: str, out: list[WordValue]) -> None:
     if union_word(t) is not None:
         if value is None or value is NO_VALUE:
             out.append(None)
@@ -330,7 +333,7 @@ def _flatten_union(value: Any, t: UnionT, memo: Memo, path: str, out: list[Any])
             out.extend(zero(w) for w in words(case))
 
 
-def unflatten(values: Sequence[Any], t: Type) -> Any:
+def unflatten(values: Sequence[WordValue], t: Type) -> UserValue:
     """Return the Python value that the words stand for.
 
     Objects and lists of the user come back as themselves; rows and lists that the model made become new objects and
@@ -343,10 +346,10 @@ class _Builder:
     """Makes Python values of words. Lists and dataclasses are made empty first and filled in turn: no recursion."""
 
     def __init__(self) -> None:
-        self._made: dict[int, Any] = {}  # of a Row or List, by its id
-        self._open: list[tuple[Row | List, Any]] = []  # made and still to be filled
+        self._made: dict[int, UserValue] = {}  # of a Row or List, by its id
+        self._open: list[tuple[Row | List, UserValue]] = []  # made and still to be filled
 
-    def value(self, values: Sequence[Any], t: Type) -> Any:
+    def value(self, values: Sequence[WordValue], t: Type) -> UserValue:
         out = self._of(iter(values), values, t)
         while self._open:
             source, made = self._open.pop()
@@ -361,8 +364,8 @@ class _Builder:
                     object.__setattr__(made, name, item)
         return out
 
-    def _fields(self, row: Row) -> dict[str, Any]:
-        out: dict[str, Any] = {}
+    def _fields(self, row: Row) -> dict[str, UserValue]:
+        out: dict[str, UserValue] = {}
         for f in row.layout.fields:
             inner = row.words[f.offset - 1 : f.offset - 1 + f.width]
             out[f.name] = self._of(iter(inner), inner, f.type)
@@ -378,7 +381,7 @@ class _Builder:
                     out[field.name] = field.default_factory()
         return out
 
-    def _of(self, stream: Iterator[Any], values: Sequence[Any], t: Type) -> Any:
+    def _of(self, stream: Iterator[WordValue], values: Sequence[WordValue], t: Type) -> UserValue:
         """Return the next value of the stream of words."""
         self._close(values)
         match t:
@@ -434,7 +437,7 @@ class _Builder:
             case _:
                 assert_never(t)
 
-    def _tuple(self, source: List, t: ListT) -> Any:
+    def _tuple(self, source: List, t: ListT) -> UserValue:
         """Return the tuple of a list of its elements."""
         if source.origin is not None:
             return source.origin
@@ -442,12 +445,12 @@ class _Builder:
             self._made[id(source)] = tuple(self._items(source, t.item))
         return self._made[id(source)]
 
-    def _items(self, source: List, t: Type) -> list[Any]:
+    def _items(self, source: List, t: Type) -> list[UserValue]:
         width = len(words(t))
         chunks = [source.words[k * width : (k + 1) * width] for k in range(source.count)]
         return [self._of(iter(chunk), chunk, t) for chunk in chunks]
 
-    def _map(self, source: List, t: MapT) -> Any:
+    def _map(self, source: List, t: MapT) -> UserValue:
         """Return the dict or set of a list of entries, empty as yet."""
         if source.origin is not None:
             return source.origin
@@ -456,7 +459,7 @@ class _Builder:
             self._open.append((source, self._made[id(source)]))
         return self._made[id(source)]
 
-    def _word(self, word: Any) -> Any:
+    def _word(self, word: WordValue) -> UserValue:
         match word:
             case None:
                 return None
@@ -467,12 +470,12 @@ class _Builder:
             case _:
                 return word
 
-    def _shell(self, source: Row | List) -> Any:
+    def _shell(self, source: Row | List) -> UserValue:
         """Return the object of a row or list; a new one is still empty."""
         if id(source) in self._made:
             return self._made[id(source)]
         if isinstance(source, List):
-            made: Any = [] if source.origin is None else source.origin
+            made: UserValue = [] if source.origin is None else source.origin
             if source.origin is None:
                 self._open.append((source, made))
         else:
@@ -484,7 +487,7 @@ class _Builder:
         self._made[id(source)] = made
         return made
 
-    def _close(self, values: Sequence[Any]) -> None:
+    def _close(self, values: Sequence[WordValue]) -> None:
         """Make the named tuples that the words refer to, innermost first, as they cannot be filled afterwards."""
         stack = [v for v in values if isinstance(v, Row) and issubclass(v.layout.cls, tuple)]
         while stack:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
+from acronumba.emit.tree import Note
 from acronumba.kernels.lookups import LookupPacking
 from acronumba.kernels.stages.weights import SideBySide, Step, ViewPacking
 from acronumba.kernels.tiles import CodePacking, Packing, TileKey
@@ -39,12 +40,12 @@ class KernelFacts:
     cost: int = 0  # estimated nanoseconds of a node
     typical: int = 0  # the same on a typical CPU, see `kernels.cost.typical_cost`
 
-    def notes(self) -> Sequence[Any]:
+    def notes(self) -> Sequence[Note]:
         """Return the facts as lists that JSON can hold."""
         return [_plain(getattr(self, f.name)) for f in fields(self)]
 
     @staticmethod
-    def of(notes: Sequence[Any]) -> KernelFacts:
+    def of(notes: Sequence[Note]) -> KernelFacts:
         """Return the facts that notes hold."""
         return KernelFacts(**{f.name: _made(v) for f, v in zip(fields(KernelFacts), notes, strict=True)})
 
@@ -55,12 +56,13 @@ _KINDS = {
 }
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> Note:
     if isinstance(value, tuple):
         return [_plain(v) for v in value]
     if type(value).__name__ in _KINDS:
         return {type(value).__name__: [_plain(getattr(value, f.name)) for f in fields(value)]}
-    return value
+    plain: Note = value
+    return plain
 
 
 def _made(value: Any) -> Any:

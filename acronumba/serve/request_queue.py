@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from asyncio import AbstractEventLoop
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isnan
 from operator import index
 from threading import TIMEOUT_MAX
-from typing import Any
+from typing import Any, TypeAlias
 
 from acronumba.serve.metrics import SECONDS, SIZES, Metrics, Tally
 
@@ -41,15 +42,18 @@ class DeadlineExceeded(TimeoutError):
     """The result was not ready in time."""
 
 
+Instance: TypeAlias = tuple[Any, ...]  # arguments of a call of the model
+
+
 class Request:
     """An instance, and the future of its result."""
 
     __slots__ = ("arrived", "deadline", "future", "instance", "loop", "number", "state")
 
-    def __init__(self, instance: tuple[Any, ...], future: Any, loop: Any = None) -> None:
-        self.instance: tuple[Any, ...] = instance
+    def __init__(self, instance: Instance, future: Any, loop: AbstractEventLoop | None = None) -> None:
+        self.instance = instance
         self.future: Any = future  # of asyncio, if there is a loop; else of `concurrent.futures`
-        self.loop: Any = loop
+        self.loop = loop
         self.arrived: float = 0.0
         self.deadline: float | None = None
         self.number: int = 0  # in the order of arrival

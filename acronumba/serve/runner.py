@@ -14,7 +14,7 @@ from typing import Any
 from acronumba.api.joining import Flow, Gone, Member
 from acronumba.api.model import Model
 from acronumba.errors import InstanceErrors
-from acronumba.serve.request_queue import ENDED, Outcome, Request
+from acronumba.serve.request_queue import ENDED, Instance, Outcome, Request
 
 Answer = tuple[Any, BaseException | None]  # a result, or None and an exception
 
@@ -24,7 +24,7 @@ class Work:
     """Requests to begin."""
 
     requests: list[Request]
-    instances: list[tuple[Any, ...]]  # read while the queue was locked: ended requests hold none
+    instances: list[Instance]  # read while the queue was locked: ended requests hold none
     shared: dict[str, Any]
     late: Sequence[Outcome] = ()  # requests that expired before they began
 
@@ -117,7 +117,7 @@ class Runner:
             return self._answers([tuple(column[0] for column in call.columns) for call in calls], calls[0].shared)
         return [(one.result, _raisable(one.error)) for one in gone]
 
-    def _answers(self, instances: Sequence[tuple[Any, ...]], shared: Mapping[str, Any]) -> list[Answer]:
+    def _answers(self, instances: Sequence[Instance], shared: Mapping[str, Any]) -> list[Answer]:
         """Return result and exception of each instance of a mini-batch."""
         try:
             return [(r, None) for r in self._model.batch(*map(list, zip(*instances, strict=True)), **shared)]

@@ -255,7 +255,7 @@ class Server(Generic[R]):
     @staticmethod
     def _deliver(ended: Sequence[Outcome]) -> None:
         """Deliver outcomes to the callers; an asyncio loop is woken once for all of its requests."""
-        loops: defaultdict[Any, list[Outcome]] = defaultdict(list)
+        loops: defaultdict[asyncio.AbstractEventLoop, list[Outcome]] = defaultdict(list)
         for outcome in ended:
             if outcome.request.loop is not None:
                 loops[outcome.request.loop].append(outcome)

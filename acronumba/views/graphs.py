@@ -7,10 +7,10 @@ escaped.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import networkx as nx
 import numpy as np
+from numpy.typing import NDArray
 
 from acronumba.ir.spec import Dim, KernelSpec
 from acronumba.runtime.trace import TraceData
@@ -109,7 +109,7 @@ def quote(text: str) -> str:
     return f'"{"".join(c if c.isprintable() else " " for c in text)}"'
 
 
-def operands_of(trace: TraceData) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def operands_of(trace: TraceData) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return `start` (int64[n+1]) and `producers`: node k reads `producers[start[k]:start[k + 1]]`."""
     edges = trace.edges.reshape(-1, 2)
     by_consumer = np.argsort(edges[:, 1], kind="stable")

@@ -7,14 +7,17 @@ time was not measured share the time of `execute` by their number of nodes; thei
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TypeAlias
 
 from acronumba.runtime.trace import TIMED, TraceData
+from acronumba.views.explorer.columns import Json
+
+Event: TypeAlias = dict[str, Json]
 
 
-def events(trace: TraceData) -> list[dict[str, Any]]:
+def events(trace: TraceData) -> list[Event]:
     """Return the events; times are microseconds from the start of the run."""
-    out: list[dict[str, Any]] = [_named("process_name", 0, "acronumba")]
+    out: list[Event] = [_named("process_name", 0, "acronumba")]
     clock = 0.0
     execute = (0.0, 0.0)
     for track, stage in enumerate(TIMED, 1):
@@ -29,8 +32,8 @@ def events(trace: TraceData) -> list[dict[str, Any]]:
     return out
 
 
-def _batches(trace: TraceData, start: float, long: float) -> list[dict[str, Any]]:
-    out: list[dict[str, Any]] = []
+def _batches(trace: TraceData, start: float, long: float) -> list[Event]:
+    out: list[Event] = []
     measured = sum(b.seconds * 1e6 for b in trace.batches if b.seconds is not None)
     unmeasured = sum(b.size for b in trace.batches if b.seconds is None)
     rest = max(long - measured, 0.0)
@@ -40,7 +43,7 @@ def _batches(trace: TraceData, start: float, long: float) -> list[dict[str, Any]
         out.append(_named("thread_name", first + phase, f"execute, phase {phase}"))
     for number, b in enumerate(trace.batches):
         time = b.seconds * 1e6 if b.seconds is not None else rest * b.size / unmeasured
-        args: dict[str, Any] = {"batch": number, "phase": b.phase, "depth": b.depth, "nodes": b.size}
+        args: dict[str, int | str] = {"batch": number, "phase": b.phase, "depth": b.depth, "nodes": b.size}
         if b.seconds is None:
             args["time"] = "a share by nodes, not measured"
         out.append(_slice(first + b.phase, b.kernel, clock, time, args))
@@ -48,12 +51,12 @@ def _batches(trace: TraceData, start: float, long: float) -> list[dict[str, Any]
     return out
 
 
-def _slice(track: int, name: str, start: float, long: float, args: dict[str, Any]) -> dict[str, Any]:
+def _slice(track: int, name: str, start: float, long: float, args: dict[str, int | str]) -> Event:
     times = {"ts": round(start, 3), "dur": round(long, 3)}
     return {"name": name, "ph": "X", "pid": 1, "tid": track, **times, "args": args}
 
 
-def _named(what: str, track: int, name: str) -> dict[str, Any]:
+def _named(what: str, track: int, name: str) -> Event:
     return {"name": what, "ph": "M", "pid": 1, "tid": track, "args": {"name": name}}
 
 

@@ -119,11 +119,7 @@ def decode_emulated(start: Start, *, p: Params) -> list[Sentence]:
 def params(size: str | int = "small", seed: int = 0) -> Params:
     """Return random weights with which sentences have from two to twenty words.
 
-    Parameters
-    ----------
-    size : "small", "large" or int
-        The hidden size H: 256, 512 or the number.
-    seed : int
+    `size` is a name of `SIZES` or H itself.
     """
     h, rng = hidden_size(size, SIZES), np.random.default_rng(seed)
     w_out, b_out = 8 * normal(rng, VOCABULARY, h), np.zeros(VOCABULARY, np.float32)

@@ -94,13 +94,7 @@ def classify_emulated(sentence: Sentence, *, p: Params) -> tuple[Array, Array]:
 def params(size: str | int = "small", seed: int = 0, vocabulary: int = VOCABULARY) -> Params:
     """Return random weights with which the common part of all sentences does not decide.
 
-    Parameters
-    ----------
-    size : "small", "large" or int
-        The hidden size H: 768 with 12 heads, 1024 with 16, or the number, a multiple of 4, with 4.
-    seed : int
-    vocabulary : int
-        Number of word vectors V.
+    `size` is a name of `SIZES` or H itself, a multiple of 4; sizes that `HEADS` does not name have 4 heads.
     """
     h, rng = hidden_size(size, SIZES), np.random.default_rng(seed)
     w_out = normal(rng, h, 4 * h)

@@ -100,16 +100,7 @@ def tag(sentence: list[Word], *, p: Params) -> list[Array]:
 
 
 def params(size: str | int = "small", seed: int = 0, vocabulary: int = VOCABULARY) -> Params:
-    """Return random weights.
-
-    Parameters
-    ----------
-    size : "small", "large" or int
-        The hidden size H: 256, 512 or the number, a multiple of 4.
-    seed : int
-    vocabulary : int
-        Number of word vectors V.
-    """
+    """Return random weights; `size` is a name of `SIZES` or H itself, a multiple of 4."""
     h, rng = hidden_size(size, SIZES), np.random.default_rng(seed)
 
     def reader(h: int, x: int) -> Reader:

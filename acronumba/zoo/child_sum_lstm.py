@@ -58,14 +58,7 @@ def classify(node: Node, *, p: Params) -> Array:
 
 
 def params(size: str | int = "small", seed: int = 0) -> Params:
-    """Return random weights.
-
-    Parameters
-    ----------
-    size : "small", "large" or int
-        The hidden size H: 256, 512 or the number.
-    seed : int
-    """
+    """Return random weights; `size` is a name of `SIZES` or H itself."""
     h, rng = hidden_size(size, SIZES), np.random.default_rng(seed)
     return Params(
         embed=normal(rng, len(KINDS), h),

@@ -129,13 +129,7 @@ def generate_emulated(start: Start, *, p: Params) -> Sentence:
 def params(size: str | int = "small", seed: int = 0, layers: int = encoder.LAYERS) -> Params:
     """Return random weights with which sentences get from one more word to as many as fit.
 
-    Parameters
-    ----------
-    size : "small", "large" or int
-        The hidden size H: 256, 512 or the number, a multiple of 8.
-    seed : int
-    layers : int
-        Number of layers.
+    `size` is a name of `SIZES` or H itself, a multiple of 8.
     """
     h, rng = hidden_size(size, SIZES), np.random.default_rng(seed)
     w_out, b_out = normal(rng, VOCABULARY, h), np.zeros(VOCABULARY, np.float32)

@@ -71,22 +71,9 @@ def params(
     seed: int = 0,
     vocabulary: int = VOCABULARY,
     layers: int = LAYERS,
-    causal: bool = False,
+    causal: bool = False,  # whether a word sees none that follow it
 ) -> Params:
-    """Return random weights.
-
-    Parameters
-    ----------
-    size : "small", "large" or int
-        The hidden size H: 256, 512 or the number, a multiple of 8.
-    seed : int
-    vocabulary : int
-        Number of word vectors V.
-    layers : int
-        Number of layers.
-    causal : bool
-        Whether a word sees none that follow it.
-    """
+    """Return random weights; `size` is a name of `SIZES` or H itself, a multiple of 8."""
     h, rng = hidden_size(size, SIZES), np.random.default_rng(seed)
 
     def layer() -> Layer:

@@ -90,14 +90,7 @@ def value(e: Expression) -> int:
 
 
 def params(size: str | int = "small", seed: int = 0) -> Params:
-    """Return random weights.
-
-    Parameters
-    ----------
-    size : "small", "large" or int
-        The hidden size H: 128, 256 or the number.
-    seed : int
-    """
+    """Return random weights; `size` is a name of `SIZES` or H itself."""
     h, rng = hidden_size(size, SIZES), np.random.default_rng(seed)
     return Params(
         embed=normal(rng, len(SYMBOLS), h),

@@ -87,16 +87,7 @@ def route_emulated(tokens: Tokens, *, p: Params) -> list[Array]:
 
 
 def params(size: str | int = "small", seed: int = 0, vocabulary: int = VOCABULARY) -> Params:
-    """Return random weights.
-
-    Parameters
-    ----------
-    size : "small", "large" or int
-        The hidden size H: 256, 512 or the number.
-    seed : int
-    vocabulary : int
-        Number of word vectors V.
-    """
+    """Return random weights; `size` is a name of `SIZES` or H itself."""
     h, rng = hidden_size(size, SIZES), np.random.default_rng(seed)
     embed, w_router = normal(rng, vocabulary, h), normal(rng, EXPERTS, h)
     stack = Expert(

@@ -138,16 +138,7 @@ def parse_emulated(sentence: Sentence, *, p: Params) -> tuple[list[Array], Array
 
 
 def params(size: str | int = "small", seed: int = 0, vocabulary: int = VOCABULARY) -> Params:
-    """Return random weights with which all actions are taken.
-
-    Parameters
-    ----------
-    size : "small", "large" or int
-        The hidden size H: 256, 512 or the number.
-    seed : int
-    vocabulary : int
-        Number of word vectors V.
-    """
+    """Return random weights with which all actions are taken; `size` is a name of `SIZES` or H itself."""
     h, rng = hidden_size(size, SIZES), np.random.default_rng(seed)
 
     def stack() -> StackLSTM:

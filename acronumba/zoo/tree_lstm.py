@@ -68,16 +68,7 @@ def sentiment(t: Tree, *, p: Params) -> Array:
 
 
 def params(size: str | int = "small", seed: int = 0, vocabulary: int = VOCABULARY) -> Params:
-    """Return random weights.
-
-    Parameters
-    ----------
-    size : "small", "large" or int
-        The hidden size H: 256, 512 or the number.
-    seed : int
-    vocabulary : int
-        Number of word vectors V.
-    """
+    """Return random weights; `size` is a name of `SIZES` or H itself."""
     h, rng = hidden_size(size, SIZES), np.random.default_rng(seed)
     return Params(
         embed=normal(rng, vocabulary, h),

@@ -19,16 +19,21 @@ from rich.console import Console
 from acronumba import Options, model, zoo
 from acronumba.api.check import compare
 from acronumba.api.effects import count
-from acronumba.bench import ablate, ceiling, measure, run, scaling, speed, starts, yardsticks
-from acronumba.bench import view as views
-from acronumba.bench.ablate import ON, Ablation, Variant, variants, verdict
+from acronumba.bench import ceiling, checkout, measure, run, speed, view
+from acronumba.bench.by_hand import BY_NUMPY
+from acronumba.bench.by_hand.by_numpy import NUMPY
+from acronumba.bench.by_hand.program import Program
 from acronumba.bench.ceiling import Ceiling
 from acronumba.bench.measure import Ratio, interleaved, pairs, quartiles, ratio
-from acronumba.bench.workloads import SMALL, WAITING, WORKLOADS, ZOO
-from acronumba.bench.yardsticks.by_numpy import NUMPY
-from acronumba.bench.yardsticks.program import Program
+from acronumba.bench.workloads import WAITING, ZOO, inputs
 from acronumba.cli.main import main
 from acronumba.config import OPTIMISATIONS, SCHEDULES
+from acronumba_bench import ablate, baselines, scaling, starts, views
+from acronumba_bench import instruments as complete
+from acronumba_bench.ablate import ON, Ablation, Variant, variants, verdict
+from acronumba_bench.gpu import floors
+from acronumba_bench.instruments import all_there_are
+from acronumba_bench.workloads import SMALL, WORKLOADS
 from tests.support.chosen import one_in
 
 ALL = Variant(name=ON, changes={}, against={})
@@ -57,9 +62,9 @@ def test_workloads_have_what_options_are_there_for() -> None:
 def test_instances_of_a_file_are_repeated(tmp_path: Path) -> None:
     path = tmp_path / "trees.txt"
     path.write_text(SST)
-    xs, _ = ablate.inputs(WORKLOADS["birnn"], 8, 5, str(path))
+    xs, _ = inputs(WORKLOADS["birnn"], 8, 5, str(path))
     assert [len(x) for x in xs] == [4, 3, 4, 3, 4]
-    assert len(ablate.inputs(WORKLOADS["child_sum_lstm"], 8, 5, str(path))[0]) == 5
+    assert len(inputs(WORKLOADS["child_sum_lstm"], 8, 5, str(path))[0]) == 5
 
 
 # ---------------------------------------------------------------------------------------------------------------- times
@@ -212,7 +217,7 @@ def test_tables_fit(small: Ablation, width: int) -> None:
 
 
 def test_json_has_device_and_versions(small: Ablation) -> None:
-    data = json.loads(json.dumps(views.numbers(small)))
+    data = json.loads(json.dumps(view.numbers(small)))
     assert {"processor", "acronumba", "python", "numba", "numpy", "cores"} <= set(data["machine"])
     assert data["tables"][0]["rows"][0]["counts"][0]["nodes"] == small.tables[0].rows[0].counts[0].nodes
 
@@ -227,55 +232,55 @@ def test_plot(small: Ablation, tmp_path: Path) -> None:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speed, "ceiling", lambda: Ceiling(gflops=100.0, copied=10.0))
+    monkeypatch.setattr(complete, "ceiling", lambda: Ceiling(gflops=100.0, copied=10.0))
 
 
-def test_speeds_are_compared_with_all_yardsticks(quick: None) -> None:
+def test_speeds_are_compared_with_all_baselines(quick: None) -> None:
     names = ("tree_lstm", "drnn", "beam_decoder_emulated", "branches")
-    s = speed.measure([WORKLOADS[name] for name in names], sizes=(8,), batches=(2, 3), rounds=1)
+    s = speed.measure([WORKLOADS[name] for name in names], all_there_are(), sizes=(8,), batches=(2, 3), rounds=1)
     assert [(row.workload, row.instances) for row in s.rows] == [(name, n) for n in (2, 3) for name in names]
     for row in s.rows:
         own = {speed.PLAIN, speed.OBJECTS, speed.PACKED, speed.BURST}
-        assert set(row.seconds) == own | set(yardsticks.makers(row.workload))
-        assert (yardsticks.BY_NUMPY in row.seconds) == (row.workload != "branches")  # which is not of the zoo
-        assert set(row.verdicts) == {speed.OBJECTS, *yardsticks.makers(row.workload)}
+        assert set(row.seconds) == own | set(baselines.makers(row.workload))
+        assert (BY_NUMPY in row.seconds) == (row.workload != "branches")  # which is not of the zoo
+        assert set(row.verdicts) == {speed.OBJECTS, *baselines.makers(row.workload)}
         assert set(row.verdicts.values()) <= {"equal", "close", "undecided"}
         assert 0 < row.host_share < 1 and row.product_flops > 0 and row.first > 0
         assert row.kernels and sum(row.kernels.values()) <= 1.5 * row.stages["execute"] and row.peak > 0
         assert row.times(speed.OBJECTS) == 1.0 and row.times("nobody") is None
-    lines = printed(views.speeds_view(s), 80)
+    lines = printed(view.speeds_view(s), 80)
     assert max(map(len, lines)) <= 80 and not any("…" in line for line in lines)
     assert sum(line.startswith("beam_decoder_emulated ") for line in lines) == 2 + 2  # times, and what they are made of
-    assert json.loads(json.dumps(views.numbers(s)))["rows"][0]["seconds"]["NumPy by hand"]["median"] > 0
+    assert json.loads(json.dumps(view.numbers(s)))["rows"][0]["seconds"]["NumPy by hand"]["median"] > 0
 
 
 def test_the_widest_table_fits(quick: None) -> None:
-    s = speed.measure([WORKLOADS["beam_decoder_emulated"]], sizes=(8,), batches=(2,), rounds=1)
+    s = speed.measure([WORKLOADS["beam_decoder_emulated"]], all_there_are(), sizes=(8,), batches=(2,), rounds=1)
     (row,) = s.rows
     half = measure.Quartiles(median=0.5, low=0.1, high=2.0)
-    seconds = dict.fromkeys((speed.PLAIN, *yardsticks.YARDSTICKS, speed.BURST), half.scaled(1e4))
+    seconds = dict.fromkeys((speed.PLAIN, *baselines.BASELINES, speed.BURST), half.scaled(1e4))
     wide = dataclasses.replace(row, seconds={**seconds, speed.OBJECTS: half.scaled(30), speed.PACKED: half})
-    lines = printed(views.speeds_view(dataclasses.replace(s, rows=(wide,))), 80)
+    lines = printed(view.speeds_view(dataclasses.replace(s, rows=(wide,))), 80)
     line, shares = (line for line in lines if line.startswith("beam_decoder_emulated "))
     assert len(shares) <= 80
     assert len(line) <= 80 and "…" not in line and " 333 " in line and " 10000 " in line
 
 
 def test_the_table_of_a_gpu_fits(quick: None) -> None:
-    s = speed.measure([WORKLOADS["beam_decoder_emulated"]], sizes=(8,), batches=(2,), rounds=1)
+    s = speed.measure([WORKLOADS["beam_decoder_emulated"]], all_there_are(), sizes=(8,), batches=(2,), rounds=1)
     (row,) = s.rows
     half = measure.Quartiles(median=0.5, low=0.1, high=2.0)
-    names = (speed.HERE, yardsticks.TORCH_EACH, yardsticks.BY_TORCH)
+    names = (speed.HERE, baselines.TORCH_EACH, baselines.BY_TORCH)
     seconds = {**dict.fromkeys(names, half.scaled(1e4)), speed.OBJECTS: half.scaled(30), speed.PACKED: half}
-    wide = dataclasses.replace(row, seconds=seconds, launches=12345, reasons={yardsticks.IN_GRAPH: "it reads"})
-    c = ceiling.of_gpu(
+    wide = dataclasses.replace(row, seconds=seconds, launches=12345, reasons={baselines.IN_GRAPH: "it reads"})
+    c = floors.of_gpu(
         {"TF32 mma.sync TFLOP/s": 300.0, "float32 TFLOP/s": 60.0, "copied, read and written GB/s": "not measured: no"},
         {"stream, 1 blocks": {"node us": 2.0}},
     )
     assert (c.gflops, c.copied, c.launch) == (1e5, 0.0, 2e-6)
     least = wide.floors(c)
     assert least["launches"] == pytest.approx(0.02469) and least["bytes"] == 0 < least["products"]
-    lines = printed(views.speeds_view(dataclasses.replace(s, device="cuda", ceiling=c, rows=(wide,))), 80)
+    lines = printed(view.speeds_view(dataclasses.replace(s, device="cuda", ceiling=c, rows=(wide,))), 80)
     assert max(map(len, lines)) <= 80 and not any("…" in line for line in lines)
     line = next(line for line in lines if line.startswith("beam_decoder_emulated "))
     assert " 12,345 " in line and " 10000 " in line
@@ -292,7 +297,7 @@ def test_devices_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_computes_something_else_is_not_timed(monkeypatch: pytest.MonkeyPatch, quick: None) -> None:
     def wrong(p: Any, xs: Any) -> Program:
-        program = yardsticks.BATCHED["birnn"](NUMPY, p, xs)
+        program = baselines.BATCHED["birnn"](NUMPY, p, xs)
         return Program(
             run=program.run,
             results=lambda out: [[row * np.float32(1.001) for row in rows] for rows in program.results(out)],
@@ -301,13 +306,13 @@ def test_what_computes_something_else_is_not_timed(monkeypatch: pytest.MonkeyPat
     def never(p: Any, xs: Any) -> Program:
         raise RuntimeError("it reads what it has computed")
 
-    makers = {yardsticks.BY_NUMPY: wrong, yardsticks.IN_GRAPH: never}
-    monkeypatch.setattr(yardsticks, "makers", lambda name, threads, device: makers)
-    s = speed.measure([WORKLOADS["birnn"]], sizes=(8,), batches=(2,), rounds=1)
+    makers = {BY_NUMPY: wrong, baselines.IN_GRAPH: never}
+    monkeypatch.setattr(baselines, "makers", lambda name, threads, device: makers)
+    s = speed.measure([WORKLOADS["birnn"]], all_there_are(), sizes=(8,), batches=(2,), rounds=1)
     (row,) = s.rows
-    assert row.wrong == (yardsticks.BY_NUMPY,) and yardsticks.BY_NUMPY not in row.seconds
-    assert row.reasons == {yardsticks.IN_GRAPH: "it reads what it has computed"}
-    text = "\n".join(printed(views.speeds_view(s), 80))
+    assert row.wrong == (BY_NUMPY,) and BY_NUMPY not in row.seconds
+    assert row.reasons == {baselines.IN_GRAPH: "it reads what it has computed"}
+    text = "\n".join(printed(view.speeds_view(s), 80))
     assert "Not the results of the plain calls: birnn: NumPy by hand" in text
     result = dataclasses.replace(s, rows=(row,))
     monkeypatch.setattr(speed, "measure", lambda *args, **options: result)
@@ -411,6 +416,24 @@ def test_the_command_names_models_and_says_what_is_wrong(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else found(name))
     assert main(["bench", "--ablate", "--plot", "x.png"]) == 1
     assert "pip install" in capsys.readouterr().err
+
+
+def test_an_installed_copy_measures_speed_and_says_where_the_rest_is(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(checkout, "FOLDER", tmp_path)
+    assert main(["bench", "--models", "list"]) == 0
+    assert [line.split()[0] for line in capfd.readouterr().out.splitlines()] == [w.name for w in (*ZOO, *WAITING)]
+    for mode in run.MODES:
+        assert main(["bench", f"--{mode}"]) == 2
+        assert capfd.readouterr().err.startswith(f"--{mode} needs a checkout of the repository")
+    assert main(["picture", str(tmp_path / "measured.json")]) == 2
+    assert "a checkout of the repository" in capfd.readouterr().err
+    monkeypatch.setenv(run.CHILD, "1")
+    assert main("bench --models tree_lstm birnn decoder --size 8 --batch 2 --rounds 1".split()) == 0
+    table = [line.split() for line in capfd.readouterr().out.split("What the time")[0].splitlines() if line]
+    rows = {cells[0]: cells for cells in table}
+    assert len(rows["tree_lstm"]) == len(rows["birnn"]) == len(rows["decoder"]) + 1  # NumPy by hand
 
 
 def test_the_exit_status_tells_of_costs(

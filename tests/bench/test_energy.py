@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from acronumba.bench import energy, speed
-from acronumba.bench import view as views
-from acronumba.bench.energy import Counter
-from acronumba.bench.workloads import WORKLOADS
+from acronumba.bench import instruments, speed, view
+from acronumba_bench import energy
+from acronumba_bench.energy import Counter
+from acronumba_bench.workloads import WORKLOADS
 
 
 def zone(root: Path, name: str, micro: int) -> Path:
@@ -82,7 +82,9 @@ def test_counters_of_gpus() -> None:
 def test_rows_have_the_joules_of_each_competitor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(energy.joules, "__kwdefaults__", {"at_least": 0.0, "warm": 0})
     total = itertools.count()
-    row = speed.row(WORKLOADS["birnn"], 8, 2, rounds=1, by={"package-0": Counter(read=lambda: next(total) / 80)})
+    by = {"package-0": Counter(read=lambda: next(total) / 80)}
+    metered = dataclasses.replace(instruments.installed(), joules=lambda run: energy.joules(run, by))
+    row = speed.row(WORKLOADS["birnn"], metered, 8, 2, rounds=1)
     assert row.joules.keys() == row.seconds.keys() - {speed.BURST}
     assert all(of == pytest.approx({"package-0": 0.0125}) for of in row.joules.values())
     where = {"processor": "znver3", "python": "3.11", "numba": "0.68"}
@@ -94,5 +96,5 @@ def test_rows_have_the_joules_of_each_competitor(monkeypatch: pytest.MonkeyPatch
 
 def shown(s: speed.Speeds) -> str:
     out = io.StringIO()
-    Console(file=out, width=80).print(views.speeds_view(s))
+    Console(file=out, width=80).print(view.speeds_view(s))
     return out.getvalue()

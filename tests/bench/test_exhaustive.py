@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba.bench.workloads import WORKLOADS
+from acronumba_bench.workloads import WORKLOADS
 from tests.support.modules import import_file
 
 ROOT = Path(__file__).parent.parent.parent

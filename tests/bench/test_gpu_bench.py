@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import relay as relaying
-from relay import Request, answer, relay
 
+import relay as relaying
 from acronumba import model
 from acronumba.api.model import Model
-from acronumba.bench import lessons, workloads
+from acronumba_bench import lessons, workloads
+from relay import Request, answer, relay
 from tests.support.device_runs import sequences, weights
 from tests.support.modules import import_file
 

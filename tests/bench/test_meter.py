@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba.bench import speed
-from acronumba.bench.gpu import floors, meter, ptx
 from acronumba.kernels.cuda import compat
 from acronumba.runtime.devices.driver import DriverError
+from acronumba_bench import instruments
+from acronumba_bench.gpu import floors, meter, ptx
 from tests.support.gpu_driver import Driver
 
 LAUNCH = 3e-6  # seconds of a launch
@@ -189,10 +189,10 @@ def test_the_ceiling_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = Measured()
     opened_meter = meter.Meter(0, driver)
     monkeypatch.setattr(meter, "Meter", lambda ordinal: opened_meter)
-    found = speed._ceiling("cuda:0")
+    found = instruments.limits("cuda:0")
     assert found is not None and found.launch == pytest.approx(LAUNCH, rel=1e-3)
     assert found.copied == pytest.approx(1000, rel=1e-3) and found.gflops > 0
-    assert speed._ceiling("simulator") is None
+    assert instruments.limits("simulator") is None
 
 
 def test_what_a_gpu_does_not_do_is_said() -> None:

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from acronumba.bench import lengths, ragged, yardsticks
-from acronumba.bench import view as views
-from acronumba.bench.yardsticks.program import Program
+from acronumba.bench.agreement import agreement, in_float64
+from acronumba.bench.by_hand.program import Program
 from acronumba.cli.main import main
 from acronumba.zoo import encoder
+from acronumba_bench import lengths, ragged, views
 
 TORCH = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
 SENTENCES = [5, 1, 9, 5, 2, 9, 16, 3, 4]
@@ -55,7 +55,7 @@ def test_lengths_of_a_folder(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("many", [len(SENTENCES), 1])
 def test_all_ways_of_pytorch_compute_the_layer(many: int) -> None:
-    from acronumba.bench.yardsticks import by_torch, ragged_torch
+    from acronumba_bench.baselines import by_torch, ragged_torch
 
     assert tuple(ragged_torch.WAYS) == ragged.WAYS
     p, xs = encoder.params(32, vocabulary=1, layers=1), sentences(32)[:many]
@@ -64,18 +64,18 @@ def test_all_ways_of_pytorch_compute_the_layer(many: int) -> None:
     for name in ("b_in", "b_out", "scale_attention", "shift_attention", "scale", "shift"):
         setattr(of, name, rng.standard_normal(getattr(of, name).shape).astype(np.float32))
     expected = [ragged.layer(x, p=p) for x in xs]
-    exact = [ragged.layer(x, p=yardsticks.in_float64(p)) for x in xs]
+    exact = [ragged.layer(x, p=in_float64(p)) for x in xs]
     for name, make in ragged_torch.ways():
         program = by_torch.inferring(make)(p, xs)
         for _ in range(2):
-            verdict, error = yardsticks.agreement(program.results(program.run()), expected, exact, alone=False)
+            verdict, error = agreement(program.results(program.run()), expected, exact, alone=False)
             assert verdict in ("equal", "close"), (name, error)
 
 
 @TORCH
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_by_pytorch(causal: bool) -> None:
-    from acronumba.bench.yardsticks import by_torch, ragged_torch
+    from acronumba_bench.baselines import by_torch, ragged_torch
 
     q, k, v = np.random.default_rng(0).standard_normal((3, 4, 7, 4 * ragged.WIDTH)).astype(np.float32)
     make = by_torch.inferring(lambda _, xs: ragged_torch.attention(*xs, heads=4, causal=causal))

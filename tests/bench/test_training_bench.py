@@ -13,13 +13,15 @@ import pytest
 from rich.console import Console
 
 from acronumba import leaves, model
-from acronumba.bench import training, yardsticks
-from acronumba.bench import view as views
-from acronumba.bench.lessons import LESSONS
+from acronumba.bench import view
+from acronumba.bench.agreement import in_float64
+from acronumba.bench.by_hand import BY_NUMPY
 from acronumba.bench.measure import Quartiles
-from acronumba.bench.yardsticks import BY_DYNET, BY_NUMPY, BY_TORCH, TORCH_EACH
-from acronumba.bench.yardsticks import training_numpy as by_hand
 from acronumba.cli.main import main
+from acronumba_bench import training, views
+from acronumba_bench.baselines import BY_DYNET, BY_TORCH, TORCH_EACH
+from acronumba_bench.baselines import training_numpy as by_hand
+from acronumba_bench.lessons import LESSONS
 
 TORCH = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
 DYNET = pytest.mark.skipif(importlib.util.find_spec("dynet") is None, reason="needs dyNET38")
@@ -55,7 +57,7 @@ def test_lessons_are_losses(name: str) -> None:
 @pytest.mark.parametrize("name", by_hand.TRAINED)
 def test_numpy_by_hand_has_the_gradients_of_central_differences(name: str) -> None:
     lesson, p, columns = case(name, 4, 4)
-    wide = yardsticks.in_float64(p)
+    wide = in_float64(p)
     _, grads = by_hand.TRAINED[name](wide, columns, 0.0).gradients()
     plain = model(lesson.loss.__wrapped__)
 
@@ -77,7 +79,7 @@ def test_numpy_by_hand_has_the_gradients_of_central_differences(name: str) -> No
 @pytest.mark.parametrize("name", by_hand.TRAINED)
 def test_steps_by_hand_do_the_same(name: str, kind: str) -> None:
     _, p, columns = case(name, 6)
-    exact = by_hand.TRAINED[name](yardsticks.in_float64(p), columns, 0.1)
+    exact = by_hand.TRAINED[name](in_float64(p), columns, 0.1)
     step = training.makers(name)[0][kind](p, columns, 0.1)
     before = [w.copy() for _, w in leaves(p)]
     for _ in range(3):  # the update counts, too
@@ -114,7 +116,7 @@ def test_wrong_gradients_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", by_hand.TRAINED)
 def test_pytorch_has_all_of_a_step_on_the_device_that_it_is_prepared_for(name: str) -> None:
     """The device "meta" computes nothing, and rejects tensors of others; its gradients cannot be a fused update."""
-    from acronumba.bench.yardsticks import by_torch, training_torch
+    from acronumba_bench.baselines import by_torch, training_torch
 
     _lesson, p, columns = case(name, 3)
     here = by_torch.learning(training_torch.TRAINED[name], "cpu")(p, columns, 1e-6)
@@ -160,7 +162,7 @@ def test_the_table_has_times_ratios_and_what_is_missing() -> None:
     measured = shown(result(joules={training.OURS: {"package-0": 0.25}}))
     assert "0.25" in measured and "package-0" in measured and "not measurable" not in measured
     assert "wrong" in shown(result(wrong=(BY_NUMPY,)))
-    assert views.numbers(result())["rows"][0]["seconds"][BY_NUMPY]["median"] == 0.006
+    assert view.numbers(result())["rows"][0]["seconds"][BY_NUMPY]["median"] == 0.006
 
 
 @pytest.mark.long

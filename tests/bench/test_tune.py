@@ -15,13 +15,15 @@ import numpy as np
 import pytest
 
 from acronumba import model, tuned
-from acronumba.bench import costs, tune_machine, tune_model
+from acronumba.bench import tune_machine, tune_model
 from acronumba.bench.measure import ratio
-from acronumba.bench.workloads import WORKLOADS, Workload
+from acronumba.bench.workloads import Workload
 from acronumba.cli.main import main
 from acronumba.emit import cache
 from acronumba.kernels.cost import of_kernel
 from acronumba.strategy import DEFAULT, Figures, Strategy
+from acronumba_bench import costs
+from acronumba_bench.workloads import WORKLOADS
 
 FILE = """
 import numpy as np

@@ -131,3 +131,13 @@ def test_what_is_not_there_is_an_error_of_its_line(package: Path, line: str) -> 
     (package / "words_wrong.py").write_text(f'"""Wrong."""\n{line}\n')
     with pytest.raises(SyntaxError, match="line 2: "):
         parse.parse_files(["words_wrong", "words_other"])
+
+
+def test_the_text_of_a_module_names_the_words_of_its_tables() -> None:
+    b = tree.Builder("f", [("T", tree.I64), ("other", tree.I64)])
+    for k in range(4):
+        b.store(b["T"], k, tree.load(b["other"], k))
+    table = Words("first   one\nmany[2]   two\nlast   four")
+    lines = text.module_text(tree.Module("m", (b.function(),), ("f",), tables={"T": table})).splitlines()
+    written = {"FIRST": "ld(other)", "MANY": "ld(other, 1)", "MANY + 1": "ld(other, 2)", "LAST": "ld(other, 3)"}
+    assert lines[1:] == [f"    st(T, {word}, {value})" for word, value in written.items()]

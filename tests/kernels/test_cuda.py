@@ -17,9 +17,7 @@ from typing import Any
 import pytest
 
 from acronumba.analysis.backward.program import plan_backward
-from acronumba.bench.ablate import inputs
-from acronumba.bench.lessons import LESSONS
-from acronumba.bench.workloads import WORKLOADS
+from acronumba.bench.workloads import inputs
 from acronumba.emit import cache as kept
 from acronumba.emit.simt import NAMES
 from acronumba.ir.spec import KernelSpec
@@ -27,6 +25,8 @@ from acronumba.ir.types import TensorT
 from acronumba.kernels.cuda import compat, cubins, generate, persistent, tiles
 from acronumba.kernels.cuda import sums as cuda_sums
 from acronumba.pipeline.link_device import back_codes, device_codes
+from acronumba_bench.lessons import LESSONS
+from acronumba_bench.workloads import WORKLOADS
 from tests.support.chosen import one_in
 from tests.support.kernel_cases import PRODUCTS, WORDS, attention, cell
 from tests.support.kernel_fuzz import Cell, Fuzz

@@ -12,12 +12,12 @@ import pytest
 
 from acronumba import InstanceErrors, RowGrad, model, nn, optim, pack, value_and_grad, vjp
 from acronumba.api.structures import float_arrays
-from acronumba.bench.ablate import inputs
-from acronumba.bench.lessons import LESSONS
-from acronumba.bench.workloads import WORKLOADS
+from acronumba.bench.workloads import inputs
 from acronumba.runtime.devices import back as places
 from acronumba.runtime.devices import executor, names
 from acronumba.runtime.devices.simulated import SimulatedDevice
+from acronumba_bench.lessons import LESSONS
+from acronumba_bench.workloads import WORKLOADS
 from tests.support.chosen import one_in
 from tests.support.routes import Pullbacks
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from acronumba import model, pack
-from acronumba.bench.ablate import inputs
-from acronumba.bench.workloads import WORKLOADS
+from acronumba.bench.workloads import inputs
 from acronumba.pipeline.link_device import link_device
 from acronumba.runtime.devices import arrays
 from acronumba.runtime.devices import executor as device
 from acronumba.runtime.devices.simulated import SimulatedDevice
+from acronumba_bench.workloads import WORKLOADS
 from tests.support.chosen import half, one_in
 from tests.support.device_runs import Run, alike, chain, sequences, weights
 

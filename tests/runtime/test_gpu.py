@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from acronumba import model, pack
-from acronumba.bench.workloads import WORKLOADS
 from acronumba.errors import AcronumbaError
 from acronumba.kernels.cuda import compat, cubins, generate, marshal
 from acronumba.pipeline.link_device import link_device
@@ -22,6 +21,7 @@ from acronumba.runtime.devices import executor as device
 from acronumba.runtime.devices import names
 from acronumba.runtime.devices.launches import launch_module
 from acronumba.runtime.library.launch_words import LAUNCH
+from acronumba_bench.workloads import WORKLOADS
 from tests.support.device_runs import alike, chain, sequences, weights
 from tests.support.gpu_driver import Driver
 from tests.support.kernel_cases import cell

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fsm import learn
 
 from acronumba.runtime import state
 from acronumba.runtime.levels import check_levels
+from fsm import learn
 from tests.support.recorded import Graph, Recorded, check, fewest_batches, longest_chains, random_graph
 
 KINDS = (1, 2, 3, 4, 5, 8, 17, 40, 70, 130)

@@ -10,8 +10,7 @@ import pytest
 
 from acronumba import AcronumbaError, Options, model
 from acronumba.api.model import Model
-from acronumba.bench.ablate import inputs
-from acronumba.bench.workloads import WORKLOADS
+from acronumba.bench.workloads import inputs
 from acronumba.emit import interpret, simt, tree
 from acronumba.emit.tree import I64, Builder, const
 from acronumba.kernels.cuda import marshal, simulator
@@ -26,6 +25,7 @@ from acronumba.runtime.devices.launches import Driver as Entries
 from acronumba.runtime.devices.launches import launch_module, launches
 from acronumba.runtime.devices.simulated import SimulatedDevice
 from acronumba.runtime.library.launch_words import ABOUT, LAUNCHED, UNWRITTEN, WRITTEN
+from acronumba_bench.workloads import WORKLOADS
 from tests.support.device_runs import Run, alike, chain, sequences, weights
 from tests.support.gpu_driver import Driver
 

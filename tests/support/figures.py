@@ -21,11 +21,12 @@ from rich.console import Console
 from acronumba.bench import view
 from acronumba.bench.ceiling import Ceiling
 from acronumba.bench.measure import Quartiles
-from acronumba.bench.ragged import Attention, Layer, Ragged
-from acronumba.bench.scaling import Scale, Scaling
 from acronumba.bench.speed import Speed, Speeds
-from acronumba.bench.starts import Start, Starts
-from acronumba.bench.training import Steps, TrainingStep
+from acronumba_bench import views
+from acronumba_bench.ragged import Attention, Layer, Ragged
+from acronumba_bench.scaling import Scale, Scaling
+from acronumba_bench.starts import Start, Starts
+from acronumba_bench.training import Steps, TrainingStep
 from tests.support import results
 
 FIGURE = re.compile(r"<!--f (.*?):([^:]*?)-->(.*?)<!--/f-->", re.S)
@@ -62,7 +63,7 @@ def _view(shown: dict[str, Any]) -> Any:
     if "layers" in shown:
         layers = tuple(Layer(**row) for row in shown.pop("layers"))
         alone = tuple(Attention(**row) for row in shown.pop("attention"))
-        return view.ragged_view(Ragged(layers=layers, attention=alone, **shown))
+        return views.ragged_view(Ragged(layers=layers, attention=alone, **shown))
     rows = shown.pop("rows")
     if "verdicts" in rows[0]:
         made = [Speed(seconds={name: Quartiles(**q) for name, q in row.pop("seconds").items()}, **row) for row in rows]
@@ -71,8 +72,8 @@ def _view(shown: dict[str, Any]) -> Any:
         steps = [
             TrainingStep(seconds={k: Quartiles(**q) for k, q in row.pop("seconds").items()}, **row) for row in rows
         ]
-        return view.training_view(Steps(rows=tuple(steps), **shown))
+        return views.training_view(Steps(rows=tuple(steps), **shown))
     if "threads" in shown:
         scales = [Scale(seconds=Quartiles(**row.pop("seconds")), **row) for row in rows]
-        return view.scaling_view(Scaling(rows=tuple(scales), **shown))
-    return view.starts_view(Starts(rows=tuple(Start(**row) for row in rows), **shown))
+        return views.scaling_view(Scaling(rows=tuple(scales), **shown))
+    return views.starts_view(Starts(rows=tuple(Start(**row) for row in rows), **shown))

@@ -41,11 +41,17 @@ def weights(*shape: int) -> np.ndarray:
     return (RNG.standard_normal(shape) * 0.5).astype(np.float32)
 
 
-def case(*columns: Any, **shared: Any) -> Callable[[Any], Any]:
-    """Register a function as a model with the arguments of a batch; the function itself stays plain."""
+def into(cases: list[Case]) -> Callable[..., Callable[[Any], Any]]:
+    """Return a decorator that registers a function as a model with a batch; the function itself stays plain."""
 
-    def register(fn: Any) -> Any:
-        CASES.append(Case(name=fn.__name__, model=model(fn), columns=columns, shared=shared))
-        return fn
+    def case(*columns: Any, **shared: Any) -> Callable[[Any], Any]:
+        def register(fn: Any) -> Any:
+            cases.append(Case(name=fn.__name__, model=model(fn), columns=columns, shared=shared))
+            return fn
 
-    return register
+        return register
+
+    return case
+
+
+case = into(CASES)

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-CASES: list[tuple[Callable[..., Any], tuple[Sequence[Any], ...]]] = []
+from tests.support.cases import Case, into
+
+CASES: list[Case] = []
+case = into(CASES)
 RNG = np.random.default_rng(7)
 H = 5
-
-
-def case(*columns: Sequence[Any]) -> Callable[[Any], Any]:
-    """Put a model into the list, with its instances."""
-
-    def add(function: Any) -> Any:
-        CASES.append((function, columns))
-        return function
-
-    return add
 
 
 def weights(*shape: int) -> np.ndarray:

@@ -6,23 +6,14 @@ import functools
 import itertools
 import operator
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-CASES: list[tuple[Callable[..., Any], tuple[Sequence[Any], ...]]] = []
+from tests.support.cases import Case, into
 
-
-def case(*columns: Sequence[Any]) -> Callable[[Any], Any]:
-    """Put a model into the list, with its instances."""
-
-    def add(function: Any) -> Any:
-        CASES.append((function, columns))
-        return function
-
-    return add
+CASES: list[Case] = []
+case = into(CASES)
 
 
 XS = [[3, 1, 2, 3], [], [5], [1, 2, 3, 4, 5, 6]]

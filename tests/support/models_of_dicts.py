@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-CASES: list[tuple[Callable[..., Any], tuple[Sequence[Any], ...]]] = []
+from tests.support.cases import Case, into
 
-
-def case(*columns: Sequence[Any]) -> Callable[[Any], Any]:
-    """Put a model into the list, with its instances."""
-
-    def add(function: Any) -> Any:
-        CASES.append((function, columns))
-        return function
-
-    return add
+CASES: list[Case] = []
+case = into(CASES)
 
 
 class Color(enum.Enum):

@@ -5,28 +5,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-CASES: list[tuple[Callable[..., Any], tuple[Sequence[Any], ...]]] = []
+from tests.support.cases import Case, into
+
+CASES: list[Case] = []
+case = into(CASES)
 RNG = np.random.default_rng(7)
 H = 3
 XS = [np.arange(12.0).reshape(4, 3) - 5, np.ones((4, 3)), RNG.standard_normal((2, 3))]
 VS = [np.array([0.5, -1.0, 2.0]), np.zeros(3), np.array([-3.0, 1.0, 0.25])]
 N = [0, 1, -1]
 P = {f"{name}{k}": RNG.standard_normal(s) for k in (1, 2, 3) for name, s in (("W", (H, H)), ("b", (H,)))}
-
-
-def case(*columns: Sequence[Any]) -> Callable[[Any], Any]:
-    """Put a model into the list, with its instances."""
-
-    def add(function: Any) -> Any:
-        CASES.append((function, columns))
-        return function
-
-    return add
 
 
 # ---- texts

@@ -5,18 +5,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from acronumba import model, nn
-from tests.support.model_cases import Case
+from acronumba import nn
+from tests.support.model_cases import Case, into
 
 RNG = np.random.default_rng(11)
 H, V = 5, 7
 CASES: list[Case] = []
+case = into(CASES)
 NAN = float("nan")
 
 
@@ -26,14 +26,6 @@ def weights(*shape: int) -> np.ndarray:
 
 def vectors(count: int, size: int = H) -> list[np.ndarray]:
     return [weights(size) for _ in range(count)]
-
-
-def case(*columns: Any, **shared: Any) -> Callable[[Any], Any]:
-    def register(fn: Any) -> Any:
-        CASES.append(Case(name=fn.__name__, model=model(fn), columns=columns, shared=shared))
-        return fn
-
-    return register
 
 
 W, U, E, WO = weights(H, H), weights(H, H), weights(V, H), weights(V, H)

@@ -14,10 +14,10 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
-from acronumba.bench import chart
 from acronumba.bench.measure import Quartiles
-from acronumba.bench.ragged import Attention, Layer
 from acronumba.bench.speed import Speed
+from acronumba_bench import chart
+from acronumba_bench.ragged import Attention, Layer
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 BY_HAND = ("NumPy by hand", "PyTorch by hand")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -43,6 +43,8 @@ def missing() -> str:
 _REGISTERS = 1 << 16  # of a multiprocessor
 _SHARED = 160 << 10  # bytes that blocks may share on a multiprocessor of compute capability 8.0; later ones have more
 _RESIDENT = (4, 3)  # blocks that should fit on a multiprocessor: while one waits, another computes
+
+Arch: TypeAlias = tuple[int | str, ...]  # compute capability, and a suffix
 
 _LOCK = ForkLock()  # of the globals that `_as_if_on` and `_imported` change
 
@@ -134,12 +136,12 @@ def _space(text: str, *others: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=64)
-def _space_of(text: str, arch: Any) -> dict[str, Any]:
+def _space_of(text: str, arch: Arch) -> dict[str, Any]:
     """Return the namespace of a text's functions, cached: a function holds its code compiled for a GPU."""
     return _space(text)
 
 
-def _fitted(entry: str, ptx: list[str], arch: Any, threads: int, shared: int) -> Machine:
+def _fitted(entry: str, ptx: list[str], arch: Arch, threads: int, shared: int) -> Machine:
     """Return machine code with so few registers that several blocks fit, where none is spilled for that."""
     made = _assembled(entry, ptx, arch)
     for blocks in _RESIDENT:
@@ -153,7 +155,7 @@ def _fitted(entry: str, ptx: list[str], arch: Any, threads: int, shared: int) ->
     return made
 
 
-def _bounded(entry: str, ptx: list[str], arch: Any) -> Machine | None:
+def _bounded(entry: str, ptx: list[str], arch: Arch) -> Machine | None:
     """Return machine code with a bound on its registers; None if a function that it calls needs more."""
     from cuda.bindings.nvjitlink import nvJitLinkError
 
@@ -165,7 +167,7 @@ def _bounded(entry: str, ptx: list[str], arch: Any) -> Machine | None:
         return None
 
 
-def _assembled(entry: str, ptx: list[str], arch: Any) -> Machine:
+def _assembled(entry: str, ptx: list[str], arch: Arch) -> Machine:
     from cuda.core import Linker, LinkerOptions, ObjectCode
 
     name = "sm_" + "".join(map(str, arch))

@@ -7,8 +7,8 @@ Python. All but functions of libm compile to a few instructions. Importing this 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llvmlite import ir
 from numba import cuda, types
@@ -16,6 +16,16 @@ from numba.cuda import libdevice
 from numba.cuda.extending import intrinsic
 
 from acronumba.emit.intrinsics import INTRINSICS
+
+if TYPE_CHECKING:
+    from numba.core.base import BaseContext
+    from numba.core.typing import Signature
+    from numba.cuda.dispatcher import CUDADispatcher
+
+Values: TypeAlias = "Sequence[ir.Value]"
+Generate: TypeAlias = "Callable[[BaseContext, ir.IRBuilder, Signature, Values], ir.Value]"
+Typed: TypeAlias = "tuple[Signature, Generate]"  # of an intrinsic: types of its result and arguments, code generator
+DeviceFunction: TypeAlias = "CUDADispatcher"
 
 ALL = 0xFFFFFFFF  # lanes of a warp
 _POOL = "acronumba_pool"  # memory that a block shares, as large as its launch says
@@ -35,7 +45,7 @@ def names() -> Mapping[str, Any]:
     return {**out, **_instructions(), **_functions(), **_lanes(), **_memory()}
 
 
-def _intrinsic(name: str, parameters: str, typed: Callable[..., Any]) -> Any:
+def _intrinsic(name: str, parameters: str, typed: Callable[..., Typed]) -> DeviceFunction:
     """Return an intrinsic with so many parameters: Numba looks at their number."""
     given = ", ".join(["typingctx", *([parameters] if parameters else [])])
     text = f"def {name}({given}):\n    return typed({parameters})\n"
@@ -44,30 +54,30 @@ def _intrinsic(name: str, parameters: str, typed: Callable[..., Any]) -> Any:
     return intrinsic(space[name])
 
 
-def _device(f: Callable[..., Any]) -> Any:
+def _device(f: Callable[..., Any]) -> DeviceFunction:
     return cuda.jit(device=True, inline="always")(f)
 
 
 # Declaration of an intrinsic for Numba: the types of its result and arguments, and its code generator.
 
 
-def _pointer(context: Any, builder: Any, address: Any, type: Any) -> Any:
+def _pointer(context: BaseContext, builder: ir.IRBuilder, address: ir.Value, type: types.Type) -> ir.Value:
     return builder.inttoptr(address, context.get_data_type(type).as_pointer())
 
 
-def _load(type: Any, address: Any) -> Any:
+def _load(type: types.Type, address: types.Type) -> Typed:
     t = type.instance_type
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         return builder.load(_pointer(context, builder, args[1], t))
 
     return t(type, types.int64), generate
 
 
-def _load_if(condition: Any, type: Any, address: Any) -> Any:
+def _load_if(condition: types.Type, type: types.Type, address: types.Type) -> Typed:
     t = type.instance_type
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         before = builder.block
         with builder.if_then(args[0]):
             there = builder.load(_pointer(context, builder, args[2], t))
@@ -80,24 +90,24 @@ def _load_if(condition: Any, type: Any, address: Any) -> Any:
     return t(types.boolean, type, types.int64), generate
 
 
-def _store(address: Any, value: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _store(address: types.Type, value: types.Type) -> Typed:
+    def generate(context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         builder.store(args[1], _pointer(context, builder, args[0], value))
         return context.get_dummy_value()
 
     return types.void(types.int64, value), generate
 
 
-def _ld(address: Any, index: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _ld(address: types.Type, index: types.Type) -> Typed:
+    def generate(context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         at = builder.add(args[0], builder.shl(args[1], ir.Constant(_WORD, 3)))
         return builder.load(_pointer(context, builder, at, types.int64))
 
     return types.int64(types.int64, types.int64), generate
 
 
-def _st(address: Any, index: Any, value: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _st(address: types.Type, index: types.Type, value: types.Type) -> Typed:
+    def generate(context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         at = builder.add(args[0], builder.shl(args[1], ir.Constant(_WORD, 3)))
         builder.store(args[2], _pointer(context, builder, at, types.int64))
         return context.get_dummy_value()
@@ -105,19 +115,19 @@ def _st(address: Any, index: Any, value: Any) -> Any:
     return types.void(types.int64, types.int64, types.int64), generate
 
 
-def _address(array: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _address(array: types.Type) -> Typed:
+    def generate(context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         made = context.make_array(signature.args[0])(context, builder, args[0])
         return builder.ptrtoint(made.data, _WORD)
 
     return types.int64(array), generate
 
 
-def _pool(type: Any, first: Any, count: Any) -> Any:
+def _pool(type: types.Type, first: types.Type, count: types.Type) -> Typed:
     t = type.instance_type
     array = types.Array(t, 1, "C")
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         shared, kind = 3, context.get_data_type(t)
         all_of_it = ir.ArrayType(ir.IntType(8), 0)
         if _POOL not in builder.module.globals:
@@ -135,19 +145,19 @@ def _pool(type: Any, first: Any, count: Any) -> Any:
     return array(type, types.int64, types.int64), generate
 
 
-def _bits(type: Any, x: Any) -> Any:
+def _bits(type: types.Type, x: types.Type) -> Typed:
     t = type.instance_type
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         return builder.bitcast(args[1], context.get_value_type(t))
 
     return t(type, x), generate
 
 
-def _unsigned(type: Any, x: Any) -> Any:
+def _unsigned(type: types.Type, x: types.Type) -> Typed:
     t = type.instance_type
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         ty = context.get_value_type(t)
         if isinstance(x, types.Float):
             return builder.fptoui(args[1], ty)
@@ -158,20 +168,20 @@ def _unsigned(type: Any, x: Any) -> Any:
     return t(type, x), generate
 
 
-def _truncated(type: Any, x: Any) -> Any:
+def _truncated(type: types.Type, x: types.Type) -> Typed:
     t = type.instance_type
 
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def generate(context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         return builder.fptosi(args[1], context.get_value_type(t))
 
     return t(type, x), generate
 
 
-def _binary(instruction: str, result: Any = None) -> Callable[[Any, Any], Any]:
-    def typed(a: Any, b: Any) -> Any:
+def _binary(instruction: str, result: types.Type | None = None) -> Callable[[types.Type, types.Type], Typed]:
+    def typed(a: types.Type, b: types.Type) -> Typed:
         t = a if isinstance(a, types.Float) else types.int64 if a.bitwidth == 64 or b.bitwidth == 64 else a
 
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def generate(context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
             return getattr(builder, instruction)(*args)
 
         return (result or t)(t, t), generate
@@ -179,11 +189,11 @@ def _binary(instruction: str, result: Any = None) -> Callable[[Any, Any], Any]:
     return typed
 
 
-def _unsigned_compare(op: str) -> Callable[[Any, Any], Any]:
-    def typed(a: Any, b: Any) -> Any:
+def _unsigned_compare(op: str) -> Callable[[types.Type, types.Type], Typed]:
+    def typed(a: types.Type, b: types.Type) -> Typed:
         t = types.int64 if a.bitwidth == 64 or b.bitwidth == 64 else a
 
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def generate(context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
             return builder.icmp_unsigned(op, *args)
 
         return types.boolean(t, t), generate
@@ -191,11 +201,11 @@ def _unsigned_compare(op: str) -> Callable[[Any, Any], Any]:
     return typed
 
 
-def _unsigned_choice(op: str) -> Callable[[Any, Any], Any]:
-    def typed(a: Any, b: Any) -> Any:
+def _unsigned_choice(op: str) -> Callable[[types.Type, types.Type], Typed]:
+    def typed(a: types.Type, b: types.Type) -> Typed:
         t = types.int64 if a.bitwidth == 64 or b.bitwidth == 64 else a
 
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def generate(context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
             return builder.select(builder.icmp_unsigned(op, *args), *args)
 
         return t(t, t), generate
@@ -203,15 +213,15 @@ def _unsigned_choice(op: str) -> Callable[[Any, Any], Any]:
     return typed
 
 
-def _fma(a: Any, b: Any, c: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _fma(a: types.Type, b: types.Type, c: types.Type) -> Typed:
+    def generate(context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         return builder.fma(*args)
 
     return a(a, a, a), generate
 
 
-def _select(condition: Any, a: Any, b: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _select(condition: types.Type, a: types.Type, b: types.Type) -> Typed:
+    def generate(context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
         test = args[0] if args[0].type == _BIT else builder.trunc(args[0], _BIT)
         return builder.select(test, args[1], args[2])
 
@@ -219,7 +229,7 @@ def _select(condition: Any, a: Any, b: Any) -> Any:
     return t(types.boolean, t, t), generate
 
 
-_TYPED: dict[str, tuple[str, Callable[..., Any]]] = {
+_TYPED: dict[str, tuple[str, Callable[..., Typed]]] = {
     "pool": ("type, first, count", _pool),
     "load": ("type, address", _load),
     "load_if": ("condition, type, address", _load_if),
@@ -238,14 +248,16 @@ _TYPED: dict[str, tuple[str, Callable[..., Any]]] = {
 }
 
 
-def _assembly(name: str, text: str, constraints: str, result: Any, arguments: tuple[Any, ...]) -> Any:
+def _assembly(
+    name: str, text: str, constraints: str, result: types.Type, arguments: tuple[types.Type, ...]
+) -> DeviceFunction:
     """Return an intrinsic of one instruction; a result of several numbers is a tuple."""
     several = isinstance(result, types.UniTuple)
 
-    def typed(*given: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def typed(*given: types.Type) -> Typed:
+        def generate(context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
             if several:
-                kind: Any = ir.LiteralStructType([context.get_value_type(result.dtype)] * result.count)
+                kind: ir.Type = ir.LiteralStructType([context.get_value_type(result.dtype)] * result.count)
             else:
                 kind = ir.VoidType() if result == types.void else context.get_value_type(result)
             inline = ir.InlineAsm(ir.FunctionType(kind, [a.type for a in args]), text, constraints, True)
@@ -260,7 +272,7 @@ def _assembly(name: str, text: str, constraints: str, result: Any, arguments: tu
     return _intrinsic(name, ", ".join(f"a{k}" for k in range(len(arguments))), typed)
 
 
-def _instructions() -> dict[str, Any]:
+def _instructions() -> dict[str, DeviceFunction]:
     """Return the instructions that Numba has no name for."""
     f4, i4, i8, f32 = types.UniTuple(types.float32, 4), types.int32, types.int64, types.float32
     product = (
@@ -268,7 +280,7 @@ def _instructions() -> dict[str, Any]:
         "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f", f4, (i4,) * 6 + (f32,) * 4,
     )  # fmt: skip
     tf32, bf16 = "m16n8k8.row.col.f32.tf32.tf32", "m16n8k16.row.col.f32.bf16.bf16"
-    rows: dict[str, tuple[str, str, Any, tuple[Any, ...]]] = {
+    rows: dict[str, tuple[str, str, types.Type, tuple[types.Type, ...]]] = {
         "mma": (product[0].format(tf32), *product[1:]),
         "mma_bf16": (product[0].format(bf16), *product[1:]),
         "tf32": ("cvt.rna.tf32.f32 $0, $1;", "=r,f", i4, (f32,)),
@@ -292,9 +304,9 @@ def _instructions() -> dict[str, Any]:
     return out
 
 
-def _functions() -> dict[str, Any]:
+def _functions() -> dict[str, DeviceFunction]:
     """Return the functions of numbers."""
-    out: dict[str, Any] = {}
+    out: dict[str, DeviceFunction] = {}
     for suffix, end in (("f32", "f"), ("f64", "")):
         for row in INTRINSICS.values():
             if row.gpu == "typed":
@@ -304,7 +316,7 @@ def _functions() -> dict[str, Any]:
     return {**out, "within": _device(_within)}
 
 
-def _lanes() -> dict[str, Any]:
+def _lanes() -> dict[str, DeviceFunction]:
     """Return the functions that exchange or reduce values over the lanes of a warp, by name."""
     return {
         "exchange": _device(lambda x, d: cuda.shfl_xor_sync(ALL, x, d)),
@@ -315,7 +327,7 @@ def _lanes() -> dict[str, Any]:
     }
 
 
-def _memory() -> dict[str, Any]:
+def _memory() -> dict[str, DeviceFunction]:
     """Return the functions of memory that are made of others."""
     load_, store_ = (_intrinsic(name, *_TYPED[name]) for name in ("load", "store"))
     ld_at, i8 = _intrinsic("ld_at", "address, index", _ld), types.int8

@@ -24,13 +24,24 @@ import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any, SupportsInt, TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from acronumba.emit import arithmetic, interpret, tree
 from acronumba.emit.intrinsics import INTRINSICS, Intrinsic
 from acronumba.emit.simt import WARP
+
+if TYPE_CHECKING:
+    from greenlet import greenlet
+
+T = TypeVar("T")
+Number: TypeAlias = int | np.float32 | np.float64
+Kind: TypeAlias = Callable[[Any], Number]  # a type of the text, which converts
+Array: TypeAlias = NDArray[Any]
+Float32s: TypeAlias = NDArray[np.float32]
+Factors: TypeAlias = Callable[[NDArray[np.int32]], tuple[Float32s, Float32s]]  # of registers: of all lanes
 
 MASK = (1 << 64) - 1
 _SWITCH = 0.01  # of stores, after which another thread goes on
@@ -43,7 +54,7 @@ def _narrow(x: int, bits: int = 64) -> int:
     return x if -half <= x < half else (x + half & 2 * half - 1) - half
 
 
-def _wrap(x: Any) -> Any:
+def _wrap(x: Number) -> Number:
     """Return an integer wrapped to 64 bits; other values unchanged."""
     return _narrow(x) if type(x) is int else x
 
@@ -53,7 +64,7 @@ class _Int(int):
 
     bits = 64
 
-    def __new__(cls, x: Any) -> _Int:
+    def __new__(cls, x: SupportsInt) -> _Int:
         return super().__new__(cls, _narrow(int(x), cls.bits))
 
 
@@ -75,11 +86,11 @@ class I32(_Int):
     bits = 32
 
 
-def _i64(x: Any) -> int:
+def _i64(x: Number) -> int:
     return _narrow(int(x))
 
 
-_TYPES: Mapping[Any, tree.Ty] = {
+_TYPES: Mapping[Kind, tree.Ty] = {
     I8: tree.I8, I16: tree.I16, I32: tree.I32, _i64: tree.I64, int: tree.I64,
     np.float32: tree.F32, np.float64: tree.F64,
 }  # fmt: skip
@@ -112,7 +123,7 @@ class _Block:
     def __init__(self, number: int, memory: interpret.Memory, pool: int) -> None:
         self.number = number
         self.memory = memory
-        self.shared: dict[object, Any] = {}
+        self.shared: dict[object, Array] = {}
         self.published = 0  # times
         self.knows: dict[int, int] = {}  # of each other block: how often it had published
         raw = np.full(pool + 16, 255, np.uint8)
@@ -121,7 +132,7 @@ class _Block:
             self.shared["pool"] = self.pool
             memory.add(self.pool)
 
-    def array(self, key: object, count: int, type: Any) -> Any:
+    def array(self, key: object, count: int, type: type[np.generic]) -> Array:
         if key not in self.shared:
             raw = np.full(count + 4, np.nan, type)
             skip = (-raw.ctypes.data % 16) // raw.itemsize
@@ -140,10 +151,10 @@ class _Thread:
         self.number = number
         self.warp = number // WARP
         self.lane = number % WARP
-        self.green: Any = None
-        self.waits: tuple[Any, ...] | None = None  # for all threads that wait for the same
-        self.gives: Any = None
-        self.given: Any = None
+        self.green: greenlet
+        self.waits: tuple[str | int, ...] | None = None  # for all threads that wait for the same
+        self.gives: object = None
+        self.given: Mapping[int, Any] = {}  # by lane, or by thread of the block
         self.copies: list[list[tuple[int, int]]] = [[]]  # under way: groups, the last one not ended yet
 
 
@@ -167,8 +178,8 @@ class Simulator:
     ) -> None:
         self.memory = memory
         self.random = random.Random(seed)
-        self.current: Any = None
-        self.products: dict[tuple[int, int], Any] = {}  # the last of each warp
+        self.current: _Thread
+        self.products: dict[tuple[int, int], tuple[Mapping[int, Any], Float32s]] = {}  # the last of each warp
         self.loads = {t: interpret.loader(memory, ty) for t, ty in _TYPES.items()}
         self.stores = {t: interpret.storer(memory, ty) for t, ty in _TYPES.items()}
         self.names: dict[str, Any] = {**self._names(), **(extra or {})}
@@ -213,7 +224,7 @@ class Simulator:
                 self.current = thread
                 thread.green.switch()
             alive = [t for t in alive if not t.green.dead]
-            waiting: dict[Any, list[_Thread]] = {}
+            waiting: dict[tuple[str | int, ...], list[_Thread]] = {}
             for thread in alive:
                 if thread.waits is not None:
                     waiting.setdefault(thread.waits, []).append(thread)
@@ -229,7 +240,7 @@ class Simulator:
             if alive and not moved and (all(t.waits for t in alive) or in_vain == _IN_VAIN):
                 raise Deadlock(", ".join(sorted({str(t.waits[0]) if t.waits else "other blocks" for t in alive})))
 
-    def _everyone(self, key: Any, alive: Sequence[_Thread]) -> int:
+    def _everyone(self, key: tuple[str | int, ...], alive: Sequence[_Thread]) -> int:
         """Return the number of threads that must have come to a barrier."""
         kind, *where = key
         if kind == "grid":
@@ -238,14 +249,14 @@ class Simulator:
             return self.size
         return min(WARP, self.size - int(where[1]) * WARP)
 
-    def _meet(self, *key: Any, gives: Any = None) -> Any:
+    def _meet(self, *key: str | int, gives: T) -> Mapping[int, T]:
         thread = self.current
         thread.waits, thread.gives = key, gives
         self.main.switch()
         self.current = thread
         return thread.given
 
-    def _meet_warp(self, what: str, gives: Any = None) -> Any:
+    def _meet_warp(self, what: str, gives: T) -> Mapping[int, T]:
         thread = self.current
         return self._meet(what, thread.block.number, thread.warp, gives=gives)
 
@@ -284,15 +295,15 @@ class Simulator:
                 ):
                     raise Race(f"block {self.current.block.number} reads what block {block.number} has stored")
 
-        def reader(load: Callable[[int], Any], size: int) -> Callable[[int], Any]:
-            def watched(address: int) -> Any:
+        def reader(load: Callable[[int], T], size: int) -> Callable[[int], T]:
+            def watched(address: int) -> T:
                 read(address, size)
                 return load(address)
 
             return watched
 
-        def writer(store: Callable[[int, Any], None], size: int) -> Callable[[int, Any], None]:
-            def watched(address: int, value: Any) -> None:
+        def writer(store: Callable[[int, T], None], size: int) -> Callable[[int, T], None]:
+            def watched(address: int, value: T) -> None:
                 store(address, value)
                 for at in range(address, address + size, 4):
                     self.written[at] = self.current.block, self.current.block.published
@@ -353,22 +364,22 @@ class Simulator:
             self.main.switch()
             self.current = thread
 
-    def _load(self, type: Any, address: int) -> Any:
+    def _load(self, type: Kind, address: int) -> Number:
         return type(self.loads[type](address))
 
-    def _store(self, address: int, value: Any) -> None:
+    def _store(self, address: int, value: Number) -> None:
         if isinstance(value, bool | np.bool_):
             raise TypeError("a truth value is stored as a byte")
         self.stores[type(value)](address, value)
         self._perhaps_another()
 
-    def _halving(self, step: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
-        def reduce(x: Any) -> Any:
+    def _halving(self, step: Callable[[T, T], T]) -> Callable[[T], T]:
+        def reduce(x: T) -> T:
             given = self._meet_warp("sum", x)
             values = [given[k] for k in range(WARP)]
             while len(values) > 1:
                 half = len(values) // 2
-                values = [type(x)(step(a, b)) for a, b in zip(values[:half], values[half:], strict=True)]
+                values = [_like(x, step(a, b)) for a, b in zip(values[:half], values[half:], strict=True)]
             return values[0]
 
         return reduce
@@ -398,35 +409,34 @@ class Simulator:
 
     # ---- tensor cores
 
-    def _product(self, name: str, factors: Callable[[Any], tuple[Any, Any]]) -> Callable[..., Any]:
+    def _product(self, name: str, factors: Factors) -> Callable[..., tuple[np.float32, ...]]:
         """A product of matrices of 16 x k and k x 8, added to one of 16 x 8: parts of them are each lane's."""
 
-        def mma(*mine: Any) -> Any:
+        def mma(*mine: Number) -> tuple[np.float32, ...]:
             given = self._meet_warp(name, mine)
             warp = self.current.block.number, self.current.warp
-            last, sums = self.products.get(warp, (None, None))
-            if last is not given:  # the first of the lanes computes it for all
-                sums = _warp_product(given, factors)
-                self.products[warp] = given, sums
+            if warp not in self.products or self.products[warp][0] is not given:  # the first lane computes it for all
+                self.products[warp] = given, _warp_product(given, factors)
+            sums = self.products[warp][1]
             row, column = self.current.lane // 4, self.current.lane % 4 * 2
             return sums[row, column], sums[row, column + 1], sums[row + 8, column], sums[row + 8, column + 1]
 
         return mma
 
 
-def _tf32(x: Any) -> I32:
+def _tf32(x: np.float32) -> I32:
     """The bits of a float32, rounded to 11 of its mantissa."""
     if not np.isfinite(x):
         return I32(np.float32(x).view(np.int32))
     return I32((int(np.float32(x).view(np.int32)) + 0x1000) & -0x2000)
 
 
-def _within(a: Any, b: Any, most: Any) -> bool:
+def _within(a: np.float32, b: np.float32, most: np.float32) -> bool:
     """Whether both are smaller in size; NaN is not."""
     return bool(abs(a) < most and abs(b) < most)
 
 
-def _bf16(low: Any, high: Any) -> I32:
+def _bf16(low: np.float32, high: np.float32) -> I32:
     """The bits of two float32, rounded to 8 of their mantissas, side by side."""
     halves = []
     for x in (low, high):
@@ -435,7 +445,7 @@ def _bf16(low: Any, high: Any) -> I32:
     return I32(halves[0] | halves[1] << 16)
 
 
-def _tf32_factors(words: Any) -> tuple[Any, Any]:
+def _tf32_factors(words: NDArray[np.int32]) -> tuple[Float32s, Float32s]:
     """The factors in the registers of all lanes, of shape (lane's row, lane's k, register)."""
     x = words.view(np.float32)
     assert not (words & 0x1FFF).any() or not np.isfinite(x).all(), "no tf32"
@@ -443,7 +453,7 @@ def _tf32_factors(words: Any) -> tuple[Any, Any]:
     return a, np.concatenate([x[..., 4], x[..., 5]], 1).T
 
 
-def _bf16_factors(words: Any) -> tuple[Any, Any]:
+def _bf16_factors(words: NDArray[np.int32]) -> tuple[Float32s, Float32s]:
     raw = words.view(np.uint32)
     halves = np.stack([raw << 16, raw & 0xFFFF0000], -1).view(np.float32)  # row, k, register, which half
     x = halves.transpose(0, 2, 1, 3).reshape(8, 6, 8)
@@ -451,7 +461,7 @@ def _bf16_factors(words: Any) -> tuple[Any, Any]:
     return a, np.concatenate([x[:, 4], x[:, 5]], 1).T
 
 
-def _warp_product(given: Mapping[int, Any], factors: Callable[[Any], tuple[Any, Any]]) -> Any:
+def _warp_product(given: Mapping[int, tuple[Number, ...]], factors: Factors) -> Float32s:
     lanes = [given[k] for k in range(WARP)]
     a, b = factors(np.array([x[:6] for x in lanes], np.int32).reshape(8, 4, 6))
     c = np.array([x[6:] for x in lanes], np.float32).reshape(8, 4, 2, 2).transpose(2, 0, 1, 3).reshape(16, 8)
@@ -467,40 +477,40 @@ class _Cuda:
         self.shared = SimpleNamespace(array=self._array)
         self.local = SimpleNamespace(array=lambda shape, type: np.full(shape, np.nan, type))
 
-    def jit(self, function: Any = None, device: bool = False) -> Any:
+    def jit(self, function: Callable[..., Any] | None = None, device: bool = False) -> Callable[..., Any]:
         return function if function is not None else lambda f: f
 
     @property
-    def threadIdx(self) -> Any:
+    def threadIdx(self) -> SimpleNamespace:
         return SimpleNamespace(x=self._simulator.current.number)
 
     @property
-    def blockIdx(self) -> Any:
+    def blockIdx(self) -> SimpleNamespace:
         return SimpleNamespace(x=self._simulator.current.block.number)
 
     @property
-    def blockDim(self) -> Any:
+    def blockDim(self) -> SimpleNamespace:
         return SimpleNamespace(x=self._simulator.size)
 
     @property
-    def gridDim(self) -> Any:
+    def gridDim(self) -> SimpleNamespace:
         return SimpleNamespace(x=self._simulator.blocks)
 
     @property
     def laneid(self) -> int:
-        return self._simulator.current.lane  # type: ignore[no-any-return]
+        return self._simulator.current.lane
 
     def syncthreads(self) -> None:
-        self._simulator._meet("block", self._simulator.current.block.number)
+        self._simulator._meet("block", self._simulator.current.block.number, gives=None)
 
-    def syncthreads_or(self, x: Any) -> int:
+    def syncthreads_or(self, x: Number) -> int:
         given = self._simulator._meet("any", self._simulator.current.block.number, gives=bool(x))
         return int(any(given.values()))
 
     def syncwarp(self) -> None:
-        self._simulator._meet_warp("warp")
+        self._simulator._meet_warp("warp", None)
 
-    def _array(self, count: int, type: Any, alignment: int) -> Any:
+    def _array(self, count: int, type: type[np.generic], alignment: int) -> Array:
         frame = sys._getframe(1)
         return self._simulator.current.block.array((frame.f_code, frame.f_lasti), count, type)
 
@@ -508,7 +518,7 @@ class _Cuda:
 # ---- operations that Python spells differently
 
 
-def _libm(row: Intrinsic, kind: Any) -> Callable[..., Any]:
+def _libm(row: Intrinsic, kind: Kind) -> Callable[..., Number]:
     f = arithmetic.libm(row.c, len(row.args), 64)
     return lambda *args: kind(f(*map(float, args)))
 
@@ -516,25 +526,30 @@ def _libm(row: Intrinsic, kind: Any) -> Callable[..., Any]:
 _CODES = {np.float32: "f", np.float64: "d", I8: "b", I16: "h", I32: "i", int: "q", _i64: "q"}
 
 
-def _bits(type: Any, x: Any) -> Any:
+def _bits(type: Kind, x: Number) -> Number:
     return type(struct.unpack(_CODES[type], struct.pack(_CODES[_type(x)], x))[0])
 
 
-def _type(x: Any) -> Any:
+def _type(x: Number) -> Kind:
     """Return the type of a value of the text."""
     return x.__class__
 
 
-def _width(x: Any) -> int:
+def _like(x: T, value: T) -> T:
+    """Return a value in the type of `x`."""
+    return type(x)(value)  # type: ignore[call-arg]
+
+
+def _width(x: Number) -> int:
     return _TYPES[_type(x)].bits
 
 
-def _unsigned(type: Any, x: Any) -> Any:
+def _unsigned(type: Kind, x: Number) -> Number:
     old, new = _TYPES[_type(x)], _TYPES[type]
     return type(arithmetic.converter(old, new, "unsigned")(x if old.kind == "f" else int(x)))
 
 
-def _truncated(type: Any, x: Any) -> Any:
+def _truncated(type: Kind, x: Number) -> Number:
     return type(arithmetic.converter(_TYPES[_type(x)], _TYPES[type], "value")(x))
 
 
@@ -542,18 +557,21 @@ def _quotient(a: int, b: int) -> int:
     return arithmetic.int_div(int(a), int(b), 64, False)
 
 
-def _divide(a: Any, b: Any) -> Any:
+def _divide(a: np.floating[Any], b: np.floating[Any]) -> np.floating[Any]:
     return a / b
 
 
-def _fma(a: Any, b: Any, c: Any) -> Any:
+def _fma(a: Number, b: Number, c: Number) -> Number:
     kind = _type(a)
     if _type(b) is not kind or _type(c) is not kind:
         raise TypeError(f"fma of {_type(a)}, {_type(b)} and {_type(c)}")
     return kind(_FMA[kind](a, b, c))
 
 
-_FMA = {np.float32: arithmetic.libm("fma", 3, 32), np.float64: arithmetic.libm("fma", 3, 64)}
+_FMA: Mapping[Kind, Callable[..., float]] = {
+    np.float32: arithmetic.libm("fma", 3, 32),
+    np.float64: arithmetic.libm("fma", 3, 64),
+}
 
 
 def _by_unsigned(f: Callable[[int, int], int]) -> Callable[[int, int], int]:
@@ -573,8 +591,8 @@ def _compare(f: Callable[[int, int], bool]) -> Callable[[int, int], bool]:
     return lambda a, b: f(a & MASK, b & MASK)
 
 
-def _nan_first(better: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
-    def step(a: Any, b: Any) -> Any:
+def _nan_first(better: Callable[[T, T], bool]) -> Callable[[T, T], T]:
+    def step(a: T, b: T) -> T:
         if a != a:
             return a
         if b != b:

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+Column: TypeAlias = dict[str, int | str]
 
-def column(values: Iterable[int] | NDArray[Any]) -> dict[str, Any]:
+
+def column(values: Iterable[int] | NDArray[np.integer]) -> Column:
     """Return integers as a column.
 
     Raises
@@ -30,7 +33,7 @@ def column(values: Iterable[int] | NDArray[Any]) -> dict[str, Any]:
     return {"n": len(array), "zlib": base64.b64encode(packed).decode("ascii")}
 
 
-def numbers(column: Mapping[str, Any]) -> NDArray[np.int64]:
+def numbers(column: Column) -> NDArray[np.int64]:
     """Return the integers of a column."""
-    packed = zlib.decompress(base64.b64decode(column["zlib"]))
+    packed = zlib.decompress(base64.b64decode(str(column["zlib"])))
     return np.cumsum(np.frombuffer(packed, "<i4"), dtype=np.int64)

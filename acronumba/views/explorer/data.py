@@ -13,7 +13,6 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,7 @@ from acronumba.ir.notes import KINDS
 from acronumba.ir.spec import Use
 from acronumba.runtime.trace import TraceData
 from acronumba.views.explained import Block, Count, Explained
-from acronumba.views.explorer.columns import column
+from acronumba.views.explorer.columns import Json, column
 from acronumba.views.graphs import operands_of, result_shapes
 from acronumba.views.words import letter
 
@@ -62,12 +61,12 @@ class Explored:
     model: str
     instances: int
     schedules: Sequence[Scheduled]  # the first one was executed
-    options: Mapping[str, Any]  # of the model
+    options: Mapping[str, object]  # of the model
     runs: int = 1  # so often the mini-batch ran; the fastest is shown
     errors: Mapping[int, BaseException] = field(default_factory=dict)
     explained: Explained | None = None  # the compiler's decisions; without them, only the run is shown
     uses: Sequence[Sequence[Use]] = ()  # of each kernel
-    sites: NDArray[Any] | None = None  # which of these recorded each node; None: known only where there is one
+    sites: NDArray[np.integer] | None = None  # which of these recorded each node; None: known only where there is one
     texts: Sequence[Text] = ()
 
 
@@ -104,13 +103,13 @@ def file_title(file: str) -> str:
     return f"In [{cells[file]}]" if file in cells else os.path.basename(file)
 
 
-def explorer_data(given: Explored) -> dict[str, Any]:
+def explorer_data(given: Explored) -> dict[str, Json]:
     """Return the data of the explorer, see `schema.json`."""
     files, trace = Files(), given.schedules[0].trace
     kept = _kept(trace)
     explained = given.explained
     waits = [[w.round, w.instance, *files.line(w.loc)] for w in trace.waits[:MOST_WAITS]]
-    data = {
+    data: dict[str, Json] = {
         "schema": FORMAT,
         "made": {
             "acronumba": VERSION,
@@ -145,7 +144,7 @@ def _plain(value: object) -> bool | int | float | str | None:
     return value if isinstance(value, bool | int | float | str | None) else getattr(value, "__name__", "a function")
 
 
-def _summary(given: Explored, trace: TraceData, shown: int) -> dict[str, Any]:
+def _summary(given: Explored, trace: TraceData, shown: int) -> dict[str, Json]:
     return {
         "instances": given.instances,
         "nodes": trace.nodes,
@@ -172,7 +171,7 @@ def _count(given: Explored) -> Count:
     )  # fmt: skip
 
 
-def _sources(explained: Explained | None, files: Files) -> list[dict[str, Any]]:
+def _sources(explained: Explained | None, files: Files) -> list[dict[str, Json]]:
     return [
         {
             "file": files.of(function.file),
@@ -187,7 +186,7 @@ def _sources(explained: Explained | None, files: Files) -> list[dict[str, Any]]:
     ]
 
 
-def _kernels(given: Explored, files: Files) -> list[dict[str, Any]]:
+def _kernels(given: Explored, files: Files) -> list[dict[str, Json]]:
     trace = given.schedules[0].trace
     blocks = {b.name: b for b in (given.explained.blocks if given.explained else ())}
     nodes = np.bincount(trace.kernel, minlength=len(trace.specs))
@@ -212,10 +211,10 @@ def _kernels(given: Explored, files: Files) -> list[dict[str, Any]]:
     return out
 
 
-def _block(block: Block | None, k: int) -> dict[str, Any]:
+def _block(block: Block | None, k: int) -> dict[str, Json]:
     """Return the explanation of a kernel; if it has none, a letter and empty fields."""
     if block is None:
-        empty: dict[str, Any] = {key: [] for key in ("calls", "phases", "stages", "shared", "varying", "results")}
+        empty: dict[str, Json] = {key: [] for key in ("calls", "phases", "stages", "shared", "varying", "results")}
         return {**empty, "letter": letter(k), "batches": 0, "once": False}
     return {
         "letter": block.letter,
@@ -230,14 +229,14 @@ def _block(block: Block | None, k: int) -> dict[str, Any]:
     }
 
 
-def _text(text: Text, files: Files) -> dict[str, Any]:
-    lines = [[line, *files.line(loc), kernel] for line, loc, kernel in text.lines[:MOST_LINES]]
+def _text(text: Text, files: Files) -> dict[str, Json]:
+    lines: list[list[str | int]] = [[line, *files.line(loc), kernel] for line, loc, kernel in text.lines[:MOST_LINES]]
     if len(text.lines) > MOST_LINES:
         lines.append([f"... and {len(text.lines) - MOST_LINES:,} more lines", -1, -1, -1])
     return {"id": text.id, "title": text.title, "lines": lines}
 
 
-def _kept(trace: TraceData) -> NDArray[Any]:
+def _kept(trace: TraceData) -> NDArray[np.integer]:
     """Return the nodes that the data list one by one: all, or those of as many first instances as fit."""
     if trace.nodes <= MOST_NODES:
         return np.arange(trace.nodes)
@@ -246,7 +245,7 @@ def _kept(trace: TraceData) -> NDArray[Any]:
     return np.unique(takers[takers[:, 1] < max(whole, 1), 0])[:MOST_NODES]
 
 
-def _nodes(trace: TraceData, kept: NDArray[Any], given: Explored) -> dict[str, Any]:
+def _nodes(trace: TraceData, kept: NDArray[np.integer], given: Explored) -> dict[str, Json]:
     start, producers = operands_of(trace)
     number = np.full(trace.nodes, -1)
     number[kept] = np.arange(len(kept))
@@ -269,7 +268,7 @@ def _nodes(trace: TraceData, kept: NDArray[Any], given: Explored) -> dict[str, A
     }
 
 
-def _schedule(given: Scheduled, ran: TraceData, kept: NDArray[Any], ragged: bool) -> dict[str, Any]:
+def _schedule(given: Scheduled, ran: TraceData, kept: NDArray[np.integer], ragged: bool) -> dict[str, Json]:
     trace = given.trace
     alike = trace.nodes == ran.nodes and trace.kernels == ran.kernels
     alike = alike and bool((trace.kernel == ran.kernel).all() and (trace.instance == ran.instance).all())

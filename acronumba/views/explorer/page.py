@@ -14,9 +14,11 @@ import json
 import re
 from collections.abc import Mapping
 from importlib import resources
-from typing import Any
+from typing import Any, TypeAlias
 
 from acronumba.views.words import counted
+
+Data: TypeAlias = Mapping[str, Any]  # as `schema.json` describes it
 
 MODULES = (
     "columns", "links", "ready", "layout", "game", "tokens",  # no DOM
@@ -26,13 +28,13 @@ MODULES = (
 HEIGHT = 640  # pixels of a frame in a notebook
 
 
-def json_text(data: Mapping[str, Any]) -> str:
+def json_text(data: Data) -> str:
     """Return the data as JSON, the same for the same data."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
     return text.encode("utf-8", "backslashreplace").decode("utf-8")  # half a character becomes JSON's escape of it
 
 
-def page(data: Mapping[str, Any]) -> str:
+def page(data: Data) -> str:
     """Return the page."""
     code, style, title = script(), _read("style.css"), html.escape(headline(data))
     parts = {
@@ -45,7 +47,7 @@ def page(data: Mapping[str, Any]) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _read("page.html"))
 
 
-def headline(data: Mapping[str, Any]) -> str:
+def headline(data: Data) -> str:
     """Return "classify: 1,590 nodes in 12 batches (proved optimal)"."""
     s = data["summary"]
     bound = "proved optimal" if s["optimal"] else f"at least {s['lower_bound']:,}"
@@ -58,7 +60,7 @@ def script() -> str:
     return "\n".join(re.sub(r"^import\b[^;]*;\n", "", text, flags=re.M) for text in texts)
 
 
-def frame(data: Mapping[str, Any]) -> str:
+def frame(data: Data) -> str:
     """Return the page in a sandboxed iframe, which cannot access the notebook around it."""
     label = html.escape(headline(data), quote=True)
     return (
@@ -67,7 +69,7 @@ def frame(data: Mapping[str, Any]) -> str:
     )
 
 
-def display(data: Mapping[str, Any]) -> None:
+def display(data: Data) -> None:
     """Show the page in a notebook.
 
     Raises

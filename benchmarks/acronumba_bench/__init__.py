@@ -1,0 +1,1 @@
+"""Measurements for developers: `acronumba bench` in a checkout finds them here, and the programs beside this folder."""
