@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+Words: TypeAlias = NDArray[np.int64]
 
 
 def word_at(at: int) -> int:

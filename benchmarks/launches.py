@@ -27,9 +27,8 @@ from acronumba.bench.workloads import WORKLOADS
 from acronumba.emit import compile as compiler
 from acronumba.emit import tree
 from acronumba.emit.parse import parse
-from acronumba.memory import aligned
+from acronumba.memory import Words, aligned
 from acronumba.pipeline.link_device import link_device
-from acronumba.runtime.buffers import Words
 from acronumba.runtime.devices.executor import DeviceExecutor
 from acronumba.runtime.devices.launches import Driver
 from acronumba.runtime.trace import STAGES

@@ -17,8 +17,8 @@ from acronumba.runtime.state import MEMORY
 from acronumba.runtime.trace import TIMED, TraceData, empty_trace, joined
 
 if TYPE_CHECKING:
-    from acronumba.data.buffers import Words
     from acronumba.data.pack import Batch
+    from acronumba.memory import Words
     from acronumba.pipeline.compiled import Compiled
 
 

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from acronumba.data.heap import INPUT, Heap, Mismatch, Pool, Region, Words, aligned
+from acronumba.data.heap import INPUT, Heap, Mismatch, Pool, Region, aligned
 from acronumba.data.words import RECORD
 from acronumba.foreign import is_foreign, is_foreign_class, natives
-from acronumba.memory import address
+from acronumba.memory import Words, address
 
 STEP = 1024  # objects per round: few enough to stay in the cache while their fields are read
 _MANY = 256  # number of arrays from which on NumPy counts and sorts faster than Python

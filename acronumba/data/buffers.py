@@ -9,14 +9,13 @@ import itertools
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from acronumba.memory import Words
 from acronumba.memory import address as address_of
-
-Words: TypeAlias = npt.NDArray[np.int64]
 
 _NOTHING = (0, 0, memoryview(b"").cast("q"))
 _TOGETHER = 48  # number of arrays of one shape from which on they are made together

@@ -34,9 +34,9 @@ from acronumba.data.classes import names_of
 from acronumba.data.schema import MISSING, attribute
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import ListT, MapT, RefT, TensorT, TextT, Word, words
+from acronumba.memory import Words
 from acronumba.records import record
 
-Words: TypeAlias = npt.NDArray[np.int64]
 Pool: TypeAlias = npt.NDArray[Any]
 
 INPUT = -1  # word 1 of the value record of an input: node -1, depth -1

@@ -34,7 +34,6 @@ from acronumba.data.heap import (
     Region,
     TooLarge,
     Visible,
-    Words,
     aligned,
     expect_shown,
     rebase,
@@ -55,6 +54,7 @@ from acronumba.errors import DataError
 from acronumba.errors.codes import reject
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import NO_VALUE, ListT, NoneT, NoValue, StructT, TensorT, Type, UnionT, members, words
+from acronumba.memory import Words
 from acronumba.records import record
 
 __all__ = [

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from acronumba.data import stream_words as w
-from acronumba.data.heap import Heap, Region, Words, aligned, free_bytes
+from acronumba.data.heap import Heap, Region, aligned, free_bytes
 from acronumba.data.texts import immediate, record_of
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred, load
@@ -50,7 +50,7 @@ from acronumba.ir.types import (
     words,
 )
 from acronumba.locks import lazy
-from acronumba.memory import address
+from acronumba.memory import Words, address
 
 _KINDS: Mapping[type, int] = {
     IntT: w.INT, FloatT: w.FLOAT, BoolT: w.BOOL, NoneT: w.NOTHING, NeverT: w.NEVER, TextT: w.TEXT, StrT: w.CONSTANT,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from acronumba.data.buffers import Memory, Words
+from acronumba.data.buffers import Memory
 from acronumba.data.classes import new_object, setter_of
 from acronumba.data.decoder import FEW, FEW_CYCLIC, Decoder
 from acronumba.data.pools import Deep, Kind
@@ -57,6 +57,7 @@ from acronumba.ir.types import (
 )
 from acronumba.ir.written import elements
 from acronumba.locks import lazy
+from acronumba.memory import Words
 from acronumba.records import record
 
 if TYPE_CHECKING:

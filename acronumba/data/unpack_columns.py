@@ -64,8 +64,9 @@ from acronumba.ir.types import (
 from acronumba.ir.written import elements
 
 if TYPE_CHECKING:
-    from acronumba.data.buffers import Memory, Words
+    from acronumba.data.buffers import Memory
     from acronumba.data.heap import Owned
+    from acronumba.memory import Words
 
 
 class InfiniteType(Exception):

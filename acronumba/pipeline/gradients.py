@@ -20,9 +20,9 @@ from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.data.pack import Batch
+    from acronumba.memory import Words
     from acronumba.pipeline.compiled import Compiled
     from acronumba.runtime.backward import BackwardExecutable, Done, Seeds
-    from acronumba.runtime.buffers import Words
     from acronumba.runtime.instances import Own
     from acronumba.runtime.recorded import Failure
     from acronumba.runtime.run import Run

@@ -17,9 +17,9 @@ from acronumba.data.result_wrappers import wrapped
 from acronumba.runtime.epoch import Epoch
 
 if TYPE_CHECKING:
-    from acronumba.data.buffers import Words
     from acronumba.data.heap import Heap
     from acronumba.data.pack import Batch
+    from acronumba.memory import Words
     from acronumba.pipeline.compiled import Compiled
     from acronumba.runtime.recorded import Failure
 

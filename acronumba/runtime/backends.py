@@ -88,7 +88,7 @@ class CpuBackend:
     def add_up(self, jobs: Sequence[Job], batches: Batches) -> None:
         count, st, params = len(jobs), batches, parameters(jobs)
         if len(st.table) < count:
-            st.kernels(count + count // 2)
+            st.use(np.zeros((count + count // 2, len(TABLE)), np.int64))
         st.room(count, 0)
         st.table[:count, TABLE["run"]] = [self.code[job.dtype].address[job.function] for job in jobs]
         st.table[:count, TABLE["params"]] = address(params) + 8 * (FIXED + WORDS) * np.arange(count)

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.ir.spec import plan_words
-from acronumba.memory import address, aligned
+from acronumba.memory import Words, address, aligned
+from acronumba.runtime.kernel_table import KernelTable
 from acronumba.runtime.state import (
     AT,
     GROW_CHAINS,
@@ -29,7 +30,6 @@ from acronumba.runtime.state import (
     NOTED,
     PIECES,
     READS_GIVEN,
-    TABLE,
 )
 
 _CHUNK = 1 << 20  # bytes of the first chunk of a heap
@@ -52,8 +52,6 @@ _OF_MEMBERS = tuple(
     "depth_words".split()
 )
 _OF_KINDS = tuple("sstart rstart peak counted fresh touched".split())
-
-Words = NDArray[np.int64]
 
 
 class Arena:
@@ -158,13 +156,14 @@ class Buffers:
         self,
         *,
         functions: int,
-        kernels: int,
+        table: KernelTable,
         most: int,
         keyed: bool,
         equal: Sequence[str] = (),
         reach: Callable[[NDArray[Any]], object],
     ) -> None:
-        self.kernels, self.most, self.keyed, self.reach = kernels, most, keyed, reach
+        self.table, self.most, self.keyed, self.reach = table, most, keyed, reach
+        self.kernels = kernels = table.count
         self.equal = equal  # columns of nodes that are equal to others; none if no kernel's are recorded once
         self.st: Words = np.zeros(AT["free"] + functions + kernels, np.int64)
         self.heads = self.st[AT["free"] : AT["free"] + functions]
@@ -178,9 +177,7 @@ class Buffers:
         self.columns: dict[str, NDArray[Any]] = {}
         self.tables: dict[str, NDArray[Any]] = {}  # of the search for a schedule; not there before they are asked for
         self.stream: object = None  # the `Stream` for launches on a device
-        self.columns_of_kernels: list[Words] = []  # the parameter tables of the kernels
-        self.columns_of_table: list[Words] = []  # what else `table` leads to: stages, how rows get their arguments
-        self.prepared: object = None  # the shared values that those hold
+        self.prepared: object = None  # the shared values that its parameter tables hold
         self.errors: Words = np.empty(0, np.int64)
         self.results: Words = np.empty(0, np.int64)
         self.scratch: NDArray[np.uint8] = aligned(1 << 12)
@@ -191,7 +188,6 @@ class Buffers:
         words = {"sizes": plan_words(most), "credit": 2 * kernels + 1, "ahead": 2 * _WARMS, "heap": 32}
         words |= {"followed": MOST_GRAPHS}
         self.fixed: dict[str, NDArray[Any]] = {
-            "table": np.zeros(len(TABLE) * max(kernels, 1), np.int64),
             "adjacent": np.zeros(bits, np.int64),
             "known_first": np.zeros(MOST_GRAPHS * bits, np.int64),
             "component_first": np.zeros(MOST_GRAPHS * groups + 1, np.int32),
@@ -202,6 +198,7 @@ class Buffers:
         for name, array in self.fixed.items():
             reach(array)
             self[name] = address(array)
+        self["table"] = address(table.rows)
         self["kernels"], self["most"], self["keyed"], self["most_groups"] = kernels, most, int(keyed), MOST_GROUPS
         self["look"] = self.address + 8 * (AT["free"] + functions)
         self["scratch"], self["scratch_size"] = address(self.scratch), len(self.scratch)

@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.data.buffers import Copying
-from acronumba.memory import address
+from acronumba.memory import Words, address
 from acronumba.records import record
 from acronumba.runtime import state
-from acronumba.runtime.buffers import Words
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.recorded import Failure
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from acronumba.memory import Words
 from acronumba.records import record
-from acronumba.runtime.buffers import Arena, Buffers, Words
+from acronumba.runtime.buffers import Arena, Buffers
 from acronumba.runtime.recorded import Failure, Round
 from acronumba.runtime.shared import Prepared
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.data.buffers import Copying, Memory, Pending
-from acronumba.memory import address, word_at
-from acronumba.runtime.buffers import Buffers, Words
+from acronumba.memory import Words, address, word_at
+from acronumba.runtime.buffers import Buffers
 from acronumba.runtime.library.records import high_half, node_of
 from acronumba.runtime.minibatch import MiniBatch
 from acronumba.runtime.recorded import Failure, Recorded

@@ -25,9 +25,8 @@ from acronumba.ir.types import FloatT, TensorT
 from acronumba.kernels.lookups import LookupPacking
 from acronumba.kernels.tiles import Packer
 from acronumba.locks import lazy
-from acronumba.memory import address, aligned
+from acronumba.memory import Words, address, aligned
 from acronumba.records import record
-from acronumba.runtime.buffers import Words
 from acronumba.runtime.engines import Interpreted, Native
 from acronumba.runtime.program import KernelEntry, PackingLike
 

@@ -21,9 +21,8 @@ from acronumba.emit.target import Target
 from acronumba.ir.spec import FIXED, KernelSpec
 from acronumba.kernels import sums
 from acronumba.kernels.tiles import TYPES
-from acronumba.memory import address
+from acronumba.memory import Words, address
 from acronumba.runtime.back_rows import SumOf
-from acronumba.runtime.buffers import Words
 from acronumba.runtime.library.back_words import HEAD
 from acronumba.runtime.shared import Prepared
 from acronumba.runtime.tables import Rows, Tables, made_of, rows_in

@@ -19,7 +19,7 @@ from acronumba.data.row_grad import RowGrad
 from acronumba.ir.evaluate import apply
 from acronumba.ir.spec import KernelOp, KernelSpec
 from acronumba.ir.vjp import differentiable
-from acronumba.runtime.buffers import Words
+from acronumba.memory import Words
 from acronumba.runtime.shared import Prepared
 
 Rows: TypeAlias = "Words | None"  # numbers of rows that are read; None: something else is

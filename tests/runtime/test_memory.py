@@ -76,7 +76,7 @@ def planned(rec: recorded.Recorded, sizes: Sequence[int], returned: Sequence[int
         return plan if not rec.compiled else ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(plan)
 
     plans: list[Any] = [plan_of(size) for size in sizes]
-    table = buffers.fixed["table"][: kinds * len(state.TABLE)].reshape(-1, len(state.TABLE))
+    table = buffers.table.rows[:kinds]
     for k, plan in enumerate(plans):
         at = ctypes.cast(plan, ctypes.c_void_p).value if rec.compiled else rec.memory.add_function(plan)
         table[k, state.TABLE["plan"]] = at

@@ -271,11 +271,11 @@ def _serve(pipe: Connection, folder: str, of: str) -> None:
 
 def _small_parts(number: int) -> None:
     """Let mini-batches of program number n run in small parts, and equal nodes be looked for without end; or not."""
-    from acronumba.runtime import driver
+    from acronumba.runtime import driver, kernel_table
 
     rng = random.Random(f"parts {number}")
     driver._AIM, driver._LEAST = rng.choice([(1 << 9, 1), (1 << 12, 3), (32 << 20, 128)])
-    driver._TRIES = rng.choice([1 << 40, 32])
+    kernel_table._TRIES = rng.choice([1 << 40, 32])
 
 
 def _quiet() -> None:

@@ -18,10 +18,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.data.buffers import Memory, Words
+from acronumba.data.buffers import Memory
 from acronumba.emit import tree
 from acronumba.emit.compile import Compiled, load
 from acronumba.emit.parse import parse
+from acronumba.memory import Words
 from acronumba.records import record
 from acronumba.runtime.devices.device import Device, DeviceCopy
 

@@ -24,11 +24,10 @@ from acronumba.kernels.cuda.generate import WARP, CudaCode
 from acronumba.kernels.cuda.marshal import ROW, locate
 from acronumba.kernels.cuda.sums import FUNCTIONS, TASKS, code
 from acronumba.locks import ForkLock
-from acronumba.memory import address
+from acronumba.memory import Words, address
 from acronumba.runtime import state
 from acronumba.runtime.backends import BackwardMemory, Pieces
 from acronumba.runtime.batches import Batches
-from acronumba.runtime.buffers import Words
 from acronumba.runtime.devices.arrays import sweep
 from acronumba.runtime.devices.device import DeviceCopy
 from acronumba.runtime.devices.executor import UNLIMITED, DeviceExecutor, Launching, Stream, together

@@ -25,10 +25,10 @@ from acronumba.kernels.cuda.marshal import ROW, STREAM
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.kernels.cuda.writer import Grid
 from acronumba.locks import ForkLock
-from acronumba.memory import address
+from acronumba.memory import Words, address
 from acronumba.records import record
 from acronumba.runtime import state
-from acronumba.runtime.buffers import Arena, Buffers, Words
+from acronumba.runtime.buffers import Arena, Buffers
 from acronumba.runtime.devices.arrays import DeviceMemory, sweep
 from acronumba.runtime.devices.device import Device, DeviceCopy
 from acronumba.runtime.devices.launches import Launches, launches
@@ -321,7 +321,7 @@ class DeviceExecutor(Launching):
         m.buffers["run_slice"] = UNLIMITED
         if fresh:
             stream = self._stream(m.buffers).address
-            for k, params in enumerate(m.buffers.columns_of_kernels):
+            for k, params in enumerate(m.buffers.table.params):
                 if k not in self._once:
                     params[-2] = stream
 
@@ -565,7 +565,7 @@ class DeviceExecutor(Launching):
             return
         buffers["failures"] = 1
         start, fail = buffers.columns["bstart"], buffers.columns["fail"]
-        table = buffers.fixed["table"].reshape(-1, len(TABLE))
+        table = buffers.table.rows
         for b, (kernel, nodes, _, fails, *_) in enumerate(stream.launches.tolist()):
             if not fails:
                 continue
