@@ -33,14 +33,13 @@ from acronumba.errors import AcronumbaError, InstanceErrors, InternalError, one_
 from acronumba.errors.codes import reject
 from acronumba.generics import P, R
 from acronumba.locks import undivided
+from acronumba.memory import Array
 from acronumba.pipeline.boundary import compiling, def_loc
 from acronumba.runtime.devices.names import check_device, default_device
 from acronumba.tuned import options_for
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from numpy.typing import NDArray
 
     from acronumba.api.check import Check
     from acronumba.api.explanation import Explanation
@@ -216,7 +215,7 @@ class Model(Generic[P, R]):
             return None
         record = lambda options, trace: self._recorded(call, options, compiled, trace)
 
-        def sites(trace: TraceData) -> NDArray[Any] | None:
+        def sites(trace: TraceData) -> Array | None:
             _, leaves, packed = self._specialise(call)
             return None if packed is None else compiled.sites(packed, leaves, trace)
 

@@ -40,6 +40,7 @@ from acronumba.ir.types import (
     TensorT,
 )  # fmt: skip
 from acronumba.locks import ForkLock, lazy
+from acronumba.memory import Array
 from acronumba.pipeline.boundary import bounded, compiling, made_once
 from acronumba.pipeline.failures import machine_failure
 from acronumba.pipeline.fit import (
@@ -56,8 +57,6 @@ from acronumba.pipeline.log import Patience, bar, debug
 from acronumba.pipeline.slices import Slices, memory_rejected
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from acronumba.analysis.active import Active, Wanted
     from acronumba.analysis.backward.derive import Backward
     from acronumba.analysis.passes import Draft, Pass
@@ -501,7 +500,7 @@ class Compiled:
         with memory_rejected():
             return self.executable.record(packed.roots, words, skip=packed.errors, keep=keep)
 
-    def sites(self, packed: Batch, leaves: Sequence[Any], trace: TraceData) -> NDArray[Any] | None:
+    def sites(self, packed: Batch, leaves: Sequence[Any], trace: TraceData) -> Array | None:
         """Return for each node of a trace the index in its kernel's `uses`; None if instances have several fibers.
 
         The mini-batch is recorded once more for it.

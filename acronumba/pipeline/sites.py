@@ -18,6 +18,7 @@ from acronumba.analysis.plan import Plan
 from acronumba.analysis.waits import waiting_functions
 from acronumba.config import Options
 from acronumba.ir.nodes import Emit, Function
+from acronumba.memory import Array
 from acronumba.pipeline.link import link
 from acronumba.records import record
 from acronumba.runtime.memory_policy import Astray
@@ -45,11 +46,11 @@ def sites(
     plan: Plan,
     options: Options,
     trace: TraceData,
-    roots: NDArray[Any],
+    roots: Array,
     shared: Sequence[Any],
     *,
     skip: Collection[int],
-    keep: Sequence[NDArray[Any]],
+    keep: Sequence[Array],
 ) -> NDArray[np.int64] | None:
     """Return for each node of a trace the index in its kernel's `uses`; None if it cannot be found.
 

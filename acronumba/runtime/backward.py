@@ -25,7 +25,7 @@ from acronumba.emit import target, tree
 from acronumba.emit.compile import Compiled, Deferred, load
 from acronumba.ir.spec import FIXED, plan_words
 from acronumba.kernels import sums
-from acronumba.memory import Words, address, aligned
+from acronumba.memory import Array, Words, address, aligned
 from acronumba.records import record
 from acronumba.runtime.back_rows import BackRows
 from acronumba.runtime.backends import Backend, BackwardMemory, CpuBackend
@@ -85,14 +85,14 @@ class Seeds:
     records: Words  # addresses of the value records of losses, or of other results
     adjoints: Words  # addresses of their adjoints
     instances: Words  # of each: the number of its instance
-    keep: Sequence[NDArray[Any]] = ()  # arrays that the adjoints lie in
+    keep: Sequence[Array] = ()  # arrays that the adjoints lie in
 
 
 class Done(NamedTuple):
     """Result of a mini-batch's backward pass."""
 
     shared: dict[int, Any]  # gradients of shared tensors, by their number
-    own: list[NDArray[Any] | None]  # gradients of arrays of instances
+    own: list[Array | None]  # gradients of arrays of instances
     records: Callable[[], tuple[BackRecord, ...]]  # its batches
     bytes: int  # of memory, forward and backward pass together
 
@@ -175,7 +175,7 @@ class Workspace:
         self._arrays: dict[str, Words] = {}
         self._places: dict[str, NDArray[np.uint8]] = {}
         self._prepared: Prepared | None = None
-        self.read: dict[int, NDArray[Any]] = {}  # shared tensors as kernels want them, by their addresses
+        self.read: dict[int, Array] = {}  # shared tensors as kernels want them, by their addresses
         for dtype in of.sums:
             self.kernels.add_function(of.adder(dtype), *of.backend.adder(dtype), cost=500)
 
@@ -188,7 +188,7 @@ class Workspace:
                 self._arrays[name] = known
         return known
 
-    def place(self, name: str, size: int, dtype: str) -> NDArray[Any]:
+    def place(self, name: str, size: int, dtype: str) -> Array:
         """Return so many bytes, uninitialised, that begin at a multiple of 64: of a name always the same."""
         if name not in self._places or self._places[name].nbytes < size:
             self._places[name] = aligned(size)
@@ -289,9 +289,7 @@ class _Run:
                 self._pull(grads, once.kernel, kernels[once.kernel].results[0], g, once.numbers)
         return {k: by_rows.gradient(k, g, arrays[k].shape) for k, g in grads.items()}
 
-    def _pull(
-        self, grads: dict[int, NDArray[Any]], k: int, value: int, g: NDArray[Any], numbers: Sequence[int]
-    ) -> None:
+    def _pull(self, grads: dict[int, Array], k: int, value: int, g: Array, numbers: Sequence[int]) -> None:
         """Take the gradient of a value of a kernel that is made of shared tensors alone back to them.
 
         `numbers`: the shared numbers that are the kernel's arguments.
@@ -314,7 +312,7 @@ class _Run:
             if of in grads:
                 grads[of] += part
 
-    def _pulled(self, number: int, made: Pullback, g: NDArray[Any], numbers: Sequence[int]) -> list[NDArray[Any]]:
+    def _pulled(self, number: int, made: Pullback, g: Array, numbers: Sequence[int]) -> list[Array]:
         """Run the pullback's kernel, on a batch of one node."""
         workspace, spec, entry = self.workspace, made.spec, self.of.entries[number]
         record: Words = np.array([address(g), -1, 0])
@@ -340,7 +338,7 @@ class _Run:
         """Return rows of HEAD."""
         return self.heads[words.HEAD.count * first : words.HEAD.count * (first + count)].reshape(-1, words.HEAD.count)
 
-    def own_adjoints(self) -> list[NDArray[Any] | None]:
+    def own_adjoints(self) -> list[Array | None]:
         """Return the adjoint of each array of instances, or None."""
         heads = self._heads(self.n * self.most + self["shareds"], self["owns"])
         self.of.backend.fetch(partial(self.own.places_of, heads))
@@ -383,7 +381,7 @@ class _Run:
         self.heads = workspace.array("heads", words.HEAD.count * heads)
         self.firsts = workspace.array("firsts", shareds + owns + 1)
         self.rows = workspace.array("rows", row_bytes // 8 + sums.SUM.count * heads + 1)
-        tables: dict[str, NDArray[Any]] = {
+        tables: dict[str, Array] = {
             "heads": self.heads, "rows": self.rows, "row_of": workspace.array("row_of", n + 1),
             "alive": workspace.array("alive", n + 1), "firsts": self.firsts, "of": workspace.array("of", entries + 1),
             "there": workspace.array("there", entries + 1), "turns": workspace.array("turns", entries + 1),

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.ir.spec import plan_words
-from acronumba.memory import Words, address, aligned
+from acronumba.memory import Array, Words, address, aligned
 from acronumba.runtime.kernel_table import KernelTable
 from acronumba.runtime.state import (
     AT,
@@ -144,7 +144,7 @@ class Pieces:
             return aligned(size)
         return np.asarray(self)[at : at + size]
 
-    def array(self, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+    def array(self, shape: tuple[int, ...], dtype: str) -> Array:
         """Return an array, uninitialised."""
         return self(math.prod(shape) * np.dtype(dtype).itemsize).view(dtype).reshape(shape)
 
@@ -160,7 +160,7 @@ class Buffers:
         most: int,
         keyed: bool,
         equal: Sequence[str] = (),
-        reach: Callable[[NDArray[Any]], object],
+        reach: Callable[[Array], object],
     ) -> None:
         self.table, self.most, self.keyed, self.reach = table, most, keyed, reach
         self.kernels = kernels = table.count
@@ -174,8 +174,8 @@ class Buffers:
         self.starts: list[int] = []  # their addresses
         self.where: dict[str, int] = {}  # addresses of `errors`, `results` and `lives`
         self.used = 0  # chunks of the heap that the run has entered
-        self.columns: dict[str, NDArray[Any]] = {}
-        self.tables: dict[str, NDArray[Any]] = {}  # of the search for a schedule; not there before they are asked for
+        self.columns: dict[str, Array] = {}
+        self.tables: dict[str, Array] = {}  # of the search for a schedule; not there before they are asked for
         self.stream: object = None  # the `Stream` for launches on a device
         self.prepared: object = None  # the shared values that its parameter tables hold
         self.errors: Words = np.empty(0, np.int64)
@@ -187,7 +187,7 @@ class Buffers:
         bits = groups * (groups // 64 + 1) + 1
         words = {"sizes": plan_words(most), "credit": 2 * kernels + 1, "ahead": 2 * _WARMS, "heap": 32}
         words |= {"followed": MOST_GRAPHS}
-        self.fixed: dict[str, NDArray[Any]] = {
+        self.fixed: dict[str, Array] = {
             "adjacent": np.zeros(bits, np.int64),
             "known_first": np.zeros(MOST_GRAPHS * bits, np.int64),
             "component_first": np.zeros(MOST_GRAPHS * groups + 1, np.int32),
@@ -246,7 +246,7 @@ class Buffers:
         self.grow_scratch(1 << 12)
         self.grow_nodes(_LEAST_NODES if tight else _NODES, 0)
 
-    def fetch_ahead(self, arrays: Sequence[NDArray[Any]]) -> None:
+    def fetch_ahead(self, arrays: Sequence[Array]) -> None:
         """Note the memory to prefetch for the next run: packed instances, heap and columns in the last run's sizes.
 
         Instances that the last run did not have were packed just now and are in the cache. Arrays are compared by `id`,
@@ -539,7 +539,7 @@ class Buffers:
         begin, end = self.tables["recorded_reads"].reshape(-1, 2).T
         return bool(np.array_equal(begin, end))
 
-    def column(self, name: str, n: int) -> NDArray[Any]:
+    def column(self, name: str, n: int) -> Array:
         """Return the first n entries of a column."""
         return self.columns[name][:n]
 

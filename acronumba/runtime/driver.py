@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from acronumba.analysis.plan import Plan
 from acronumba.config import Options, verify_level
 from acronumba.kernels.figures import reading
-from acronumba.memory import Words, address, aligned, available
+from acronumba.memory import Array, Words, address, aligned, available
 from acronumba.runtime import state
 from acronumba.runtime.buffers import ArenaPool, Buffers
 from acronumba.runtime.doubles import compare_doubles
@@ -283,7 +283,7 @@ class Executable:
         shared: Sequence[Any] = (),
         *,
         skip: Collection[int] = (),
-        keep: Sequence[NDArray[Any]] = (),
+        keep: Sequence[Array] = (),
         stable: bool = False,
         timed: bool = False,
         last: int = _EXECUTE,
@@ -352,7 +352,7 @@ class Executable:
         shared: Sequence[Any] = (),
         *,
         skip: Collection[int] = (),
-        keep: Sequence[NDArray[Any]] = (),
+        keep: Sequence[Array] = (),
         recorded_reads: Words | None = None,
     ) -> TraceData:
         """Record and schedule a mini-batch; execute only batches whose values the host program reads. See `run`.
@@ -382,7 +382,7 @@ class Executable:
         return trace
 
     def _mini_batch(
-        self, roots: Words, prepared: Prepared, keep: Sequence[NDArray[Any]], stable: bool, timed: bool, last: int,
+        self, roots: Words, prepared: Prepared, keep: Sequence[Array], stable: bool, timed: bool, last: int,
         recorded_reads: Words | None, epoch: bool = False, tight: bool = False,
     ) -> MiniBatch:  # fmt: skip
         """Return a mini-batch that is ready to run."""
@@ -416,7 +416,7 @@ class Executable:
         buffers.fetch_ahead(keep)
         return m
 
-    def epoch(self, shared: Sequence[Any], slots: int, keep: Sequence[NDArray[Any]] = ()) -> MiniBatch:
+    def epoch(self, shared: Sequence[Any], slots: int, keep: Sequence[Array] = ()) -> MiniBatch:
         """Return a mini-batch without instances, which up to `slots` instances can join; see `runtime.epoch`.
 
         Parameters

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from acronumba.ir.reference import KernelFailure, evaluate
 from acronumba.ir.spec import FIXED, Dim, KernelSpec, Operand, Size, plan_words
+from acronumba.memory import Array
 from acronumba.records import record
 from acronumba.runtime.engines import Interpreted
 from acronumba.runtime.program import KernelEntry
@@ -77,7 +77,7 @@ def _word(address: int) -> int:
     return ctypes.c_int64.from_address(address).value
 
 
-def _array(address: int, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
+def _array(address: int, dtype: str, shape: tuple[int, ...]) -> Array:
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     if not size:
         return np.zeros(shape, dtype)

@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from acronumba.memory import Array
 
-def column(values: Iterable[int] | NDArray[Any]) -> dict[str, Any]:
+
+def column(values: Iterable[int] | Array) -> dict[str, Any]:
     """Return integers as a column.
 
     Raises

@@ -16,12 +16,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from acronumba.config import VERSION
 from acronumba.errors import Loc
 from acronumba.ir.notes import KINDS
 from acronumba.ir.spec import Use
+from acronumba.memory import Array
 from acronumba.runtime.trace import TraceData
 from acronumba.views.explained import Block, Count, Explained
 from acronumba.views.explorer.columns import column
@@ -67,7 +67,7 @@ class Explored:
     errors: Mapping[int, BaseException] = field(default_factory=dict)
     explained: Explained | None = None  # the compiler's decisions; without them, only the run is shown
     uses: Sequence[Sequence[Use]] = ()  # of each kernel
-    sites: NDArray[Any] | None = None  # which of these recorded each node; None: known only where there is one
+    sites: Array | None = None  # which of these recorded each node; None: known only where there is one
     texts: Sequence[Text] = ()
 
 
@@ -237,7 +237,7 @@ def _text(text: Text, files: Files) -> dict[str, Any]:
     return {"id": text.id, "title": text.title, "lines": lines}
 
 
-def _kept(trace: TraceData) -> NDArray[Any]:
+def _kept(trace: TraceData) -> Array:
     """Return the nodes that the data list one by one: all, or those of as many first instances as fit."""
     if trace.nodes <= MOST_NODES:
         return np.arange(trace.nodes)
@@ -246,7 +246,7 @@ def _kept(trace: TraceData) -> NDArray[Any]:
     return np.unique(takers[takers[:, 1] < max(whole, 1), 0])[:MOST_NODES]
 
 
-def _nodes(trace: TraceData, kept: NDArray[Any], given: Explored) -> dict[str, Any]:
+def _nodes(trace: TraceData, kept: Array, given: Explored) -> dict[str, Any]:
     start, producers = operands_of(trace)
     number = np.full(trace.nodes, -1)
     number[kept] = np.arange(len(kept))
@@ -269,7 +269,7 @@ def _nodes(trace: TraceData, kept: NDArray[Any], given: Explored) -> dict[str, A
     }
 
 
-def _schedule(given: Scheduled, ran: TraceData, kept: NDArray[Any], ragged: bool) -> dict[str, Any]:
+def _schedule(given: Scheduled, ran: TraceData, kept: Array, ragged: bool) -> dict[str, Any]:
     trace = given.trace
     alike = trace.nodes == ran.nodes and trace.kernels == ran.kernels
     alike = alike and bool((trace.kernel == ran.kernel).all() and (trace.instance == ran.instance).all())
