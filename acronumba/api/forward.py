@@ -170,7 +170,7 @@ class Forward:
             elif j in run.errors:
                 failure = compiled.site_error(run.errors[j])
                 self.errors[k] = self._model._told(
-                    self.wanted.instance(self.call, k), self.call, failure, soon=compiled.forks
+                    self.wanted.instance(self.call, k), self.call, failure, soon=compiled.artifacts.forks
                 )
             else:
                 self.results[k] = decode(j)

@@ -179,7 +179,7 @@ class ValueAndGrad:
             if not call.count:
                 raise reject("ACR706", message="at least one instance is needed to know the types")
             compiled, leaves, _ = self.model._specialise(call, packed=False)
-            return Stages(compiled, compiled.backward(*self._in_program(call, compiled, leaves)))
+            return Stages(compiled, compiled.derivatives.backward(*self._in_program(call, compiled, leaves)))
 
     def _in_program(self, call: Call, compiled: Compiled, leaves: Sequence[Any]) -> tuple[active.Wanted, int]:
         """Return the selection of gradients by number in the program, and the number of words of the loss."""
@@ -192,7 +192,7 @@ class ValueAndGrad:
         from acronumba.analysis.backward.remarks import backward_notes
 
         where = self._in_program(call, compiled, leaves)
-        return backward_notes(compiled.active(*where), compiled.backward(*where))
+        return backward_notes(compiled.derivatives.active(*where), compiled.derivatives.backward(*where))
 
     def on(self, device: str) -> ValueAndGrad:
         """Return a copy for another device: see `Model.on`."""
@@ -325,7 +325,9 @@ class _Run:
 
     def _fail(self, k: int, compiled: Compiled, record: Failure) -> None:
         instance = [column[k] for column in self.call.columns]
-        self.errors[k] = self.model._told(instance, self.call, compiled.site_error(record), soon=compiled.forks)
+        self.errors[k] = self.model._told(
+            instance, self.call, compiled.site_error(record), soon=compiled.artifacts.forks
+        )
 
     def _instance(self, k: int, compiled: Compiled, recorder: Recorder, loss: Type) -> None:
         from acronumba.ir.interpret import InstanceFailure

@@ -421,7 +421,7 @@ class Model(Generic[P, R]):
             except AcronumbaError as error:
                 rejected |= dict.fromkeys(members, error.with_traceback(None))
                 continue
-            others = [key for key, group in left.items() if compiled.matches_types(call.some(group[:1]).columns)]
+            others = [key for key, group in left.items() if compiled.guard.matches_types(call.some(group[:1]).columns)]
             for key in (types_of, *others):
                 self._cache.lead(compiled.options, key, compiled, call)
             members = sorted(chain(members, *map(left.pop, others)))
@@ -443,7 +443,7 @@ class Model(Generic[P, R]):
                 ways.setdefault(compiled, []).append(key)
         for compiled, keys in ways.items():
             begin, members = time.perf_counter(), sorted(chain(*map(left.__getitem__, keys)))
-            some, leaves = call.some(members), compiled.leaves(call.shared, call.frozen)
+            some, leaves = call.some(members), compiled.guard.leaves(call.shared, call.frozen)
             rows = None if leaves is None else compiled.pack_exact(some.columns, some.numbers)
             if leaves is None or rows is None:
                 continue
@@ -468,10 +468,10 @@ class Model(Generic[P, R]):
 
         compiled, leaves, packed = found
         assert packed is not None
-        ready, known = time.perf_counter(), dict(compiled.seconds)
+        ready, known = time.perf_counter(), dict(compiled.times.seconds)
         packing = ready - begin - spent
-        compiled.on(self.device)
-        if compiled.seconds != known:  # it was compiled, or loaded from the disk cache
+        compiled.artifacts.on(self.device)
+        if compiled.times.seconds != known:  # it was compiled, or loaded from the disk cache
             spent += time.perf_counter() - ready
         run = Running(compiled, packed, leaves, call.frozen, self.device, trace)
         failed = {k: record for k, record in run.failures.items() if k not in packed.errors}
@@ -488,10 +488,10 @@ class Model(Generic[P, R]):
         for k, record in failed.items():
             instance = [column[k] for column in call.columns]
             failure = compiled.site_error(record)
-            errors[k] = self._told(instance, call, failure, soon=compiled.forks)
+            errors[k] = self._told(instance, call, failure, soon=compiled.artifacts.forks)
             if errors[k] is failure:
                 own.append(k)
-        return errors | self._in_order(call, own) if own and compiled.forks else errors
+        return errors | self._in_order(call, own) if own and compiled.artifacts.forks else errors
 
     def _told(self, instance: Sequence[Any], call: Call, failure: BaseException, soon: bool = False) -> BaseException:
         """Return the plain call's exception, or else the recorded one; `soon`: stop the plain call after few steps."""
@@ -539,7 +539,7 @@ class Model(Generic[P, R]):
                 return None
             if compiled.fn is not fn:
                 continue
-            leaves = compiled.leaves(call.shared, call.frozen)
+            leaves = compiled.guard.leaves(call.shared, call.frozen)
             if leaves is None or len(compiled.schema.params) != len(call.columns):
                 continue
             rows = compiled.pack_exact(call.columns, call.numbers) if packed else None
@@ -548,7 +548,7 @@ class Model(Generic[P, R]):
                 return Fit(compiled, leaves, rows)
             others.append((compiled, leaves))
         for compiled, leaves in likely(others, call):
-            if compiled.matches_types(
+            if compiled.guard.matches_types(
                 call.columns
             ):  # the types are these: if it could not be packed, the data is wrong
                 compiled.used = call.at
@@ -589,7 +589,7 @@ class Model(Generic[P, R]):
                     self._cache.reject(fn, call, error, attempts)
                     raise
                 keep(compiled, entries, call)
-                leaves = compiled.leaves(call.shared, call.frozen)
+                leaves = compiled.guard.leaves(call.shared, call.frozen)
                 if leaves is not None:
                     found = compiled, leaves
                     break

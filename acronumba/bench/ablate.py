@@ -206,8 +206,8 @@ class _Measured:
         self._host: tuple[float, float] | None = None
         call = model._bind((xs,), {"p": p})
         compiled, _, self.trace = model._record(call)
-        self.code = [compiled.text("plan"), compiled.host_text()]
-        self.code += [compiled.kernel_text(k) for k in range(len(compiled.plan.kernels))]
+        self.code = [compiled.artifacts.text("plan"), compiled.artifacts.host_text()]
+        self.code += [compiled.artifacts.kernel_text(k) for k in range(len(compiled.plan.kernels))]
         counts = [count(self.trace, model.options)]
         for name in config.SCHEDULES:
             if name != model.options.schedule:

@@ -27,11 +27,7 @@ def pullback(
 ) -> Pullback:
     """Return the specialisation with compiled pullbacks."""
     key = "pullback", wanted, params, packed, device
-    with compiled.lock:
-        if key not in compiled.derived:
-            with compiled.timed("compile"):
-                compiled.derived[key] = Pullback(compiled, wanted, params, packed, device)
-        return compiled.derived[key]  # type: ignore[no-any-return]
+    return compiled.derivatives.compiled(key, lambda: Pullback(compiled, wanted, params, packed, device))
 
 
 class Pullback:

@@ -213,7 +213,9 @@ def test_only_what_the_gradient_goes_through_takes_part(wrt: list[str]) -> None:
     call = scored._bind(columns, {"p": p})
     compiled, leaves, _ = scored._specialise(call, packed=False)
     if wrt == ["words"]:
-        assert not any(d.outputs or d.terms for d in compiled.backward(*f._in_program(call, compiled, leaves)))
+        assert not any(
+            d.outputs or d.terms for d in compiled.derivatives.backward(*f._in_program(call, compiled, leaves))
+        )
         return
     where = f._in_program(call, compiled, leaves)
     found = parts(compiled.plan.program, compiled.plan.kernels, *where)
@@ -238,7 +240,7 @@ def test_what_a_run_goes_through_is_known_before(module: Any, f: Any) -> None:
     wanted = Wanted(
         shared=frozenset(tensors), packed=frozenset(set(range(len(program.shared))) - tensors), params=frozenset()
     )
-    found = compiled.active(wanted, 1)
+    found = compiled.derivatives.active(wanted, 1)
     ops = [i for g in program.functions for b in g.blocks for i in b.instrs if isinstance(i, ir.Op)]
     known = {(op.op, op.loc) for k, op in enumerate(ops) if k in found.ops}
     recorder = compiled.recorder_of_tapes(leaves)

@@ -95,7 +95,7 @@ def same(m: Any, *columns: Any) -> Compiled:
     """Compare with the plain call: spawned calls run at once, at the join in reverse, and not spawned at all."""
     expected = [m(*args, p=params()) for args in zip(*columns, strict=True)]
     c = compiled(m, *columns)
-    leaves = c.leaves({"p": params()})
+    leaves = c.guard.leaves({"p": params()})
     assert leaves is not None
     for late in (False, True):
         run = Interpreter(c.plan.program, leaves, kernels=c.plan.kernels, late=late)

@@ -114,7 +114,7 @@ def test_weights_that_change_are_copied_again(packed_for_tiles: bool) -> None:
     executable = link_device(compiled.plan, compiled.options, SimulatedDevice())
     for factor in (1.0, 0.5):
         w *= np.float32(factor)
-        words, keep = compiled.shared_words(packed, [w])
+        words, keep = compiled.shared.words(packed, [w])
         run = executable.run(packed.roots, words, keep=keep)
         result = compiled.decoder(run, packed)
         for k, x in enumerate(xs):
@@ -126,7 +126,7 @@ def test_two_threads_use_one_device() -> None:
     call = chain._bind((xs,), {"w": w})
     compiled, values, packed = chain._specialise(call)
     executable = link_device(compiled.plan, compiled.options, SimulatedDevice())
-    words, keep = compiled.shared_words(packed, values)
+    words, keep = compiled.shared.words(packed, values)
     found: list[Any] = []
 
     def run() -> None:
@@ -268,7 +268,7 @@ def test_scratch_memory_is_given_back() -> None:
     call = chain._bind((xs,), {"w": w})
     compiled, values, packed = chain._specialise(call)
     one = SimulatedDevice()
-    words, keep = compiled.shared_words(packed, values)
+    words, keep = compiled.shared.words(packed, values)
     for _ in range(2):
         executable = link_device(compiled.plan, compiled.options, one)
         executable.run(packed.roots, words, keep=keep)
@@ -298,7 +298,7 @@ def test_results_stay_where_they_are() -> None:
     with pytest.raises(BufferError):
         there[0].__dlpack__(copy=True)
     held = np.from_dlpack(there[3])
-    buffers = chain._specialise(chain._bind((xs,), {"w": w}))[0].on("simulator")._buffers
+    buffers = chain._specialise(chain._bind((xs,), {"w": w}))[0].artifacts.on("simulator")._buffers
     idle = len(buffers)  # others than the run's
     kept = done[3].copy()
     with pytest.raises(ValueError, match="read-only"):
@@ -338,7 +338,7 @@ def test_only_results_are_copied_back() -> None:
     download = one.download
     one.download = lambda data, at: (copied.append(len(data)), download(data, at))[1]  # type: ignore[method-assign]
     executable = link_device(compiled.plan, compiled.options, one)
-    words, keep = compiled.shared_words(packed, values)
+    words, keep = compiled.shared.words(packed, values)
     run = executable.run(packed.roots, words, keep=keep)
     assert not copied
     device._APART, apart = 0, device._APART
@@ -357,7 +357,7 @@ def test_instances_that_come_again_are_copied_twice_only() -> None:
     there = chain.on("simulator")
     there.batch(packed, w=w)
     compiled = there._specialise(there._bind((packed,), {"w": w}))[0]
-    one = compiled.on("simulator").executor.device
+    one = compiled.artifacts.on("simulator").executor.device
     copied: list[int] = []
     upload = one.upload
     one.upload = lambda at, data: (copied.append(len(data)), upload(at, data))[1]
@@ -418,7 +418,7 @@ def test_two_sets_of_weights_are_copied_once() -> None:
     wanted = [with_params.batch(xs, p=p)[0] for p in (first, second)]
     for p in (first, second):
         there.batch(xs, p=p)
-    one = there._specialise(there._bind((xs,), {"p": first}))[0].on("simulator").executor.device
+    one = there._specialise(there._bind((xs,), {"p": first}))[0].artifacts.on("simulator").executor.device
     copied: list[int] = []
     upload = one.upload
     one.upload = lambda at, data: (copied.append(len(data)), upload(at, data))[1]

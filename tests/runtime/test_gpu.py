@@ -34,7 +34,7 @@ def test_a_mini_batch_through_the_driver(driver: Driver) -> None:
     one = gpu.Gpu(0, driver)
     assert (one.name, one.capability, one.processors) == ("Simulated GPU", (9, 0), 2)
     executable = link_device(compiled.plan, compiled.options, one)
-    words, keep = compiled.shared_words(packed, values)
+    words, keep = compiled.shared.words(packed, values)
     for _ in range(3):
         driver.calls.clear()
         run = executable.run(packed.roots, words, keep=keep)
@@ -110,7 +110,7 @@ def test_what_a_gpu_keeps_is_given_up_for_what_it_needs(driver: Driver) -> None:
     call = chain._bind((xs,), {"w": w})
     compiled, values, packed = chain._specialise(call)
     executable = link_device(compiled.plan, compiled.options, gpu.Gpu(0, driver))
-    words, keep = compiled.shared_words(packed, values)
+    words, keep = compiled.shared.words(packed, values)
     first = executable.run(packed.roots, words, keep=keep)
     del first
     assert len(executable.arenas._free) == 1
@@ -174,7 +174,7 @@ def test_what_the_driver_rejects_to_compiled_code(driver: Driver, name: str, err
     f = chain.with_options(persistent=name == "cuLaunchCooperativeKernel")
     compiled, values, packed = f._specialise(f._bind((xs,), {"w": w}))
     executable = link_device(compiled.plan, compiled.options, gpu.Gpu(0, driver))
-    words, keep = compiled.shared_words(packed, values)
+    words, keep = compiled.shared.words(packed, values)
 
     def run() -> list[bytes]:
         done = executable.run(packed.roots, words, keep=keep)

@@ -58,7 +58,7 @@ class Batches:
     def start(self, xs: Any) -> Any:
         if id(xs) not in self.packed:
             _, values, packed = self.f._specialise(self.f._bind((xs,), self.shared))
-            self.packed[id(xs)] = xs, packed, self.compiled.shared_words(packed, values)
+            self.packed[id(xs)] = xs, packed, self.compiled.shared.words(packed, values)
         _, packed, (words, keep) = self.packed[id(xs)]
         return self.executable.run(packed.roots, words, keep=keep, stable=self.stable), packed
 

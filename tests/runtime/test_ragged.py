@@ -120,7 +120,7 @@ def test_they_are_launched_together_on_a_gpu(name: str) -> None:
     for g in (f, f.with_options(ragged=False)):
         there = g.on("simulator")
         found.append(list(there.batch(*columns, w=W)))
-        device = there._specialise(there._bind(columns, {"w": W}))[0].on("simulator").executor.device
+        device = there._specialise(there._bind(columns, {"w": W}))[0].artifacts.on("simulator").executor.device
         before = device.launches
         there.batch(*columns, w=W)
         launched.append(device.launches - before)

@@ -20,7 +20,7 @@ class Run:
         call = f._bind(columns, shared)
         compiled, values, packed = f._specialise(call)
         self.executable = link_device(compiled.plan, compiled.options, SimulatedDevice(seed))
-        words, keep = compiled.shared_words(packed, values)
+        words, keep = compiled.shared.words(packed, values)
         for _ in range(times):
             self.run = self.executable.run(packed.roots, words, skip=packed.errors, keep=keep)
         result = compiled.decoder(self.run, packed)

@@ -672,7 +672,7 @@ def _emitted(model: Any, columns: Sequence[Any]) -> list[Any]:
         return out
 
     machine = link_interpreted(compiled.plan, compiled.options, kernels)
-    words, keep = compiled.shared_words(packed, leaves)
+    words, keep = compiled.shared.words(packed, leaves)
     run = machine.run(packed.roots, words, skip=packed.errors, keep=keep)
     decode = compiled.decoder(run, packed)
     return [compiled.site_error(run.errors[k]) if k in run.errors else decode(k) for k in range(len(columns[0]))]
