@@ -39,6 +39,8 @@ from typing import Any
 
 from relay import Request, answer, relay, serve
 
+from acronumba.api.dispatch import bind, specialise
+
 HEAVY = {"berxit", "berxit_emulated"}  # of these, few instances are compared: the plain calls take long
 DIFFERS = 1e-3  # relative to the largest number: what differs by more is not timed
 WATCHED = "tree_lstm"  # by compute-sanitizer
@@ -184,7 +186,7 @@ def training_codes(model: str, size: str | int) -> list[Any]:
         given.append((LESSONS[model].loss, LESSONS[model].columns(xs), 1))
     out: list[Any] = []
     for f, columns, width in given:
-        one = f._specialise(f._bind(columns, {"p": p}))[0]
+        one = specialise(f, bind(f, columns, {"p": p}))[0]
         tensors = [(k, s.type) for k, s in enumerate(one.program.shared)]
         wanted = {k for k, t in tensors if isinstance(t, TensorT) and t.dtype.startswith("float")}
         back = plan_backward(one.plan, wanted, width)
@@ -201,7 +203,7 @@ def codes(model: str, size: str | int) -> list[Any]:
 
     workload = WORKLOADS[model]
     xs, p = inputs(workload, size, 2, None)
-    one = workload.model._specialise(workload.model._bind((xs,), {"p": p}))[0]
+    one = specialise(workload.model, bind(workload.model, (xs,), {"p": p}))[0]
     return [*device_codes(one.plan, one.options).values()]
 
 

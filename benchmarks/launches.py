@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from acronumba.api.dispatch import bind, specialise
 from acronumba.bench.ablate import inputs
 from acronumba.bench.measure import write_rows
 from acronumba.bench.workloads import WORKLOADS
@@ -105,7 +106,8 @@ def row(name: str, batch: int, rounds: int, trees: str | None) -> dict[str, Any]
     workload = WORKLOADS[name]
     xs, p = inputs(workload, "small", batch, trees)
     f = workload.model.with_options(threads=1)
-    compiled, leaves, packed = f._specialise(f._bind((xs,), {"p": p}))
+    compiled, leaves, packed = specialise(f, bind(f, (xs,), {"p": p}))
+    assert packed is not None
     words, keep = compiled.shared.words(packed, leaves)
     there, whole = (
         link_device(compiled.plan, compiled.options.replace(persistent=way), Nothing()) for way in (False, True)

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from acronumba import pack
+from acronumba.api.dispatch import bind, specialise
 from acronumba.api.effects import count
 from acronumba.api.model import Model
 from acronumba.bench import yardsticks
@@ -303,7 +304,7 @@ def _launched(trace: TraceData, options: Options) -> int:
 
 def _ways(ours: Model, packed: Any, shared: Any) -> dict[str, float]:
     """Return the seconds of kernels in one launch and with one launch each, if both were tried."""
-    compiled = ours._specialise(ours._bind((packed,), {"p": shared}))[0]
+    compiled = specialise(ours, bind(ours, (packed,), {"p": shared}))[0]
     executor = compiled.artifacts.on(ours.device).executor
     assert isinstance(executor, DeviceExecutor)
     tried = list(executor.persistent.seconds.values())

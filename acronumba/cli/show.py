@@ -120,7 +120,7 @@ def _observe(module: Any, model: Any) -> tuple[tuple[Any, ...], dict[str, Any]] 
     import contextlib
     import io
 
-    from acronumba.api.model import watched
+    from acronumba.api.dispatch import watched
 
     if not callable(getattr(module, "main", None)):
         return None

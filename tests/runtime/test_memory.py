@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from acronumba import InstanceErrors, nn
+from acronumba.api import dispatch
 from acronumba.api.model import model
 from acronumba.api.results import equal
 from acronumba.ir.types import TensorT
@@ -164,8 +165,8 @@ def test_random_models(seed: int, spoilt: None, tmp_path: Path) -> None:
     case = generate.generate(7000 + seed, 4)
     module = case.load(tmp_path, f"memory_{seed}")
     columns, shared = case.instances(module, 9), case.shared_values(module)
-    off = module.main.with_options(recycle=False)._run(columns, shared)
-    on = [module.main._run(columns, shared) for _ in range(2)]
+    off = dispatch.batch(module.main.with_options(recycle=False), columns, shared)
+    on = [dispatch.batch(module.main, columns, shared) for _ in range(2)]
     for done in on:
         assert {k: str(e) for k, e in done.errors.items()} == {k: str(e) for k, e in off.errors.items()}
         for k, value in enumerate(off.results):
