@@ -157,7 +157,7 @@ def test_results_of_slices_stay_on_a_device() -> None:
     call = bind(f, (xs,), {"p": p})
     compiled, values, packed = specialise(f, call)
     assert packed is not None
-    compiled._devices["simulated"] = link_device(compiled.plan, compiled.options, SimulatedDevice(0))
+    compiled.artifacts._devices["simulated"] = link_device(compiled.plan, compiled.options, SimulatedDevice(0))
     run = Running(compiled, packed, values, frozenset(), "simulated", False)
     here, there = run.decoders()
     assert compiled.slices.most < 12 and not run.failures and there is not None
