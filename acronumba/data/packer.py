@@ -39,7 +39,9 @@ from acronumba.ir.types import (
     Type,
     UnionT,
     UnsetT,
+    all_parts,
     members,
+    parts,
     type_text,
     union_cases,
     union_word,
@@ -132,7 +134,7 @@ class _Writer:
             for cls in sorted(classes_of(t) - self._structs.keys(), key=lambda c: self.layout(c)[0]):
                 self._structs[cls] = self._struct_pool(cls)
                 todo += [f.type for f in self.layout(cls)[1].fields]
-            todo += [item_type(t)] if isinstance(t, ListT | MapT) else parts_of(t)
+            todo += [t.entry] if isinstance(t, MapT) else parts(t)
 
     def _struct_pool(self, cls: type) -> _Pool:
         name = self._name(_lower(cls.__name__))
@@ -384,11 +386,6 @@ def item_type(t: ListT | MapT) -> Type:
     return t.item if isinstance(t, ListT) else t.entry
 
 
-def parts_of(t: Type) -> list[Type]:
-    """Return the component types of a tuple, dict or union."""
-    return list(getattr(t, "items", getattr(t, "members", ())))
-
-
 def _plain_text(t: Type) -> str:
     """Return a type as text that cannot end a docstring, whatever the keys of a dict are."""
     return type_text(t).replace("\\", "?").replace('"', "'") if not _has_data(t) else "..."
@@ -404,16 +401,7 @@ def _values_of(f: FieldLayout) -> str:
 
 
 def _has_data(t: Type) -> bool:
-    match t:
-        case DictT() | StrT() | OpaqueT():
-            return True
-        case TupleT():
-            return any(map(_has_data, t.items))
-        case ListT() | MapT():
-            return _has_data(item_type(t))
-        case UnionT():
-            return any(map(_has_data, t.members))
-    return False
+    return any(isinstance(u, DictT | StrT | OpaqueT) for u in all_parts(t))
 
 
 def _lower(name: str) -> str:

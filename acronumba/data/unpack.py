@@ -49,6 +49,7 @@ from acronumba.ir.types import (
     Type,
     UnionT,
     UnsetT,
+    all_parts,
     maker,
     members,
     union_cases,
@@ -488,11 +489,4 @@ class Reader:
 
 
 def _holds_refs(t: Type) -> bool:
-    match t:
-        case StructT() | ListT() | MapT():
-            return True
-        case TupleT() | DictT():
-            return any(map(_holds_refs, t.items))
-        case UnionT():
-            return any(map(_holds_refs, t.members))
-    return False
+    return any(isinstance(u, StructT | ListT | MapT) for u in all_parts(t))

@@ -59,6 +59,7 @@ from acronumba.ir.types import (
     maker,
     union,
     union_word,
+    with_parts,
     words,
 )
 from acronumba.ir.written import elements
@@ -327,17 +328,4 @@ def _may_be_one(a: TensorT, b: TensorT) -> bool:
 
 def _erased(t: Type) -> Type:
     """Return a type with every extent dynamic: types with equal memory layouts share a pool, to preserve aliasing."""
-    match t:
-        case TensorT():
-            return TensorT(t.dtype, (None,) * t.rank)
-        case ListT(item, tupled):
-            return ListT(_erased(item), tupled)
-        case MapT():
-            return MapT(_erased(t.key), None if t.item is None else _erased(t.item), t.given)
-        case TupleT(items):
-            return TupleT(tuple(map(_erased, items)), t.listed)
-        case DictT(keys, items):
-            return DictT(keys, tuple(map(_erased, items)))
-        case UnionT(items):
-            return UnionT(tuple(map(_erased, items)))
-    return t
+    return TensorT(t.dtype, (None,) * t.rank) if isinstance(t, TensorT) else with_parts(t, _erased)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from acronumba.data.unchanged import Latest
 from acronumba.errors.codes import reject
-from acronumba.ir.types import DictT, ListT, MapT, StructT, TupleT, Type, UnionT
+from acronumba.ir.types import DictT, ListT, MapT, StructT, Type, all_parts
 from acronumba.pipeline.boundary import made_once
 
 if TYPE_CHECKING:
@@ -26,12 +26,7 @@ if TYPE_CHECKING:
 
 def gives_away(t: Type) -> bool:
     """Whether a result may be, or contain, a mutable part of the shared values."""
-    match t:
-        case StructT() | ListT() | MapT() | DictT():
-            return True
-        case TupleT(items) | UnionT(items):
-            return any(map(gives_away, items))
-    return False
+    return any(isinstance(u, StructT | ListT | MapT | DictT) for u in all_parts(t))
 
 
 class PackedShared:
