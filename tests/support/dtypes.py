@@ -658,8 +658,8 @@ def _emitted(model: Any, columns: Sequence[Any]) -> list[Any]:
     """Run everything that is generated, host program and kernels, in plain Python."""
     from acronumba.emit.target import host
     from acronumba.kernels.cpu import generate
-    from acronumba.pipeline.link import link_interpreted
     from acronumba.runtime.program import KernelEntry
+    from tests.support.reference_kernels import link_interpreted
 
     compiled, leaves, packed = specialise(model, bind(model, columns, {}))
 
