@@ -12,7 +12,6 @@ from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from acronumba.api.check import float_errors, together
 from acronumba.compressed import (
@@ -29,6 +28,7 @@ from acronumba.compressed import (
     summed,
 )
 from acronumba.errors.codes import reject
+from acronumba.memory import Array
 from acronumba.optim import Optimiser
 from acronumba.storage import assembled, leaves, named, replaced
 
@@ -85,7 +85,7 @@ def compress(
     patterns = _patterns(list(given), skip)
     found: list[str] = []
 
-    def one(name: str, array: npt.NDArray[Any]) -> Any:
+    def one(name: str, array: Array) -> Any:
         matrix = array.dtype == np.float32 and array.ndim == 2 and array.size
         if not matrix or any(fnmatchcase(name, p) for p in patterns):
             return given[name] if array.ndim else array
@@ -127,7 +127,7 @@ def _number(name: str, x: object, make: type[Compressed]) -> int:
     return int(x)
 
 
-def _made(make: type[Compressed], name: str, array: npt.NDArray[Any], options: Mapping[str, int]) -> Compressed:
+def _made(make: type[Compressed], name: str, array: Array, options: Mapping[str, int]) -> Compressed:
     """Return an array in fewer bits."""
     if not np.isfinite(array).all():
         raise reject("ACR706", message=f"`{name}` holds NaN or infinities", rewrite=f'skip="{name}"')
@@ -271,7 +271,7 @@ class Pooled:
         """Return compressed parameters of the structure of `params`, as by `compress`, without shared memory."""
         pools = self.trained["pools"]
 
-        def one(name: str, array: npt.NDArray[Any]) -> Any:
+        def one(name: str, array: Array) -> Any:
             return Pool.made_of(self._index[name].copy(), pools[name]) if name in pools else array.copy()
 
         return assembled(self.params, one)

@@ -11,7 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from acronumba.memory import Array
 
 _CPU = 1  # of DLPack's kinds of devices
 _SIMPLE = frozenset((int, float, complex, bool, str, bytes, type(None), np.ndarray))
@@ -40,7 +41,7 @@ def _says_array(cls: Any) -> bool:
     return hasattr(cls, "__array__") or hasattr(cls, "__dlpack__")
 
 
-def as_numpy(value: Any) -> npt.NDArray[Any] | str:
+def as_numpy(value: Any) -> Array | str:
     """Convert an array of another library to NumPy, without a copy if it is in the CPU's memory.
 
     Returns
@@ -78,7 +79,7 @@ def _why(value: Any, error: Exception) -> str:
     return f"an object of class {kind}, which NumPy cannot read: {lines[0] if lines else type(error).__name__}"
 
 
-def numpy_array(value: Any) -> npt.NDArray[Any]:
+def numpy_array(value: Any) -> Array:
     """Return the array of `as_numpy`, or raise `TypeError` if there is none."""
     found = as_numpy(value) if is_foreign(value) else np.asarray(value)
     if isinstance(found, str):

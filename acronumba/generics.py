@@ -1,4 +1,4 @@
-"""The type variables for a model's parameters and result, for type checkers.
+"""Type variables for a model's parameters and result, for type checkers; and `Value`, any value of the user's.
 
 They have defaults, so that a bare `Model` or `Results` stands for any types. Python supports defaults from 3.13 on;
 type checkers take the names of `typing_extensions`, which is not imported.
@@ -6,7 +6,9 @@ type checkers take the names of `typing_extensions`, which is not imported.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+Value: TypeAlias = Any  # a value of the user's program, of any class
 
 if TYPE_CHECKING:
     from typing_extensions import ParamSpec, TypeVar

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-Array: TypeAlias = npt.NDArray[Any]
+from acronumba.memory import Array
 
 __all__ = ["glorot", "he", "normal", "orthogonal", "uniform"]
 

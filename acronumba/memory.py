@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+Words: TypeAlias = NDArray[np.int64]
+Array: TypeAlias = NDArray[Any]  # of any dtype
 
 
 def word_at(at: int) -> int:
@@ -15,7 +18,7 @@ def word_at(at: int) -> int:
     return ctypes.c_int64.from_address(at).value
 
 
-def address(array: NDArray[Any]) -> int:
+def address(array: Array) -> int:
     """Return the address of an array's first element."""
     return int(array.__array_interface__["data"][0])
 

@@ -16,16 +16,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from acronumba.data.row_grad import RowGrad
 from acronumba.errors.codes import reject
+from acronumba.memory import Array
 from acronumba.storage import leaves
-
-Array: TypeAlias = NDArray[Any]
 
 __all__ = ["SGD", "Adam", "AdamW", "Optimiser", "clip"]
 

@@ -17,7 +17,6 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from acronumba.api.arguments import Signature
 from acronumba.api.columns import as_columns
@@ -28,6 +27,7 @@ from acronumba.api.snapshot import pack
 from acronumba.emit.target import host
 from acronumba.errors import AcronumbaError, InstanceErrors, sendable
 from acronumba.errors.codes import reject
+from acronumba.memory import Array
 from acronumba.serve import Server
 
 try:
@@ -327,7 +327,7 @@ class Mapper:
         return batch.append_column(self._out, _arrow(out)) if table else batch | {self._out: out}
 
 
-def _arrow(values: npt.NDArray[Any]) -> Any:
+def _arrow(values: Array) -> Any:
     """Return results as a column of Arrow."""
     import pyarrow as pa
 

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from acronumba.data.classes import is_object, names_of, set_field
 from acronumba.data.row_grad import RowGrad
 from acronumba.errors.codes import reject
 from acronumba.foreign import OfParts, is_foreign, numpy_array
+from acronumba.memory import Array
 
 Params = TypeVar("Params")
 
@@ -62,7 +62,7 @@ def save(path: str | os.PathLike[str], params: object) -> None:
     """
     from safetensors.numpy import save_file
 
-    tensors: dict[str, npt.NDArray[Any]] = {}
+    tensors: dict[str, Array] = {}
     for name, value in _leaves(_plain(params)):
         if name in tensors:
             raise reject("ACR708", message=f"two values have the name `{name}`", rewrite="use keys without a dot")
@@ -127,7 +127,7 @@ def load(path: str | os.PathLike[str], like: Params, *, cast: bool = False) -> P
     return _rebuild(like, found, "")  # type: ignore[no-any-return]
 
 
-def assembled(like: Params, find: Callable[[str, npt.NDArray[Any]], npt.NDArray[Any]]) -> Params:
+def assembled(like: Params, find: Callable[[str, Array], Array]) -> Params:
     """Return a value of the structure of `like`; `find` returns each array, from its name and the array in `like`."""
     like = _plain(like)
     found = {name: find(name, _tensor(name, value)) for name, value in _leaves(like)}
@@ -187,7 +187,7 @@ class _File:
         if at != left:
             raise _Damaged(f"{left} bytes of tensors in place of {at}")
 
-    def read(self, name: str) -> npt.NDArray[Any]:
+    def read(self, name: str) -> Array:
         """Return a tensor; bfloat16, which NumPy lacks, as float32."""
         kind, shape, start, end = self.entries[name]
         data = np.empty(end - start, np.uint8)
@@ -307,7 +307,7 @@ def _text(dtype: str, shape: tuple[int, ...]) -> str:
     return f"{dtype}[{', '.join(map(str, shape))}]"
 
 
-def _tensor(name: str, value: Any) -> npt.NDArray[Any]:
+def _tensor(name: str, value: Any) -> Array:
     """Return a leaf as a contiguous array in the byte order of the machine."""
     if type(value) in _NUMBERS:
         try:

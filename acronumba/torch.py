@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.api.dispatch import bind, function_of
 from acronumba.api.forward import Forward, checksum
 from acronumba.api.model import Model
 from acronumba.api.results import Results, parts_of
@@ -170,11 +171,11 @@ class Layer:
             if not given.trained():
                 results = self.model.batch(*arrays, **values)
                 return _tensors(results.stack() if self.stack else list(results))
-            call = self.model._bind(arrays, values)
-            code = self.model._plain().__code__
+            call = bind(self.model, arrays, values)
+            code = function_of(self.model).__code__
             own = [n for n, c in zip(code.co_varnames, arrays, strict=False) if given.of_column(c)]
             names = (*own, *(name for name, v in values.items() if any(map(given.wants, float_arrays(v)))))
-            wanted = wanted_of(self.model._plain(), Choices.of(names, "sum", False, ()), call)
+            wanted = wanted_of(function_of(self.model), Choices.of(names, "sum", False, ()), call)
             wanted = replace(wanted, arrays={key: a for key, a in wanted.arrays.items() if given.wants(a)})
             forward = Forward(self.model, call, wanted, True, given.mark)
             if forward.errors:

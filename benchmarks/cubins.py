@@ -19,6 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from acronumba.api.dispatch import bind, specialise
 from acronumba.bench.workloads import inputs
 from acronumba.kernels.cuda.cubins import machines
 from acronumba.kernels.cuda.generate import generate
@@ -42,7 +43,7 @@ def rows(name: str, size: str, gpu: str) -> Iterator[dict[str, Any]]:
     workload = WORKLOADS[name]
     xs, p = inputs(workload, size, 2, None)
     f = workload.model
-    one = f._specialise(f._bind((xs,), {"p": p}))[0]
+    one = specialise(f, bind(f, (xs,), {"p": p}))[0]
     for spec in one.plan.kernels:
         code = generate(spec, one.options.decisions, one.options.precision)
         for entry, machine in zip(code.entries, machines(code, *GPUS[gpu]), strict=True):

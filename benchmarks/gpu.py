@@ -37,6 +37,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from acronumba.api.dispatch import bind, specialise
 from relay import Request, answer, relay, serve
 
 HEAVY = {"berxit", "berxit_emulated"}  # of these, few instances are compared: the plain calls take long
@@ -184,7 +185,7 @@ def training_codes(model: str, size: str | int) -> list[Any]:
         given.append((LESSONS[model].loss, LESSONS[model].columns(xs), 1))
     out: list[Any] = []
     for f, columns, width in given:
-        one = f._specialise(f._bind(columns, {"p": p}))[0]
+        one = specialise(f, bind(f, columns, {"p": p}))[0]
         tensors = [(k, s.type) for k, s in enumerate(one.program.shared)]
         wanted = {k for k, t in tensors if isinstance(t, TensorT) and t.dtype.startswith("float")}
         back = plan_backward(one.plan, wanted, width)
@@ -201,7 +202,7 @@ def codes(model: str, size: str | int) -> list[Any]:
 
     workload = WORKLOADS[model]
     xs, p = inputs(workload, size, 2, None)
-    one = workload.model._specialise(workload.model._bind((xs,), {"p": p}))[0]
+    one = specialise(workload.model, bind(workload.model, (xs,), {"p": p}))[0]
     return [*device_codes(one.plan, one.options).values()]
 
 

@@ -21,14 +21,14 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from acronumba.api.dispatch import bind, specialise
 from acronumba.bench.measure import write_rows
 from acronumba.bench.workloads import inputs
 from acronumba.emit import compile as compiler
 from acronumba.emit import tree
 from acronumba.emit.parse import parse
-from acronumba.memory import aligned
+from acronumba.memory import Words, aligned
 from acronumba.pipeline.link_device import link_device
-from acronumba.runtime.buffers import Words
 from acronumba.runtime.devices.executor import DeviceExecutor
 from acronumba.runtime.devices.launches import Driver
 from acronumba.runtime.trace import STAGES
@@ -106,8 +106,9 @@ def row(name: str, batch: int, rounds: int, trees: str | None) -> dict[str, Any]
     workload = WORKLOADS[name]
     xs, p = inputs(workload, "small", batch, trees)
     f = workload.model.with_options(threads=1)
-    compiled, leaves, packed = f._specialise(f._bind((xs,), {"p": p}))
-    words, keep = compiled.shared_words(packed, leaves)
+    compiled, leaves, packed = specialise(f, bind(f, (xs,), {"p": p}))
+    assert packed is not None
+    words, keep = compiled.shared.words(packed, leaves)
     there, whole = (
         link_device(compiled.plan, compiled.options.replace(persistent=way), Nothing()) for way in (False, True)
     )

@@ -355,8 +355,8 @@ MUTANTS = (
         "tests/data/test_pack.py tests/whole/test_robustness.py", "compiled",
     ),
     Mutant(
-        "unpack: a case of a union begins a word too early", "data/unpack.py",
-        "starts = [at + 1]", "starts = [at]",
+        "unpack: a case of a union begins a word too early", "data/codecs.py",
+        "codec(case).read(case, at + of.start)", "codec(case).read(case, at + of.start - 1)",
         "tests/data/test_pack.py", "compiled",
     ),
     Mutant(

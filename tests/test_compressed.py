@@ -22,6 +22,7 @@ from acronumba import (
     save,
     value_and_grad,
 )
+from acronumba.api.dispatch import bind, specialise
 from acronumba.compressed import Bfloat16, Compressed, Int8, Pool, product
 from acronumba.emit import llvm_intrinsics
 from acronumba.emit.llvm import module_text
@@ -253,7 +254,7 @@ def test_another_number_of_bits_compiles_nothing(kind: str, monkeypatch: pytest.
     w = compress({"w": normal(400, 72)}, kind, **{"vectors": 64} if kind == "pool" else {})["w"]
     times, xs = model(_times), list(normal(5, 72, seed=4))
     times.batch(xs, w=w)
-    compiled = times._specialise(times._bind((xs,), {"w": w}))[0]
+    compiled = specialise(times, bind(times, (xs,), {"w": w}))[0]
     monkeypatch.setattr("acronumba.emit.compile._build", None)  # nothing can be compiled any more
     for packing in ("tiles.CodePacking", "lookups.LookupPacking"):  # or packed
         monkeypatch.setattr(f"acronumba.kernels.{packing}.apply", None)
@@ -263,7 +264,7 @@ def test_another_number_of_bits_compiles_nothing(kind: str, monkeypatch: pytest.
         assert other.bits == bits and other.scale is w.scale
         found = times.batch(xs, w=other)
         assert all(np.array_equal(y, other @ x) for y, x in zip(found, xs, strict=True))
-        assert times._specialise(times._bind((xs,), {"w": other}))[0] is compiled
+        assert specialise(times, bind(times, (xs,), {"w": other}))[0] is compiled
         seen.add(found[0].tobytes())
     assert len(seen) == 7
 

@@ -96,7 +96,7 @@ def explanation(
         instances=instances,
         parameters=tuple(f"{n}: {type_text(t)}" for n, t in zip(code.co_varnames, program.params, strict=False)),
         shared=tuple(f"{s.path}: {type_text(s.type)}" for s in program.shared),
-        constants=tuple(compiled.constants),
+        constants=tuple(compiled.guard.constants()),
         recursive=tuple(f.name for f in program.functions[1:]),
         functions=_functions(compiled, blocks, trace, more),
         blocks=blocks,

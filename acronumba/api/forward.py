@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from acronumba.api.cotangents import adjoints
+from acronumba.api.dispatch import exception_of, specialise
 from acronumba.api.gradients import Lossy, alike
 from acronumba.api.structures import float_arrays
 from acronumba.api.wanted import Totals, Wanted
@@ -139,7 +140,7 @@ class Forward:
         self._marks: dict[int, tuple[str, Any, int]] = {}  # by id: path, shared array and checksum
         for members, fit in alike(model, call, together):
             some = call if len(members) == call.count else call.some(members)
-            compiled, leaves, packed = fit or model._specialise(some, together)
+            compiled, leaves, packed = fit or specialise(model, some, together)
             wanted.check(compiled, leaves, None)
             wanted.check_apart(compiled, leaves, call, members)
             if packed is not None:
@@ -169,8 +170,8 @@ class Forward:
                 self.errors[k] = packed.errors[j]
             elif j in run.errors:
                 failure = compiled.site_error(run.errors[j])
-                self.errors[k] = self._model._told(
-                    self.wanted.instance(self.call, k), self.call, failure, soon=compiled.forks
+                self.errors[k] = exception_of(
+                    self._model, self.wanted.instance(self.call, k), self.call, failure, soon=compiled.artifacts.forks
                 )
             else:
                 self.results[k] = decode(j)
@@ -197,7 +198,7 @@ class Forward:
             try:
                 values, tape = recorder.record(instance)
             except InstanceFailure as failure:
-                self.errors[k] = self._model._told(instance, self.call, compiled.site_error(failure))
+                self.errors[k] = exception_of(self._model, instance, self.call, compiled.site_error(failure))
                 continue
             self.results[k] = unflatten(values, compiled.program.result)
             found = arrays_in(self.results[k], compiled.program.result, values, recorder)

@@ -7,7 +7,6 @@ returns `Gradients`. `ir.tape` defines them: the run of an instance by the inter
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from acronumba.api.arguments import Call
 from acronumba.api.columns import groups
+from acronumba.api.dispatch import Batched, bind, exception_of, function_of, specialise
 from acronumba.api.plain import PlainCall
 from acronumba.api.results import Results
 from acronumba.api.wanted import Choices, Totals, Wanted, wanted_of
@@ -66,21 +66,13 @@ class Gradients:
         return f"Gradients(value={self.value!r}, of {len(self.losses)} instances)"
 
 
-class Lossy(Protocol):
+class Lossy(Batched, Protocol):
     """The interface of a model that gradients need."""
 
-    @property
-    def options(self) -> Any: ...
-    @property
-    def device(self) -> str: ...
-    def on(self, device: str) -> Any: ...
-    def with_options(self, **changes: Any) -> Any: ...
+    def on(self, device: str) -> Lossy: ...
+    def with_options(self, **changes: Any) -> Lossy: ...
     def trace(self, *columns: Any, **shared: Any) -> Trace: ...
     def _explained(self, call: Call, notes: Callable[..., Sequence[Note]]) -> Explanation: ...
-    def _plain(self) -> types.FunctionType: ...
-    def _bind(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> Call: ...
-    def _specialise(self, call: Call, packed: bool = True) -> Fit: ...
-    def _told(self, instance: Sequence[Any], call: Call, failure: BaseException, soon: bool = False) -> Any: ...
 
 
 class ValueAndGrad:
@@ -98,7 +90,7 @@ class ValueAndGrad:
     def __call__(self, *args: Any, **shared: Any) -> Gradients:
         """Return the loss of one instance and its gradients, computed by the reference."""
         with one_frame:
-            call = self.model._bind([[a] for a in args], shared)
+            call = bind(self.model, [[a] for a in args], shared)
             done, errors = self._run(call, one=True)
             for error in errors.values():
                 raise error
@@ -125,7 +117,7 @@ class ValueAndGrad:
             If instances failed; its `results` is the `Gradients` of the others, divided by their number.
         """
         with one_frame:
-            call = self.model._bind(columns, shared)
+            call = bind(self.model, columns, shared)
             done, errors = self._run(call, together=True)
             if errors:
                 error = InstanceErrors(errors, done.losses)
@@ -142,13 +134,13 @@ class ValueAndGrad:
         from acronumba.api.slopes import compare
 
         with one_frame:
-            call = self.model._bind(columns, shared)
-            wanted = wanted_of(self.model._plain(), self.choices, call)
+            call = bind(self.model, columns, shared)
+            wanted = wanted_of(function_of(self.model), self.choices, call)
             done, errors = self._run(call, together=True)
             if errors:
                 raise InstanceErrors(errors, done.losses)
             exact, narrow = self._ran(call, wide=True), self._ran(call)
-            plain = PlainCall.of(self.model._plain(), call.shared, self.model.options)
+            plain = PlainCall.of(function_of(self.model), call.shared, self.model.options)
             grads = (done.grads, exact.done().grads, narrow.done().grads)
             return compare(call, plain, self.choices, wanted, grads, exact.totals)
 
@@ -159,7 +151,7 @@ class ValueAndGrad:
         reference computes the gradients, `Trace.back` is empty.
         """
         with one_frame:
-            run = self._ran(self.model._bind(columns, shared), together=True, tell=True)
+            run = self._ran(bind(self.model, columns, shared), together=True, tell=True)
             found = self.model.trace(*columns, **shared)
             peak = max(found.data.peak_bytes, run.peak)
             return replace(found, data=replace(found.data, back=tuple(run.records or ()), peak_bytes=peak))
@@ -167,7 +159,7 @@ class ValueAndGrad:
     def explain(self, *columns: Any, **shared: Any) -> Explanation:
         """Explain the compiler's decisions (see `Model.explain`), which values gradients keep, and where they stop."""
         with one_frame:
-            call = self.model._bind(columns, shared)
+            call = bind(self.model, columns, shared)
             return self.model._explained(call, partial(self._notes, call))
 
     def stages(self, *columns: Any, **shared: Any) -> Stages:
@@ -175,15 +167,15 @@ class ValueAndGrad:
         from acronumba.api.stages import Stages
 
         with one_frame:
-            call = self.model._bind(columns, shared)
+            call = bind(self.model, columns, shared)
             if not call.count:
                 raise reject("ACR706", message="at least one instance is needed to know the types")
-            compiled, leaves, _ = self.model._specialise(call, packed=False)
-            return Stages(compiled, compiled.backward(*self._in_program(call, compiled, leaves)))
+            compiled, leaves, _ = specialise(self.model, call, packed=False)
+            return Stages(compiled, compiled.derivatives.backward(*self._in_program(call, compiled, leaves)))
 
     def _in_program(self, call: Call, compiled: Compiled, leaves: Sequence[Any]) -> tuple[active.Wanted, int]:
         """Return the selection of gradients by number in the program, and the number of words of the loss."""
-        wanted = wanted_of(self.model._plain(), self.choices, call)
+        wanted = wanted_of(function_of(self.model), self.choices, call)
         width = len(words(_loss_type(compiled, self.choices)))
         wanted.check(compiled, leaves, width)
         return wanted.in_program(compiled, leaves), width
@@ -192,7 +184,7 @@ class ValueAndGrad:
         from acronumba.analysis.backward.remarks import backward_notes
 
         where = self._in_program(call, compiled, leaves)
-        return backward_notes(compiled.active(*where), compiled.backward(*where))
+        return backward_notes(compiled.derivatives.active(*where), compiled.derivatives.backward(*where))
 
     def on(self, device: str) -> ValueAndGrad:
         """Return a copy for another device: see `Model.on`."""
@@ -215,7 +207,7 @@ class ValueAndGrad:
 
     def _ran(self, call: Call, wide: bool = False, together: bool = False, tell: bool = False) -> _Run:
         """Return the run for `_run`; `tell`: with the batches of its backward pass."""
-        wanted = wanted_of(self.model._plain(), self.choices, call)
+        wanted = wanted_of(function_of(self.model), self.choices, call)
         run = _Run(self.model, self.choices, call, wanted, wide, together, tell)
         for members, fit in alike(self.model, call, together):
             run.group(members, fit)
@@ -227,7 +219,7 @@ def alike(model: Lossy, call: Call, packed: bool) -> list[tuple[Sequence[int], F
     if not call.count:
         return []
     try:
-        return [(range(call.count), model._specialise(call, packed))]
+        return [(range(call.count), specialise(model, call, packed))]
     except AcronumbaError:
         found = groups(call.columns)
         if len(found) < 2:
@@ -257,7 +249,7 @@ class _Run:
         from acronumba.pipeline.gradients import trained
 
         some = self.call if len(members) == self.call.count else self.call.some(members)
-        compiled, leaves, packed = fit or self.model._specialise(some, self.compiled)
+        compiled, leaves, packed = fit or specialise(self.model, some, self.compiled)
         loss = _loss_type(compiled, self.choices)
         self.wanted.check(compiled, leaves, len(words(loss)))
         self.wanted.check_apart(compiled, leaves, self.call, members)
@@ -325,7 +317,9 @@ class _Run:
 
     def _fail(self, k: int, compiled: Compiled, record: Failure) -> None:
         instance = [column[k] for column in self.call.columns]
-        self.errors[k] = self.model._told(instance, self.call, compiled.site_error(record), soon=compiled.forks)
+        self.errors[k] = exception_of(
+            self.model, instance, self.call, compiled.site_error(record), soon=compiled.artifacts.forks
+        )
 
     def _instance(self, k: int, compiled: Compiled, recorder: Recorder, loss: Type) -> None:
         from acronumba.ir.interpret import InstanceFailure
@@ -336,7 +330,7 @@ class _Run:
         try:
             values, tape = recorder.record(instance)
         except InstanceFailure as failure:
-            self.errors[k] = self.model._told(instance, self.call, compiled.site_error(failure))
+            self.errors[k] = exception_of(self.model, instance, self.call, compiled.site_error(failure))
             return
         result = unflatten(values, compiled.program.result)
         self.losses[k], self.aux[k] = result if self.choices.aux else (result, None)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from acronumba.api.arguments import Call
+from acronumba.api.dispatch import bind, compile_for, existing, failures, specialise
 from acronumba.api.model import Model
 from acronumba.api.specialisations import Fit
 from acronumba.pipeline.joined import Joined, joinable
@@ -91,7 +92,7 @@ class Flow:
             return False
         if not self._model._entries:
             try:
-                self._model._specialise(self._call(instances, shared), packed=False)
+                specialise(self._model, self._call(instances, shared), packed=False)
             except Exception:
                 return False
         return any(map(joinable, tuple(self._model._entries)))
@@ -138,7 +139,7 @@ class Flow:
 
     def _error(self, member: Member, failure: Any) -> BaseException:
         try:
-            return self._model._failures(member.call, member.run.compiled, {0: failure})[0]
+            return failures(self._model, member.call, member.run.compiled, {0: failure})[0]
         except BaseException as error:
             return error
 
@@ -151,7 +152,7 @@ class Flow:
     def _call(self, instances: Sequence[tuple[Any, ...]], shared: Mapping[str, Any]) -> Call:
         known, values = self._bound
         columns = map(list, zip(*instances, strict=True))
-        call = self._model._bind([*columns], values if known is shared else shared)
+        call = bind(self._model, [*columns], values if known is shared else shared)
         self._bound = shared, dict(call.shared)
         return replace(call, frozen=frozenset(call.shared))
 
@@ -163,13 +164,13 @@ class Flow:
             if found[0] is None and call.count > 1:  # existing specialisations may fit each instance
                 found = [self._kept(call.some([k])) for k in range(call.count)]
             if None in found:
-                found = [(call, self._model._compile(call))]
+                found = [(call, compile_for(self._model, call))]
         except Exception:
             return [None] if len(instances) == 1 else [one for x in instances for one in self._fits([x], shared)]
         return found
 
     def _kept(self, call: Call) -> tuple[Call, Fit] | None:
-        fit = self._model._kept(call)
+        fit = existing(self._model, call)
         return None if fit is None else (call, fit)
 
     def _join(self, call: Call, fit: Fit) -> list[Member | None]:

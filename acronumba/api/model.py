@@ -7,40 +7,32 @@ its compiled specialisations are shared with the models made from it by `on` and
 
 from __future__ import annotations
 
-import time
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import update_wrapper
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 
+from acronumba.api import dispatch
 from acronumba.api.arguments import Call, Signature
-from acronumba.api.columns import groups, is_packed
-from acronumba.api.failures import plain_failure
-from acronumba.api.plain import SOON, PlainCall, inside
+from acronumba.api.columns import is_packed
+from acronumba.api.dispatch import bind, specialise
+from acronumba.api.plain import inside
 from acronumba.api.results import Done, Results
 from acronumba.api.snapshot import Snapshot, value_of
-from acronumba.api.specialisations import FEW, Cache, Fit, fitting, keep, likely
+from acronumba.api.specialisations import Cache
 from acronumba.api.structures import native
 from acronumba.api.trace import Trace
 from acronumba.api.traced_run import TracedRun
-from acronumba.config import Options, verify_level
-from acronumba.data.decoder import Decoder
-from acronumba.data.source_guard import Changed
-from acronumba.errors import AcronumbaError, InstanceErrors, InternalError, one_frame
+from acronumba.config import Options
+from acronumba.errors import InstanceErrors, one_frame
 from acronumba.errors.codes import reject
 from acronumba.generics import P, R
-from acronumba.locks import undivided
-from acronumba.pipeline.boundary import compiling, def_loc
+from acronumba.memory import Array
+from acronumba.pipeline.boundary import compiling
 from acronumba.runtime.devices.names import check_device, default_device
-from acronumba.tuned import options_for
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from numpy.typing import NDArray
 
     from acronumba.api.check import Check
     from acronumba.api.explanation import Explanation
@@ -49,12 +41,7 @@ if TYPE_CHECKING:
     from acronumba.api.stages import Stages
     from acronumba.ir.notes import Note
     from acronumba.pipeline.compiled import Compiled
-    from acronumba.pipeline.rejected import Attempt
-    from acronumba.runtime.recorded import Failure
     from acronumba.runtime.trace import TraceData
-
-TRIES = 8  # attempts to compile code that changes meanwhile
-MANY_GROUPS = 4  # number of groups of a mini-batch from which on a remark is printed
 
 
 @overload
@@ -193,7 +180,7 @@ class Model(Generic[P, R]):
             If instances failed; its `results` holds those of the others.
         """
         with one_frame:
-            done = self._run(columns, shared)
+            done = dispatch.batch(self, columns, shared)
             if done.errors:
                 raise InstanceErrors(done.errors, done.results)
             return done.results
@@ -205,7 +192,7 @@ class Model(Generic[P, R]):
         batches and times are those of the largest group.
         """
         with one_frame:
-            done = self._run(columns, shared, trace=True)
+            done = dispatch.batch(self, columns, shared, trace=True)
         assert done.trace is not None
         ran = self._what_ran(done)
         return Trace(model=self.__qualname__, results=done.results, data=done.trace, errors=done.errors, ran=ran)
@@ -216,8 +203,8 @@ class Model(Generic[P, R]):
             return None
         record = lambda options, trace: self._recorded(call, options, compiled, trace)
 
-        def sites(trace: TraceData) -> NDArray[Any] | None:
-            _, leaves, packed = self._specialise(call)
+        def sites(trace: TraceData) -> Array | None:
+            _, leaves, packed = specialise(self, call)
             return None if packed is None else compiled.sites(packed, leaves, trace)
 
         return TracedRun(compiled=compiled, instances=call.count, record=record, sites=sites)
@@ -281,7 +268,7 @@ class Model(Generic[P, R]):
         are reused for all options, or, if an instance has several fibers, it runs with each. The result prints itself.
         """
         with one_frame:
-            return self._explained(self._bind(columns, shared))
+            return self._explained(bind(self, columns, shared))
 
     def _explained(
         self, call: Call, notes: Callable[[Compiled, Sequence[Any]], Sequence[Note]] = lambda compiled, leaves: ()
@@ -297,7 +284,8 @@ class Model(Generic[P, R]):
             compiled, leaves, trace = self._record(call)
             step(1)
             found = effects(self.options, lambda options: self._recorded(call, options, compiled, trace), step)
-        remarks = [groups_text(self.__qualname__, n)] if (n := self._cache.groups) >= MANY_GROUPS else []
+        many = self._cache.groups
+        remarks = [dispatch.groups_text(self.__qualname__, many)] if many >= dispatch.MANY_GROUPS else []
         with compiling(self.__wrapped__):
             return explanation(compiled, trace, call.count, found, notes(compiled, leaves), remarks)
 
@@ -324,13 +312,13 @@ class Model(Generic[P, R]):
         from acronumba.api.check import check
 
         with one_frame:
-            call = self._bind(columns, shared)
-            done = self._execute(call) if call.count else Done(Results.of([]), {})
+            call = bind(self, columns, shared)
+            done = dispatch.run(self, call) if call.count else Done(Results.of([]), {})
             return check(self.__wrapped__, call.columns, call.shared, done)
 
     def _record(self, call: Call, like: TraceData | None = None) -> tuple[Compiled, list[Any], TraceData]:
         """Record and schedule a mini-batch; compute only tensors that the program reads, unless `like` has them."""
-        compiled, leaves, packed = self._specialise(call)
+        compiled, leaves, packed = specialise(self, call)
         assert packed is not None
         return compiled, leaves, compiled.record(packed, leaves, like)
 
@@ -338,7 +326,7 @@ class Model(Generic[P, R]):
         """Return the trace of a mini-batch with other options; `trace` is that of `compiled`, with these options."""
         cache = Cache({self.options: [compiled]})  # specialisations compiled for this alone are dropped
         other = Model(self.__wrapped__, options=options)._share(cache)
-        changed = other._specialise(call, packed=False)[0]
+        changed = specialise(other, call, packed=False)[0]
         if changed.records_like(compiled):
             return trace
         return other._record(call, trace if changed.lowered is compiled.lowered else None)[2]
@@ -348,10 +336,10 @@ class Model(Generic[P, R]):
         from acronumba.data.result_wrappers import wrapped
         from acronumba.ir.interpret import InstanceFailure
 
-        call = self._bind(columns, shared)
+        call = bind(self, columns, shared)
         if not call.count:
             return []
-        compiled, leaves, _ = self._specialise(call, packed=False)
+        compiled, leaves, _ = specialise(self, call, packed=False)
         machine = compiled.interpreter(leaves, planned=planned)
         out: list[Any] = []
         errors: dict[int, BaseException] = {}
@@ -361,290 +349,13 @@ class Model(Generic[P, R]):
                 out.append(wrapped(machine.run(instance), compiled.lowered.wrap))
             except InstanceFailure as failure:
                 out.append(None)
-                errors[k] = self._told(instance, call, compiled.site_error(failure))
+                errors[k] = dispatch.exception_of(self, instance, call, compiled.site_error(failure))
         if errors:
             raise InstanceErrors(errors, out)
         return out
 
-    def _run(self, columns: Sequence[Any], shared: Mapping[str, Any], trace: bool = False) -> Done:
-        start = time.perf_counter()
-        call = self._bind(columns, shared)
-        if not call.count:
-            from acronumba.runtime.trace import empty_trace
-
-            return Done(Results.of([]), {}, trace=empty_trace() if trace else None)
-        done = self._execute(call, trace, start)
-        if verify_level() > 1:
-            from acronumba.api.check import check
-
-            verdict = check(self.__wrapped__, call.columns, call.shared, done)
-            if not verdict.ok:
-                raise reject("ACR799", message="a mini-batch differs from the plain call", seen=str(verdict))
-        return done
-
-    def _execute(self, call: Call, trace: bool = False, start: float | None = None) -> Done:
-        """Run a mini-batch; in groups if the types of its instances are incompatible."""
-        begin = time.perf_counter() if start is None else start
-        with compiling(self.__wrapped__):
-            found, spent = self._kept(call), 0.0
-        if found is None:
-            before = time.perf_counter()
-            try:
-                compiled, leaves, _ = self._compile(call, packed=False)
-            except InternalError:
-                raise
-            except AcronumbaError as rejection:
-                return self._execute_apart(call, trace, rejection)
-            spent = time.perf_counter() - before
-            found = Fit(compiled, leaves, compiled.pack(call.columns, call.numbers))
-        return self._execute_found(call, found, trace, begin, spent)
-
-    def _execute_apart(self, call: Call, trace: bool, rejection: AcronumbaError) -> Done:
-        """Run the instances of each type apart, the most frequent types first, together with others that fit.
-
-        If the function is rejected for a group, its instances fail with this error. If it is rejected for all groups,
-        the error of the mini-batch as a whole (`rejection`) is raised.
-        """
-        with compiling(self.__wrapped__):
-            left, packed = groups(call.again().columns), any(map(is_packed, call.columns))
-        # A slice of a pack has the types of the whole pack; the types of its own instances may be accepted.
-        if len(left) < 2 and not packed:
-            raise rejection
-        call = call.again()
-        parts = list(self._as_before(call, left, trace))
-        rejected: dict[int, BaseException] = {}
-        for types_of in list(left):
-            if types_of not in left:
-                continue
-            begin, members = time.perf_counter(), left.pop(types_of)
-            try:
-                compiled, leaves, _ = self._specialise(call.some(members), packed=False)
-            except AcronumbaError as error:
-                rejected |= dict.fromkeys(members, error.with_traceback(None))
-                continue
-            others = [key for key, group in left.items() if compiled.matches_types(call.some(group[:1]).columns)]
-            for key in (types_of, *others):
-                self._cache.lead(compiled.options, key, compiled, call)
-            members = sorted(chain(members, *map(left.pop, others)))
-            some, spent = call.some(members), time.perf_counter() - begin
-            rows = compiled.pack(some.columns, some.numbers)
-            parts.append((members, self._execute_found(some, Fit(compiled, leaves, rows), trace, begin, spent)))
-        if not parts:
-            raise rejection
-        self._tell_of_groups(len(parts) + len({id(error) for error in rejected.values()}))
-        return _joined(call, parts, rejected)
-
-    def _as_before(self, call: Call, left: dict[Any, list[int]], trace: bool) -> Iterator[tuple[list[int], Done]]:
-        """Run groups whose types ran before, with the same specialisations, and remove them from `left`."""
-        options, entries = self._tuned(call)
-        ways: dict[Compiled, list[Any]] = {}
-        for key in left:
-            compiled = self._cache.way(options, key)
-            if compiled is not None and compiled in entries and compiled.fn is self._plain():
-                ways.setdefault(compiled, []).append(key)
-        for compiled, keys in ways.items():
-            begin, members = time.perf_counter(), sorted(chain(*map(left.__getitem__, keys)))
-            some, leaves = call.some(members), compiled.leaves(call.shared, call.frozen)
-            rows = None if leaves is None else compiled.pack_exact(some.columns, some.numbers)
-            if leaves is None or rows is None:
-                continue
-            for key in keys:
-                del left[key]
-                self._cache.lead(options, key, compiled, call)
-            compiled.used = call.at
-            yield members, self._execute_found(some, Fit(compiled, leaves, rows), trace, begin, 0.0)
-
-    def _tell_of_groups(self, count: int) -> None:
-        """Print once that mini-batches run in several groups."""
-        cache = self._cache
-        first, cache.groups = cache.groups < MANY_GROUPS <= count, max(cache.groups, count)
-        if first:
-            from acronumba.pipeline.log import say
-
-            say(groups_text(self.__qualname__, count))
-
-    def _execute_found(self, call: Call, found: Fit, trace: bool, begin: float, spent: float) -> Done:
-        """Run a mini-batch; `spent` are the seconds of compilation since `begin`."""
-        from acronumba.api.running import Running
-
-        compiled, leaves, packed = found
-        assert packed is not None
-        ready, known = time.perf_counter(), dict(compiled.seconds)
-        packing = ready - begin - spent
-        compiled.on(self.device)
-        if compiled.seconds != known:  # it was compiled, or loaded from the disk cache
-            spent += time.perf_counter() - ready
-        run = Running(compiled, packed, leaves, call.frozen, self.device, trace)
-        failed = {k: record for k, record in run.failures.items() if k not in packed.errors}
-        errors = dict(sorted({**packed.errors, **self._failures(call, compiled, failed)}.items()))
-        here, there = run.decoders()
-        results = Results(call.count, _unless(errors, here), None if there is None else _unless(errors, there))
-        data = run.trace({"compile": spent, "pack": packing}) if trace else None
-        return Done(results, errors, compiled=compiled, trace=data, call=call)
-
-    def _failures(self, call: Call, compiled: Compiled, failed: Mapping[int, Failure]) -> dict[int, BaseException]:
-        """Return the exceptions of instances that failed in compiled code."""
-        errors: dict[int, BaseException] = {}
-        own: list[int] = []  # whose failure the plain call does not tell, or not soon
-        for k, record in failed.items():
-            instance = [column[k] for column in call.columns]
-            failure = compiled.site_error(record)
-            errors[k] = self._told(instance, call, failure, soon=compiled.forks)
-            if errors[k] is failure:
-                own.append(k)
-        return errors | self._in_order(call, own) if own and compiled.forks else errors
-
-    def _told(self, instance: Sequence[Any], call: Call, failure: BaseException, soon: bool = False) -> BaseException:
-        """Return the plain call's exception, or else the recorded one; `soon`: stop the plain call after few steps."""
-        plain = PlainCall.of(self.__wrapped__, call.shared, self._options)
-        return plain_failure(replace(plain, steps=SOON) if soon else plain, instance, failure)
-
-    def _in_order(self, call: Call, instances: Sequence[int]) -> dict[int, BaseException]:
-        """Run instances again without fibers; return their failures, each the first in program order."""
-        serial = self.with_options(forkjoin=False)
-        serial._specialise(call, packed=False)  # for the types of the whole mini-batch
-        columns = tuple([column[k] for k in instances] for column in call.columns)
-        some = Call(columns=columns, shared=call.shared, frozen=call.frozen, count=len(instances), at=call.at)
-        done = serial._execute(some)
-        return {instances[n]: error for n, error in done.errors.items()}
-
     def _compiled(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> Compiled:
-        call = self._bind(columns, shared)
+        call = bind(self, columns, shared)
         if not call.count:
             raise reject("ACR706", message="at least one instance is needed to know the types")
-        return self._specialise(call)[0]
-
-    def _plain(self) -> types.FunctionType:
-        fn: Any = self.__wrapped__  # `Signature` rejects others
-        return fn  # type: ignore[no-any-return]
-
-    def _bind(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> Call:
-        for see in _watching:
-            see(self, columns, shared)
-        if self._signature is None or not self._signature.is_valid(self.__wrapped__):
-            self._signature = Signature(self.__wrapped__)
-        check_device(self.device)
-        return self._signature.bind(columns, shared)
-
-    def _specialise(self, call: Call, packed: bool = True) -> Fit:
-        """Return a specialisation that fits the call, the values of its shared leaves, and the packed instances."""
-        with compiling(self.__wrapped__):
-            return self._kept(call, packed) or self._compile(call, packed)
-
-    def _kept(self, call: Call, packed: bool = True) -> Fit | None:
-        """Return an existing specialisation that fits a call, as `_specialise` does, or None."""
-        fn = self._plain()
-        others = []
-        for number, compiled in enumerate(sorted(self._tuned(call)[1], key=lambda c: -c.used)):
-            if number == FEW and self._cache.rejected(fn, call) is not None:
-                return None
-            if compiled.fn is not fn:
-                continue
-            leaves = compiled.leaves(call.shared, call.frozen)
-            if leaves is None or len(compiled.schema.params) != len(call.columns):
-                continue
-            rows = compiled.pack_exact(call.columns, call.numbers) if packed else None
-            if rows is not None:
-                compiled.used = call.at
-                return Fit(compiled, leaves, rows)
-            others.append((compiled, leaves))
-        for compiled, leaves in likely(others, call):
-            if compiled.matches_types(
-                call.columns
-            ):  # the types are these: if it could not be packed, the data is wrong
-                compiled.used = call.at
-                return Fit(compiled, leaves, compiled.pack(call.columns, call.numbers) if packed else None)
-        return None
-
-    def _tuned(self, call: Call) -> tuple[Options, list[Compiled]]:
-        """Return the options of a call after tuning, and the specialisations with these options."""
-        options = self._options
-        if self.device == "cpu":
-            options = options_for(self._plain(), options, call.count)
-        return options, self._entries if options is self._options else self._cache.of(options)
-
-    def _compile(self, call: Call, packed: bool = True) -> Fit:
-        """Compile a specialisation for a call, and return it as `_specialise` does."""
-        (options, entries), fn = self._tuned(call), self._plain()
-        if (rejection := self._cache.rejected(fn, call)) is not None:
-            raise rejection
-        with compiling(fn), undivided, self._cache.lock:
-            from acronumba.data.extents import Columns
-            from acronumba.pipeline.compiled import compile_model
-
-            seen = self._cache.columns = self._cache.columns or Columns()
-            for _ in range(TRIES):  # code may change while it is compiled: try again
-                found = fitting(entries, fn, call)  # another thread may have been faster
-                if found is not None:
-                    break
-                others = (c for of in tuple(self._cache.entries.values()) for c in tuple(of))
-                like = fitting(others, fn, call)
-                attempts: list[Attempt] = []
-                try:
-                    compiled = compile_model(
-                        fn, call.columns, call.shared, options, like and like[0], seen, attempts, call.tree()
-                    )
-                except Changed:
-                    continue
-                except AcronumbaError as error:
-                    self._cache.reject(fn, call, error, attempts)
-                    raise
-                keep(compiled, entries, call)
-                leaves = compiled.leaves(call.shared, call.frozen)
-                if leaves is not None:
-                    found = compiled, leaves
-                    break
-            if found is not None:
-                found[0].used = call.at
-            else:
-                raise reject("ACR712", def_loc(fn), seen=f"{TRIES} changes while {self.__qualname__} was compiled")
-        return Fit(*found, found[0].pack(call.columns, call.numbers) if packed else None)
-
-
-def groups_text(name: str, count: int) -> str:
-    return f"{name}: a mini-batch ran in {count} groups of types that do not go together, each with code of its own"
-
-
-def _joined(call: Call, parts: Sequence[tuple[list[int], Done]], rejected: dict[int, BaseException]) -> Done:
-    """Join the results of groups, each with its instance numbers, and of instances that were rejected."""
-    of = {k: (done, j) for members, done in parts for j, k in enumerate(members)}
-    errors = rejected | {k: done.errors[j] for k, (done, j) in of.items() if j in done.errors}
-    errors = dict(sorted(errors.items()))
-
-    def result(k: int) -> Any:
-        done, j = of[k]
-        return done.results[j]
-
-    def there(k: int) -> Any:
-        done, j = of[k]
-        return done.results.device[j]
-
-    results = Results(call.count, _unless(errors, Decoder.of(result)), _unless(errors, Decoder.of(there)))
-    largest = max(parts, key=lambda part: len(part[0]))[1]
-    return Done(results, errors, compiled=largest.compiled, trace=largest.trace, call=largest.call)
-
-
-def _unless(errors: Mapping[int, BaseException], decode: Decoder) -> Decoder:
-    """Return a decoder that returns None for instances that have failed."""
-    if not errors:
-        return decode
-
-    def many(ks: Sequence[int]) -> list[Any]:
-        values = iter(decode.many([k for k in ks if k not in errors]))
-        return [None if k in errors else next(values) for k in ks]
-
-    return Decoder(lambda k: None if k in errors else decode.one(k), many, decode.few)
-
-
-Watcher: TypeAlias = Callable[[Model, Sequence[Any], Mapping[str, Any]], None]
-_watching: list[Watcher] = []
-
-
-@contextmanager
-def watched(see: Watcher) -> Iterator[None]:
-    """Call `see` with the arguments of each mini-batch before it runs; its exception ends the call."""
-    _watching.append(see)
-    try:
-        yield
-    finally:
-        _watching.remove(see)
+        return specialise(self, call)[0]

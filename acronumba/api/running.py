@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from acronumba.data.decoder import Decoder
 from acronumba.runtime.recorded import Failure
 from acronumba.runtime.state import MEMORY
-from acronumba.runtime.trace import TIMED, TraceData, empty_trace, joined
+from acronumba.runtime.trace import STAGES, TIMED, TraceData, empty_trace, joined
 
 if TYPE_CHECKING:
-    from acronumba.data.buffers import Words
     from acronumba.data.pack import Batch
+    from acronumba.memory import Words
     from acronumba.pipeline.compiled import Compiled
 
 
@@ -62,7 +62,12 @@ class Running:
         numbers = range(len(places)) if whole else places.tolist()
         self.failures |= {numbers[k]: failure for k, failure in run.errors.items() if k not in crowded}
         if self._timed:
-            self._traces.append((compiled.trace(run, time.perf_counter() - begin), places))
+            seconds = {
+                **dict.fromkeys(STAGES[1:], 0.0),
+                **run.seconds,
+                "total": time.perf_counter() - begin - run.noted,
+            }
+            self._traces.append((replace(run.trace(), seconds=seconds), places))
         there = compiled.decoder(run, packed, stay=True) if run.pending is not None else None
         if whole and not crowded:
             self._whole = compiled.decoder(run, packed), there

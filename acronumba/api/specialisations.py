@@ -56,7 +56,7 @@ def keep(compiled: Compiled, entries: list[Compiled], call: Call) -> None:
         kept = [(c, of) for cache in CACHES for of in cache.entries.values() for c in of]
         for one, of in sorted(kept, key=lambda pair: -pair[0].used):
             room -= EACH + INSTRUCTION * _instructions(one)
-            modules -= one.modules
+            modules -= one.artifacts.modules
             if min(room, modules) < 0 and one.used != call.at:
                 of.remove(one)
 
@@ -69,9 +69,9 @@ def fitting(entries: Iterable[Compiled], fn: types.FunctionType, call: Call) -> 
     """Return the first specialisation of a function that fits a call, and the values of its shared leaves."""
     found = []
     for compiled in tuple(entries):
-        if compiled.fn is fn and (leaves := compiled.leaves(call.shared, call.frozen)) is not None:
+        if compiled.fn is fn and (leaves := compiled.guard.leaves(call.shared, call.frozen)) is not None:
             found.append((compiled, leaves))
-    return next((pair for pair in likely(found, call) if pair[0].matches_types(call.columns)), None)
+    return next((pair for pair in likely(found, call) if pair[0].guard.matches_types(call.columns)), None)
 
 
 def likely(found: Sequence[tuple[Compiled, list[Any]]], call: Call) -> Iterable[tuple[Compiled, list[Any]]]:

@@ -37,15 +37,15 @@ class Stages(Mapping[str, str]):
         self._makers: dict[str, Callable[[], str]] = {
             "source": partial(_source, compiled),
             "schema": partial(_schema, compiled),
-            "ir": partial(compiled.text, "ir"),
+            "ir": partial(compiled.artifacts.text, "ir"),
             **{name: partial(compiled.plan.texts.__getitem__, name) for name in compiled.plan.texts},
-            "plan": partial(compiled.text, "plan"),
-            "host": compiled.host_text,
+            "plan": partial(compiled.artifacts.text, "plan"),
+            "host": compiled.artifacts.host_text,
         }
         for k, spec in enumerate(compiled.plan.kernels):
             name = spec.name if f"kernels/{spec.name}/cpu" not in self._makers else f"{spec.name}.{k}"
-            self._makers[f"kernels/{name}/cpu"] = partial(compiled.kernel_text, k)
-            self._makers[f"kernels/{name}/cuda"] = partial(compiled.cuda_text, k)
+            self._makers[f"kernels/{name}/cpu"] = partial(compiled.artifacts.kernel_text, k)
+            self._makers[f"kernels/{name}/cuda"] = partial(compiled.artifacts.cuda_text, k)
             if backward and (backward[k].outputs or backward[k].terms):
                 self._makers[f"backward/{name}"] = partial(_backward, backward[k])
         self._makers["tiles/cuda"] = partial(cuda_tiles_text, compiled.plan, compiled.options)

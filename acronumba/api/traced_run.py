@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from acronumba.memory import Array
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from acronumba.config import Options
     from acronumba.pipeline.compiled import Compiled
     from acronumba.runtime.trace import TraceData
@@ -21,4 +21,4 @@ class TracedRun:
     compiled: Compiled
     instances: int
     record: Callable[[Options, TraceData], TraceData]  # the trace with other options, from that with its own
-    sites: Callable[[TraceData], NDArray[Any] | None]  # source position of each node, see `Compiled.sites`
+    sites: Callable[[TraceData], Array | None]  # source position of each node, see `Compiled.sites`

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from acronumba.api.cotangents import matched
+from acronumba.api.dispatch import bind, function_of
 from acronumba.api.forward import Forward
 from acronumba.api.gradients import Lossy
 from acronumba.api.model import Model
@@ -59,7 +60,7 @@ class Vjp:
     def __call__(self, *args: Any, **shared: Any) -> tuple[Any, Pullback]:
         """Return the result of one instance and its pullback, computed by the reference."""
         with one_frame:
-            call = self.model._bind([[a] for a in args], shared)
+            call = bind(self.model, [[a] for a in args], shared)
             forward = self._ran(call, together=False)
             for error in forward.errors.values():
                 raise error
@@ -84,7 +85,7 @@ class Vjp:
             If instances failed; its `results` is the pair for the others.
         """
         with one_frame:
-            call = self.model._bind(columns, shared)
+            call = bind(self.model, columns, shared)
             forward = self._ran(call, together=True)
             done = Results.of(forward.results), Pullback(forward, one=False)
             if forward.errors:
@@ -102,7 +103,7 @@ class Vjp:
         return Vjp(self.model.with_options(**changes), self.choices)
 
     def _ran(self, call: Call, together: bool) -> Forward:
-        return Forward(self.model, call, wanted_of(self.model._plain(), self.choices, call), together)
+        return Forward(self.model, call, wanted_of(function_of(self.model), self.choices, call), together)
 
 
 class Pullback:

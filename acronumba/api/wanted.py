@@ -110,7 +110,7 @@ class Wanted:
         if small:
             raise reject("ACR706", message=f"`{small[0]}` is in fewer bits, and has no gradient",
                          rewrite="train the parameters in float32, and compress them afterwards")  # fmt: skip
-        if (rejection := compiled.active(self.in_program(compiled, leaves), width).rejection()) is not None:
+        if (rejection := compiled.derivatives.active(self.in_program(compiled, leaves), width).rejection()) is not None:
             raise rejection
 
     def in_program(self, compiled: Compiled, leaves: Sequence[Any]) -> active.Wanted:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from acronumba import pack
+from acronumba.api.dispatch import bind, specialise
 from acronumba.api.effects import count
 from acronumba.api.model import Model
 from acronumba.bench.agreement import agreement, in_float64, plain
@@ -290,8 +291,8 @@ def _launched(trace: TraceData, options: Options) -> int:
 
 def _ways(ours: Model, packed: Any, shared: Any) -> dict[str, float]:
     """Return the seconds of kernels in one launch and with one launch each, if both were tried."""
-    compiled = ours._specialise(ours._bind((packed,), {"p": shared}))[0]
-    executor = compiled.on(ours.device).executor
+    compiled = specialise(ours, bind(ours, (packed,), {"p": shared}))[0]
+    executor = compiled.artifacts.on(ours.device).executor
     assert isinstance(executor, DeviceExecutor)
     tried = list(executor.persistent.seconds.values())
     return dict(zip(("one launch", "a launch for each"), tried[-1], strict=True)) if tried else {}

@@ -129,13 +129,13 @@ def _observe(module: ModuleType, model: Model) -> tuple[Columns, Shared] | None:
     import contextlib
     import io
 
-    from acronumba.api.model import watched
+    from acronumba.api.dispatch import Batched, watched
 
     if not callable(getattr(module, "main", None)):
         return None
     found: list[tuple[Columns, Shared]] = []
 
-    def see(called: Model, columns: Sequence[Any], shared: Mapping[str, Any]) -> None:
+    def see(called: Batched, columns: Sequence[Any], shared: Mapping[str, Any]) -> None:
         if called.__wrapped__ is model.__wrapped__:
             found.append((tuple(columns), dict(shared)))
             raise _Seen

@@ -14,12 +14,11 @@ from operator import attrgetter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from acronumba.data.heap import INPUT, Heap, Mismatch, Pool, Region, Words, aligned
+from acronumba.data.heap import INPUT, Heap, Mismatch, Pool, Region, aligned
 from acronumba.data.words import RECORD
 from acronumba.foreign import is_foreign, is_foreign_class, natives
-from acronumba.memory import address
+from acronumba.memory import Array, Words, address
 
 STEP = 1024  # objects per round: few enough to stay in the cache while their fields are read
 _MANY = 256  # number of arrays from which on NumPy counts and sorts faster than Python
@@ -28,7 +27,7 @@ _dtype, _rank, _size, _shape = attrgetter("dtype"), attrgetter("ndim"), attrgett
 _ARRAY_KINDS = frozenset((np.ndarray, np.memmap))
 
 
-def _room(column: npt.NDArray[Any]) -> int:
+def _room(column: Array) -> int:
     """Return the number of pool elements of an array, at least 1: each array needs a distinct address, by which its
     adjoint is found.
     """
@@ -130,7 +129,7 @@ class Arrays:
         self._flat = True  # whether all arrays have one axis
         self._pieces: list[Words] = []  # sizes of the arrays, or of some
         self._ids: list[Words] = []  # likewise
-        self._blocks: list[npt.NDArray[Any]] = []
+        self._blocks: list[Array] = []
         self._block_rows = 0
         self._numbers: Words | None = None  # record of each array found, if some were found twice
         self._shapes: list[tuple[int, ...]]  # the distinct shapes
@@ -148,7 +147,7 @@ class Arrays:
         self._flat = self._flat and rank == 1
         return first
 
-    def add_block(self, column: npt.NDArray[Any]) -> int:
+    def add_block(self, column: Array) -> int:
         """Add the rows of an array; return the number of the first among all such rows."""
         first = self._block_rows
         self._blocks.append(column)

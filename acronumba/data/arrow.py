@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from acronumba.data.classes import field_names
 from acronumba.data.hints import OBSERVED, ArrayHint, ClassHint, Hint, ListHint, UnionHint, class_hints
 from acronumba.data.pack import Packed
 from acronumba.errors.codes import reject
 from acronumba.ir.types import NONE
+from acronumba.memory import Array
 
 
 def is_arrow(value: object) -> bool:
@@ -25,7 +25,7 @@ def is_arrow(value: object) -> bool:
     return (hasattr(cls, "__arrow_c_array__") or hasattr(cls, "__arrow_c_stream__")) and not hasattr(cls, "iloc")
 
 
-def column_of(value: Any, name: str, hint: Hint = OBSERVED) -> Packed | npt.NDArray[Any] | list[Any]:
+def column_of(value: Any, name: str, hint: Hint = OBSERVED) -> Packed | Array | list[Any]:
     """Convert a column of Arrow to a column of instances; `name` and `hint` are those of its parameter."""
     try:
         import pyarrow as pa
@@ -71,7 +71,7 @@ def _plain_type(kind: Any) -> Any:
     return pa.large_string() if kind == pa.string_view() else kind
 
 
-def _rows(array: Any) -> npt.NDArray[Any] | None:
+def _rows(array: Any) -> Array | None:
     """Return lists of equal length, and tensors, as the rows of an array; None for other columns."""
     import pyarrow as pa
 

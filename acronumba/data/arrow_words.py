@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from acronumba.data.classes import field_names, is_record, own_constructor
-from acronumba.data.heap import Heap, Region, Words, aligned, reference_columns, row_references
+from acronumba.data.heap import Heap, Region, aligned, reference_columns, row_references
 from acronumba.data.hints import OBSERVED, ClassHint, Hint, KeysHint, ListHint, Observed, UnionHint, class_hints
 from acronumba.data.layouts import make_layouts
 from acronumba.data.pack import Packed, packed_words
@@ -38,6 +38,7 @@ from acronumba.ir.types import (
     union_word,
     words,
 )  # fmt: skip
+from acronumba.memory import Words
 from acronumba.records import record
 
 Fill: TypeAlias = Callable[[Heap, Words], None]  # writes a word of each row into a column of a table

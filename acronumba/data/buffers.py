@@ -9,14 +9,12 @@ import itertools
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from acronumba.memory import Array, Words
 from acronumba.memory import address as address_of
-
-Words: TypeAlias = npt.NDArray[np.int64]
 
 _NOTHING = (0, 0, memoryview(b"").cast("q"))
 _TOGETHER = 48  # number of arrays of one shape from which on they are made together
@@ -30,7 +28,7 @@ class Pending(Protocol):
     def some(self, starts: Words, sizes: Words) -> None:
         """Copy the results at these addresses, with these sizes in bytes."""
 
-    def memory(self, arrays: Sequence[npt.NDArray[Any]]) -> Memory:
+    def memory(self, arrays: Sequence[Array]) -> Memory:
         """Return a `Memory` that reads the copies at their original addresses."""
 
 
@@ -51,9 +49,9 @@ class Memory:
 
     def __init__(
         self,
-        arrays: Iterable[npt.NDArray[Any]],
+        arrays: Iterable[Array],
         pending: Pending | None = None,
-        known: Mapping[int, npt.NDArray[Any]] | None = None,
+        known: Mapping[int, Array] | None = None,
     ) -> None:
         self.pending = pending
         by_base = {address_of(a): a for a in arrays if a.nbytes}
@@ -62,7 +60,7 @@ class Memory:
         self._bases = sorted(by_base)
         self._arrays = [by_base[base] for base in self._bases]
         self._ends = [base + a.nbytes for base, a in zip(self._bases, self._arrays, strict=True)]
-        self._views: list[npt.NDArray[Any] | None] = [None] * len(self._bases)
+        self._views: list[Array | None] = [None] * len(self._bases)
         self._edges: tuple[Words, Words] | None = None  # the bases and ends as arrays, made on first use
         self._tables: dict[int, memoryview[int]] = {}  # buffers as int64
         # The buffer of the last read: its base, end and table.
@@ -74,7 +72,7 @@ class Memory:
             raise IndexError(f"address {address:#x} is in no buffer")
         return k
 
-    def _bytes(self, k: int) -> npt.NDArray[Any]:
+    def _bytes(self, k: int) -> Array:
         """Return buffer k as bytes that cannot be written."""
         view = self._views[k]
         if view is None:
@@ -133,7 +131,7 @@ class Memory:
         words: Words = data[: len(data) // 8 * 8].view(np.int64)
         return words
 
-    def array(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    def array(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """Return a read-only array whose data begin at an address."""
         size = 1
         for n in shape:
@@ -213,7 +211,7 @@ class Copying(Memory):
         super().__init__(())
         self._times: dict[int, int] = {}  # reference count of each buffer, by address
 
-    def add(self, base: int, array: npt.NDArray[Any]) -> None:
+    def add(self, base: int, array: Array) -> None:
         """Add a buffer that begins at address `base`."""
         self._times[base] = self._times.get(base, 0) + 1
         k = bisect_right(self._bases, base)
@@ -243,7 +241,7 @@ class Copying(Memory):
         self._tables = {}
         self._last = _NOTHING
 
-    def array(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    def array(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         copied = super().array(address, dtype, shape).copy()
         copied.flags.writeable = False
         return copied
@@ -271,7 +269,7 @@ class Copying(Memory):
             out[place] = value
         return out
 
-    def _copied(self, addresses: Words, size: int) -> npt.NDArray[Any]:
+    def _copied(self, addresses: Words, size: int) -> Array:
         """Copy `size` bytes from each address: void[n]."""
         out = np.empty(len(addresses), f"V{size}")
         owners, _ = self._owners(addresses)

@@ -20,13 +20,13 @@ from acronumba.data.heap import (
     Mismatch,
     Region,
     TooLarge,
-    Words,
     aligned,
     free_bytes,
 )
 from acronumba.data.strings import TextColumn, Texts, hashes
 from acronumba.data.words import LIST
 from acronumba.ir.types import NO_VALUE, ListT, MapT, words
+from acronumba.memory import Words
 
 FEW = 32  # count of numbers below which a NumPy call does not pay
 FIRST_CHECK = 1 << 16  # number of objects before the first check for repetitions

@@ -12,39 +12,32 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from acronumba.data.collect import FLOATS, WHOLE
+from acronumba.data.codecs import codec
+from acronumba.data.collect import WHOLE
 from acronumba.data.heap import AllVisible, Mismatch, free_bytes
 from acronumba.data.schema import MISSING, NESTING, NODES, attribute
 from acronumba.data.shared import hiding
 from acronumba.errors import DataError
-from acronumba.foreign import as_numpy, is_foreign
+from acronumba.generics import Value
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
     NEVER,
-    NO_VALUE,
     UNSET,
     Array0T,
-    ArrayT,
     BoolT,
     DictT,
-    EnumT,
     FloatT,
     IntT,
     ListT,
     MapT,
-    NeverT,
     NoneT,
-    NoValue,
     OpaqueT,
-    ScalarT,
-    StrT,
     StructT,
     TensorT,
     TextT,
     TupleT,
     Type,
     UnionT,
-    UnsetT,
     members,
     type_text,
 )
@@ -53,89 +46,23 @@ Link: TypeAlias = "tuple[Link, str] | None"  # a path, from its end
 Field: TypeAlias = "tuple[type, str]"  # class and name
 _Place: TypeAlias = "tuple[Any, Type, Link, Field | None]"  # a value, its type, its path, and the field that it is in
 
-_ARRAYS = (np.ndarray, np.memmap)
 _LONG = 200  # largest number of characters of a path in a message
 
 
-def accepts(t: Type, value: Any) -> bool:
-    """Whether a value has a type, without looking inside objects, lists, tuples and dicts."""
-    match t:
-        case IntT():
-            return type(value) in WHOLE and -(2**63) <= int(value) < 2**63
-        case FloatT():
-            return type(value) in FLOATS and _fits_float(value)
-        case BoolT():
-            return type(value) is bool
-        case UnsetT():
-            return value is NO_VALUE
-        case NoneT():
-            return value is None
-        case NeverT() | ArrayT():
-            return False
-        case StrT():
-            return type(value) is str and value == t.value
-        case TextT():
-            return type(value) is str
-        case EnumT():
-            return type(value) is t.cls and any(value is m for m in t.cls)
-        case ScalarT():
-            return issubclass(type(value), np.generic) and bool(value.dtype == np.dtype(t.dtype))
-        case TensorT():
-            value = as_numpy(value) if is_foreign(value) else value
-            array = type(value) in _ARRAYS if t.rank else issubclass(type(value), np.generic)
-            alike = array and value.dtype == np.dtype(t.dtype) and value.ndim == t.rank
-            return alike and (not t.column or value.shape[-1] == 1)
-        case Array0T():
-            found: Any = as_numpy(value) if is_foreign(value) else value
-            array = type(found) in _ARRAYS and not found.ndim
-            return (array and found.dtype == np.dtype(t.dtype)) or (not t.sure and accepts(t.scalar, value))
-        case StructT():
-            return type(value) is t.cls
-        case TupleT():
-            return type(value) is tuple and len(value) == len(t.items)
-        case DictT():
-            return type(value) is dict and tuple(value) == t.keys
-        case ListT():
-            return type(value) is (tuple if t.tupled else list)
-        case UnionT():
-            return any(accepts(m, value) for m in t.members)
-        case MapT():
-            return t.given and type(value) is (set if t.item is None else dict)
-        case OpaqueT():
-            return True
-
-
-def _fits_float(value: int | float) -> bool:
-    try:
-        float(value)
-    except OverflowError:
-        return False
-    return True
-
-
-def case_of(cases: Sequence[Type], value: Any) -> int:
+def case_of(cases: Sequence[Type], value: Value) -> int:
     """Return the case of a union with a tag that a value has, preferably one without conversion; -1 if none."""
-    fitting = [k for k, case in enumerate(cases) if accepts(case, value)]
+    fitting = [k for k, case in enumerate(cases) if codec(case).accepts(case, value)]
     if len(fitting) < 2:
         return fitting[0] if fitting else -1
-    return min(fitting, key=lambda k: (_distance(cases[k], value), k))
+    return min(fitting, key=lambda k: (codec(cases[k]).distance(value), k))
 
 
-def _distance(t: Type, value: Any) -> int:
-    match t:
-        case IntT():
-            return 0 if type(value) is int else 2
-        case FloatT():
-            return 1 if type(value) is float else 3
-    return 0
-
-
-def case_numbers(cases: Sequence[Type], values: Sequence[Any]) -> list[int]:
+def case_numbers(cases: Sequence[Type], values: Sequence[Value]) -> list[int]:
     """Return the case of every value; raise `Mismatch` if one is of no case."""
     by_class = {}
     for cls in set(map(type, values)):
-        fitting = [k for k, case in enumerate(cases) if _class_decides(case, cls)]
-        may = [k for k, case in enumerate(cases) if _class_may(case, cls)]
+        fitting = [k for k, case in enumerate(cases) if codec(case).decides(case, cls)]
+        may = [k for k, case in enumerate(cases) if codec(case).may_be(case, cls)]
         if len(may) == 1 and (fitting == may or cls in (int, float)):  # the size of an int is checked later
             by_class[cls] = may[0]
     if len(by_class) == len(set(map(type, values))):
@@ -144,42 +71,6 @@ def case_numbers(cases: Sequence[Type], values: Sequence[Any]) -> list[int]:
     if -1 in numbers:
         raise Mismatch
     return numbers
-
-
-def _class_decides(t: Type, cls: type) -> bool:
-    """Whether every value of exactly this class has the type."""
-    match t:
-        case UnsetT():
-            return cls is NoValue
-        case NoneT():
-            return cls is type(None)
-        case BoolT():
-            return cls is bool
-        case TextT():
-            return cls is str
-        case StructT():
-            return cls is t.cls
-        case ListT():
-            return cls is (tuple if t.tupled else list)
-        case MapT():
-            return cls is (set if t.item is None else dict)
-        case UnionT():
-            return any(_class_decides(m, cls) for m in t.members)
-    return False
-
-
-def _class_may(t: Type, cls: type) -> bool:
-    """Whether a value of this class may have the type."""
-    match t:
-        case IntT() | FloatT():
-            return cls in WHOLE | FLOATS
-        case TupleT():
-            return cls is tuple
-        case DictT():
-            return cls is dict
-        case UnionT():
-            return any(_class_may(m, cls) for m in t.members)
-    return _class_decides(t, cls)
 
 
 class Conformance:
@@ -202,16 +93,16 @@ class Conformance:
         self._free = free_bytes()
         self._clean: dict[tuple[int, Type | None], object] = {}  # reached without errors; keeps it alive
 
-    def check(self, instance: int, values: Sequence[Any]) -> DataError | None:
+    def check(self, instance: int, values: Sequence[Value]) -> DataError | None:
         """Return an error for the first value of an instance that does not have its type, or None."""
         return next((error for error, _ in self._wrong(instance, values)), None)
 
-    def faults(self, column: Any) -> set[tuple[type, str]]:
+    def faults(self, column: Value) -> set[tuple[type, str]]:
         """Return the fields that do not have their type in some object of the instances, by class and name."""
         found = (field for k, value in enumerate(column) for _, field in self._wrong(k, (value,)))
         return {field for field in found if field is not None}
 
-    def _wrong(self, instance: int, values: Sequence[Any]) -> Iterator[tuple[DataError, Field | None]]:
+    def _wrong(self, instance: int, values: Sequence[Value]) -> Iterator[tuple[DataError, Field | None]]:
         """Yield an error for each value that does not have its type, and the field that contains the value, or None."""
         seen: dict[tuple[int, Type | None], object] = {}
         clean, nbytes = True, 0  # of its arrays
@@ -221,7 +112,7 @@ class Conformance:
         while todo:
             value, t, link, field = todo.pop()
             cases = [m for m in t.members if not isinstance(m, OpaqueT)] if isinstance(t, UnionT) else [t]
-            k = case_of(cases, value) if isinstance(t, UnionT) else accepts(t, value) - 1
+            k = case_of(cases, value) if isinstance(t, UnionT) else codec(t).accepts(t, value) - 1
             if k < 0:
                 clean = False
                 yield _error(instance, link, t, value), field
@@ -250,20 +141,10 @@ class Conformance:
         if clean:
             self._clean |= seen
 
-    def _inner(self, value: Any, t: Type, link: Link, field: Field | None) -> list[tuple[str, _Place | None]]:
+    def _inner(self, value: Value, t: Type, link: Link, field: Field | None) -> list[tuple[str, _Place | None]]:
         """Return the values inside a value, by field name ("" for elements); None for a missing field."""
-        if isinstance(t, TupleT):
-            return [
-                ("", (v, item, (link, f"[{k}]"), field)) for k, (v, item) in enumerate(zip(value, t.items, strict=True))
-            ]
-        if isinstance(t, DictT):
-            return [("", (value[k], item, (link, f"[{k!r}]"), field)) for k, item in zip(t.keys, t.items, strict=True)]
-        if isinstance(t, MapT):
-            places = [(k, (link, f"[{k!r}]")) for k in value]
-            values = [] if t.item is None else [("", (value[k], t.item, place, field)) for k, place in places]
-            return [*(("", (k, t.key, place, field)) for k, place in places), *values]
-        if isinstance(t, ListT):
-            return [("", (v, t.item, (link, f"[{k}]"), field)) for k, v in enumerate(value)]
+        if not isinstance(t, StructT):
+            return [("", (v, item, (link, step), field)) for v, item, step in codec(t).inside(t, value)]
         out: list[tuple[str, _Place | None]] = []
         cls = type(value)
         for f in self._layouts[cls].fields if cls in self._layouts else ():
@@ -284,7 +165,7 @@ def path_text(link: Link) -> str:
     return "".join(reversed(parts))
 
 
-def _too_large(instance: int, link: Link, value: Any, nbytes: int) -> DataError:
+def _too_large(instance: int, link: Link, value: Value, nbytes: int) -> DataError:
     return DataError(
         f"{_path(link)[0]} does not fit in memory: up to it the arrays of the instance have {nbytes:,} bytes",
         instance=instance,
@@ -308,7 +189,7 @@ def _path(link: Link) -> tuple[str, str]:
     return (path if len(path) <= _LONG else f"{path[: _LONG // 2]} ... {path[-_LONG // 2 :]}"), path
 
 
-def _error(instance: int, link: Link, t: Type, value: Any, missing: str = "") -> DataError:
+def _error(instance: int, link: Link, t: Type, value: Value, missing: str = "") -> DataError:
     shown, path = _path(link)
     if missing:
         seen = f"an object of class {type(value).__name__} without the attribute `{missing}`"
@@ -341,7 +222,7 @@ def _wanted(t: Type) -> str:
     return text if isinstance(t, UnionT | NoneT | TupleT) else f"{'an' if text[0] in 'aeiou' else 'a'} {text}"
 
 
-def _found(value: Any) -> str:
+def _found(value: Value) -> str:
     if issubclass(type(value), np.ndarray | np.generic):
         name = value.dtype.name if value.dtype.isnative else value.dtype.str
         if isinstance(value, np.ndarray) and not value.ndim:
@@ -355,7 +236,7 @@ def _found(value: Any) -> str:
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
-def _short(value: Any) -> str:
+def _short(value: Value) -> str:
     if issubclass(type(value), int | float | str | enum.Enum) or value is None:
         text = repr(value)
         return text if len(text) <= 60 else f"{text[:57]}..."
@@ -366,7 +247,7 @@ def _short(value: Any) -> str:
     return f"class {type(value).__module__}.{type(value).__qualname__}"
 
 
-def _rewrite(t: Type, value: Any) -> str:
+def _rewrite(t: Type, value: Value) -> str:
     """Return advice on a conversion that makes the value conform, or ""."""
     wanted = [m for m in members(t) if not isinstance(m, NoneT)]
     if len(wanted) != 1:
@@ -382,7 +263,11 @@ def _rewrite(t: Type, value: Any) -> str:
                 return f"convert it with .astype(np.{tensor.dtype.replace('bool', 'bool_')})"
             if not tensor.rank and not value.ndim:
                 return "x[()]"
-            return f"give it {tensor.rank} axes" if type(value) in (*_ARRAYS, np.generic) else "use a plain np.ndarray"
+            return (
+                f"give it {tensor.rank} axes"
+                if type(value) in (np.ndarray, np.memmap, np.generic)
+                else "use a plain np.ndarray"
+            )
         if issubclass(cls, int | float | list | tuple):
             return f"convert it with np.asarray(x, np.{tensor.dtype.replace('bool', 'bool_')})"
     if isinstance(tensor, Array0T) and issubclass(cls, int | float | np.generic):

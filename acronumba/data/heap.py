@@ -34,10 +34,10 @@ from acronumba.data.classes import names_of
 from acronumba.data.schema import MISSING, attribute
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import ListT, MapT, RefT, TensorT, TextT, Word, words
+from acronumba.memory import Array, Words
 from acronumba.records import record
 
-Words: TypeAlias = npt.NDArray[np.int64]
-Pool: TypeAlias = npt.NDArray[Any]
+Pool: TypeAlias = Array
 
 INPUT = -1  # word 1 of the value record of an input: node -1, depth -1
 SMALL = 1 << 24  # bytes that are allocated without a check of free memory
@@ -86,7 +86,7 @@ class Heap:
         object.__setattr__(self, "base", memory.address(self.words))
 
     @property
-    def buffers(self) -> tuple[npt.NDArray[Any], ...]:
+    def buffers(self) -> tuple[Array, ...]:
         """Everything that addresses point into."""
         return (self.words, *self.pools.values())
 
@@ -243,7 +243,7 @@ def free_bytes() -> int:
     return max(memory.available(), SMALL)
 
 
-def aligned(count: int, dtype: npt.DTypeLike, zero: bool = False) -> npt.NDArray[Any]:
+def aligned(count: int, dtype: npt.DTypeLike, zero: bool = False) -> Array:
     """Return a new one-dimensional array that begins on a cache line."""
     kind = np.dtype(dtype)
     return memory.aligned(count * kind.itemsize, zero).view(kind)

@@ -16,7 +16,6 @@ from types import CodeType
 from typing import Any, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from acronumba.data import collect, conform
 from acronumba.data.arrays import are_arrays
@@ -34,7 +33,6 @@ from acronumba.data.heap import (
     Region,
     TooLarge,
     Visible,
-    Words,
     aligned,
     expect_shown,
     rebase,
@@ -55,6 +53,7 @@ from acronumba.errors import DataError
 from acronumba.errors.codes import reject
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import NO_VALUE, ListT, NoneT, NoValue, StructT, TensorT, Type, UnionT, members, words
+from acronumba.memory import Array, Words
 from acronumba.records import record
 
 __all__ = [
@@ -86,7 +85,7 @@ class Batch:
         return self.heaps[0].words if self.heaps else np.zeros(0, np.int64)
 
     @property
-    def keep(self) -> tuple[npt.NDArray[Any], ...]:
+    def keep(self) -> tuple[Array, ...]:
         """Every array that addresses of the batch point into; they must live as long as the addresses are used."""
         return tuple(buffer for heap in self.heaps for buffer in heap.buffers)
 
@@ -501,9 +500,7 @@ class Packed(Sequence[Any]):
     __acronumba_packed__ = True
     __slots__ = ("_array", "_plain", "_roots", "_store", "schema")
 
-    def __init__(
-        self, store: _Store, roots: Words, plain: list[Any] | None, array: npt.NDArray[Any] | None = None
-    ) -> None:
+    def __init__(self, store: _Store, roots: Words, plain: list[Any] | None, array: Array | None = None) -> None:
         self._array = array  # if the instances are its rows: the array, or an empty one of its dtype and rank
         self.schema = store.schema
         self._store = store
@@ -549,7 +546,7 @@ class Packed(Sequence[Any]):
         found = {id(v): own for at, v in reader.made.items() if (own := owned.get(at)) is not None}
         return Again(values, store.originals() | found)
 
-    def value(self) -> list[Any] | npt.NDArray[Any]:
+    def value(self) -> list[Any] | Array:
         """Return the instances as a shared value: the array that they are the rows of, read-only, or a list."""
         if self._array is None:
             return list(self)
@@ -596,7 +593,7 @@ class Packed(Sequence[Any]):
 
 def _restore(
     schema: Schema, layouts: tuple[StructLayout, ...], state: Any, roots: Words, plain: list[Any] | None,
-    array: npt.NDArray[Any] | None,
+    array: Array | None,
 ) -> Packed:  # fmt: skip
     old_words, base, regions, pools, bases, rests, usable = state
     new_words = aligned(old_words.size, np.int64)
@@ -628,7 +625,7 @@ def packed_words(schema: Schema, layouts: tuple[StructLayout, ...], heap: Heap, 
     return Packed(_store_of_words(schema, layouts, heap, True, len(roots)), roots, None)
 
 
-def _aligned_copy(pool: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _aligned_copy(pool: Array) -> Array:
     out = aligned(pool.size, pool.dtype)
     out[:] = pool
     return out
@@ -654,7 +651,7 @@ def same_words(narrow: Type, wide: Type) -> bool:
     return False
 
 
-def pack(instances: Sequence[Any] | npt.NDArray[Any]) -> Packed:
+def pack(instances: Sequence[Any] | Array) -> Packed:
     """Return a snapshot of instances.
 
     Parameters

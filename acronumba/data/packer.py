@@ -8,40 +8,31 @@ object gets its address, and each column is written into the rows by NumPy. The 
 
 from __future__ import annotations
 
-import builtins
-import keyword
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
+from acronumba.data.codec import Slot, variable
+from acronumba.data.codecs import codec
 from acronumba.data.heap import AllVisible, reference_columns, row_references
 from acronumba.data.schema import classes_of
 from acronumba.ir.nodes import FieldLayout, StructLayout
 from acronumba.ir.types import (
-    BOOL,
     UNSET,
     Array0T,
-    BoolT,
     DictT,
-    EnumT,
-    FloatT,
-    IntT,
     ListT,
     MapT,
-    NeverT,
-    NoneT,
     OpaqueT,
     StrT,
     StructT,
     TensorT,
-    TextT,
-    TupleT,
     Type,
     UnionT,
-    UnsetT,
+    all_parts,
     members,
+    parts,
     type_text,
-    union_cases,
     union_word,
     words,
 )
@@ -62,19 +53,7 @@ class _Pool:
 
     name: str  # of the variable
     made: str  # the expression that creates the pool
-    slots: list[_Slot] = field(default_factory=list)
-
-
-@record(frozen=False)
-class _Slot:
-    """A column of values of one type, and the columns that it is split into."""
-
-    type: Type
-    name: str  # the variable
-    first: int  # column of the row where its words begin
-    now: str  # the variable of the values of one round
-    cases: str  # the variable of their cases, and of the rows of one case
-    parts: list[_Slot] = field(default_factory=list)  # of a tuple, a dict, or the cases of a union with a tag
+    slots: list[Slot] = field(default_factory=list)
 
 
 def packer_text(
@@ -94,7 +73,7 @@ class _Writer:
         self, params: Sequence[Type], layouts: Sequence[StructLayout], visible: AllVisible, exact: bool
     ) -> None:
         self._params = params
-        self._exact = exact
+        self.exact = exact
         self._visible = visible
         self._layouts = {layout.cls: (tag, layout) for tag, layout in enumerate(layouts)}
         self._names: dict[str, Any] = {}
@@ -113,7 +92,8 @@ class _Writer:
         self._used.add(name)
         return name
 
-    def _constant(self, name: str, value: Any) -> str:
+    def constant(self, name: str, value: object) -> str:
+        """Return the name of a global of the packer."""
         name = self._name(name)
         self._names[name] = value
         return name
@@ -132,36 +112,26 @@ class _Writer:
             for cls in sorted(classes_of(t) - self._structs.keys(), key=lambda c: self.layout(c)[0]):
                 self._structs[cls] = self._struct_pool(cls)
                 todo += [f.type for f in self.layout(cls)[1].fields]
-            todo += [item_type(t)] if isinstance(t, ListT | MapT) else parts_of(t)
+            todo += [t.entry] if isinstance(t, MapT) else parts(t)
 
     def _struct_pool(self, cls: type) -> _Pool:
-        name = self._name(_lower(cls.__name__))
+        name = self._name(variable(cls.__name__))
         layout = self.layout(cls)[1]
-        made = f"room.objects({self._constant(name.upper(), cls)}, {layout.size}, {row_references(layout)!r})"
+        made = f"room.objects({self.constant(name.upper(), cls)}, {layout.size}, {row_references(layout)!r})"
         return _Pool(name, made)
 
     def _list_pool(self, listed: ListT | MapT) -> _Pool:
         kind = "dict" if isinstance(listed, MapT) else "tuple" if listed.tupled else "list"
         item, name = item_type(listed), self._name(f"{kind}{len(self._lists)}")
-        constant = self._constant(name.upper(), listed)
+        constant = self.constant(name.upper(), listed)
         if isinstance(listed, MapT):
             return _Pool(name, f"room.maps({constant}, {len(words(item))}, {reference_columns(words(item))!r})")
         return _Pool(name, f"room.lists({constant}, {len(words(item))}, {reference_columns(words(item))!r})")
 
-    def _slot(self, t: Type, name: str, first: int) -> _Slot:
-        slot = _Slot(t, self._name(name), first, self._name(f"{name}_now"), self._name(f"{name}_case"))
-        match t:
-            case TupleT():
-                inner = [(str(k), item) for k, item in enumerate(t.items)]
-            case Array0T(sure=False):
-                inner = [("which", BOOL), ("point", Array0T(t.dtype))]
-            case DictT():
-                inner = [(str(k), item) for k, item in enumerate(t.items)]  # index as name, since keys are data
-            case UnionT() if union_word(t) is None:
-                inner = [(f"case{k}", case) for k, case in enumerate(union_cases(t))]
-                first += 1
-            case _:
-                return slot
+    def _slot(self, t: Type, name: str, first: int) -> Slot:
+        slot = Slot(t, self._name(name), first, self._name(f"{name}_now"), self._name(f"{name}_case"))
+        inner = codec(t).parts(t)
+        first += bool(inner) and isinstance(t, UnionT)  # the tag
         for part, item in inner:
             slot.parts.append(self._slot(item, f"{name}_{part}", first))
             first += len(words(item))
@@ -208,38 +178,20 @@ class _Writer:
             self.line(0, "")
             self.line(1, f"{pool.name}: {_plain_text(listed)}, {len(words(item_type(listed)))} words per element")
 
-    def _declare(self, roots: list[_Slot]) -> None:
+    def _declare(self, roots: list[Slot]) -> None:
         """Make the pools and the columns: a column holds one field of all objects, in the order of their rows."""
         self.line(1, "room = HeapBuilder(careful)")
         for pool in self._pools:
             self.line(1, f"{pool.name} = {pool.made}")
         for slot in [*roots, *(s for pool in self._pools for s in pool.slots)]:
-            for column in _columns(slot):
-                self.line(1, f"{column.name} = {self._column(column.type)}")
+            for column in codec(slot.type).columns(slot):
+                self.line(1, f"{column.name} = {codec(column.type).column(column.type, self)}")
 
-    def _column(self, t: Type) -> str:
-        rest = [m for m in members(t) if not isinstance(m, NoneT)]
-        if isinstance(t, UnionT) and union_word(t) is None:
-            return "[]"
-        if isinstance(rest[0], TensorT):
-            column = ", column=True" if rest[0].column else ""
-            return f"room.arrays({rest[0].dtype!r}, {rest[0].rank}, {isinstance(t, UnionT)}{column})"
-        if isinstance(rest[0], TextT):
-            return "room.texts()"
-        if isinstance(rest[0], Array0T):
-            return f"room.points({rest[0].dtype!r})"
-        if isinstance(rest[0], StructT | ListT | MapT):
-            return f"room.references({', '.join(self._pool(m).name for m in rest)})"
-        if isinstance(t, EnumT):
-            numbers = {id(m): k for k, m in enumerate(t.cls)}  # type: ignore[var-annotated,arg-type]
-            return f"Enums({self._constant(_lower(t.cls.__name__).upper(), numbers)})"
-        exact = "exact=True" if self._exact else ""
-        return {IntT: f"Ints({exact})", FloatT: f"Floats({exact})", BoolT: "Bools()"}[type(t)]
+    def pool_name(self, t: StructT | ListT | MapT) -> str:
+        """Return the variable of the pool of a type."""
+        return (self._structs[t.cls] if isinstance(t, StructT) else self._lists[t]).name
 
-    def _pool(self, t: Type) -> _Pool:
-        return self._lists[t] if isinstance(t, ListT | MapT) else self._structs[t.cls]  # type: ignore[union-attr]
-
-    def _follow(self, roots: list[_Slot]) -> None:
+    def _follow(self, roots: list[Slot]) -> None:
         self.line(0, "")
         self.line(1, "# Follow the instances, by rounds.")
         for k, slot in enumerate(roots):
@@ -268,63 +220,20 @@ class _Writer:
     def _round(self, cls: type, pool: _Pool, indent: int) -> None:
         before = len(self._lines)
         if visible := self._visible.get(cls):
-            self.line(indent, f"expect_shown(new, {self._constant('VISIBLE', visible)})")
+            self.line(indent, f"expect_shown(new, {self.constant('VISIBLE', visible)})")
         for slot, f in zip(pool.slots, self.layout(cls)[1].fields, strict=True):
             self._walk(slot, _values_of(f), indent)
         if len(self._lines) == before:
             self.line(indent, "pass")
 
-    def _walk(self, slot: _Slot, source: str, indent: int) -> None:
-        """Write the lines that append values to the columns of a slot, and their references to the next round."""
-        t = slot.type
-        match t:
-            case OpaqueT():
-                pass
-            case UnsetT():
-                self.line(indent, f"expect({source}, NO_VALUES)")
-            case NoneT():
-                self.line(indent, f"expect({source}, NONES)")
-            case NeverT():
-                self.line(indent, f"expect({source}, NOTHING)")
-            case StrT():
-                self.line(indent, f"expect_constant({source}, {self._constant('TEXT', t.value)})")
-            case IntT() | FloatT() | BoolT() | EnumT() | TextT() | TensorT() | Array0T(sure=True):
-                self.line(indent, f"{slot.name}.add({source})")
-            case StructT() | ListT() | MapT():
-                self.line(indent, f"{slot.name}.add({source})")
-            case Array0T():
-                which, point = slot.parts
-                self.line(indent, f"{slot.now} = {source}")
-                self.line(indent, f"{which.name}.add(are_arrays({slot.now}))")
-                self.line(indent, f"{point.name}.add_both({slot.now})")
-            case TupleT():
-                self._walk_parts(slot, f"transpose({source}, {len(t.items)})", indent)
-            case DictT():
-                self._walk_parts(slot, f"entries({source}, {self._constant('KEYS', t.keys)})", indent)
-            case UnionT() if union_word(t) is not None:
-                rest = [m for m in t.members if not isinstance(m, NoneT)]
-                add = "add" if isinstance(rest[0], TensorT) else "add_any" if len(rest) > 1 else "add_optional"
-                self.line(indent, f"{slot.name}.{add}({source})")
-            case UnionT():
-                cases = self._constant("CASES", union_cases(t))
-                self.line(indent, f"{slot.now} = {source}")
-                self.line(indent, f"{slot.cases} = case_numbers({cases}, {slot.now})")
-                self.line(indent, f"{slot.name} += {slot.cases}")
-                for k, p in enumerate(slot.parts):
-                    if not isinstance(p.type, NoneT):
-                        self._walk(p, f"[v for v, k in zip({slot.now}, {slot.cases}) if k == {k}]", indent)
+    def _walk(self, slot: Slot, source: str, indent: int) -> None:
+        codec(slot.type).walk(slot, source, self, indent)
 
-    def _walk_parts(self, slot: _Slot, columns: str, indent: int) -> None:
-        names = ", ".join(part.now for part in slot.parts)
-        self.line(indent, f"[{names}] = {columns}" if names else columns)
-        for part in slot.parts:
-            self._walk(part, part.now, indent)
-
-    def _fill(self, roots: list[_Slot], width: int) -> None:
+    def _fill(self, roots: list[Slot], width: int) -> None:
         self.line(0, "")
         self.line(1, "# Room for all of it; then the rows, column by column.")
         for slot in [*roots, *(s for pool in self._pools for s in pool.slots)]:
-            for column in _columns(slot):
+            for column in codec(slot.type).columns(slot):
                 if any(isinstance(m, TensorT | Array0T) for m in members(column.type)) and not column.parts:
                     self.line(1, f"{column.name}.close()")
         self.line(1, "heap = room.allocate()")
@@ -333,60 +242,27 @@ class _Writer:
             self.line(1, f"rows = heap.table({pool.name}.region)")
             self.line(1, f"rows[:, 0] = {self.layout(cls)[0]}")
             for slot in pool.slots:
-                self._write(slot, "rows", ":")
+                self._write(slot, "rows")
         for listed, pool in self._lists.items():
             if words(item_type(listed)):
                 self.line(0, "")
                 self.line(1, f"rows = heap.table({pool.name}.items)")
-                self._write(pool.slots[0], "rows", ":")
+                self._write(pool.slots[0], "rows")
         for listed, pool in self._lists.items():
             if isinstance(listed, MapT):
                 self.line(1, f"{pool.name}.index(heap)")
         self.line(0, "")
         self.line(1, f"roots = zeros((count, {width}), int64)")
         for slot in roots:
-            self._write(slot, "roots", ":")
+            self._write(slot, "roots")
 
-    def _write(self, slot: _Slot, rows: str, where: str) -> None:
-        """Write the columns of a slot into rows."""
-        target = f"{rows}[{where}, {slot.first}]"
-        match slot.type:
-            case IntT() | FloatT() | BoolT() | EnumT() | TextT() | TensorT() | Array0T(sure=True):
-                self.line(1, f"{target} = {slot.name}.words()")
-            case StructT() | ListT() | MapT():
-                self.line(1, f"{target} = {slot.name}.words()")
-            case UnionT() if not slot.parts:
-                self.line(1, f"{target} = {slot.name}.words()")
-            case UnionT():
-                self.line(1, f"{slot.name} = fromiter({slot.name}, int64, len({slot.name}))")
-                self.line(1, f"{target} = {slot.name}")
-                for k, part in enumerate(slot.parts):
-                    if words(part.type):
-                        places = f"flatnonzero({slot.name} == {k})"
-                        self.line(1, f"{part.cases} = {places if where == ':' else f'{where}[{places}]'}")
-                        self._write(part, rows, part.cases)
-            case TupleT() | DictT() | Array0T():
-                for part in slot.parts:
-                    self._write(part, rows, where)
-
-
-def _columns(slot: _Slot) -> list[_Slot]:
-    """Return the columns of a slot that are filled while following the instances."""
-    if isinstance(slot.type, TupleT | DictT) or (isinstance(slot.type, Array0T) and slot.parts):
-        return [column for part in slot.parts for column in _columns(part)]
-    if isinstance(slot.type, NoneT | StrT | NeverT | OpaqueT):
-        return []
-    return [slot, *(column for part in slot.parts for column in _columns(part))]
+    def _write(self, slot: Slot, rows: str) -> None:
+        codec(slot.type).write(slot, rows, ":", self)
 
 
 def item_type(t: ListT | MapT) -> Type:
     """Return the type of the elements of lists, or of the entries of dicts."""
     return t.item if isinstance(t, ListT) else t.entry
-
-
-def parts_of(t: Type) -> list[Type]:
-    """Return the component types of a tuple, dict or union."""
-    return list(getattr(t, "items", getattr(t, "members", ())))
 
 
 def _plain_text(t: Type) -> str:
@@ -404,27 +280,7 @@ def _values_of(f: FieldLayout) -> str:
 
 
 def _has_data(t: Type) -> bool:
-    match t:
-        case DictT() | StrT() | OpaqueT():
-            return True
-        case TupleT():
-            return any(map(_has_data, t.items))
-        case ListT() | MapT():
-            return _has_data(item_type(t))
-        case UnionT():
-            return any(map(_has_data, t.members))
-    return False
-
-
-def _lower(name: str) -> str:
-    """Return the name of a class as the name of a variable: ``tree_node`` for ``TreeNode``."""
-    parts = [
-        f"_{c.lower()}" if c.isupper() and k and not name[k - 1].isupper() else c.lower() for k, c in enumerate(name)
-    ]
-    out = "".join(parts)
-    if not out.isidentifier():
-        return "an_object"
-    return f"{out}_object" if keyword.iskeyword(out) or hasattr(builtins, out) else out
+    return any(isinstance(u, DictT | StrT | OpaqueT) for u in all_parts(t))
 
 
 _TAKEN = frozenset(

@@ -20,9 +20,10 @@ from acronumba.data.texts import HEAD
 from acronumba.ir.types import NO_VALUE, UNSET, TensorT, Type, is_matrix, members
 
 if TYPE_CHECKING:
-    from acronumba.data.buffers import Memory, Words
+    from acronumba.data.buffers import Memory
     from acronumba.data.heap import Owned
     from acronumba.ir.nodes import StructLayout
+    from acronumba.memory import Words
 
 Values: TypeAlias = Callable[[], list[Any]]  # makes a column of values, once the values it refers to are made
 # Reads a column of one type: from the words of its rows, and the instance number of each row.

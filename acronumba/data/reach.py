@@ -10,9 +10,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from acronumba.data.heap import Heap, Move, Pool, Region, Words, aligned
+from acronumba.data.heap import Heap, Move, Pool, Region, aligned
 from acronumba.data.texts import HEAD
 from acronumba.data.words import LIST, RECORD
+from acronumba.memory import Words
 from acronumba.records import record
 
 MOST_ROUNDS = 10_000  # beyond which a walk takes longer than to send everything

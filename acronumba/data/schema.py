@@ -59,10 +59,12 @@ from acronumba.ir.types import (
     TupleT,
     Type,
     UnionT,
+    all_parts,
     class_key,
     members,
     type_text,
     union,
+    with_parts,
     wrong_key,
 )
 from acronumba.records import record
@@ -314,18 +316,8 @@ def guess(column: Sequence[Any]) -> Schema | None:
 
 def _loose(hint: Hint, t: Type) -> bool:
     """Whether values of other types than the sample's type `t` would be packed as if they had it, or be left out."""
-    if decided(hint):
-        return False
-    match t:
-        case TensorT() | Array0T() | StructT() | NoneT() | StrT() | TextT() | EnumT():
-            return False
-        case ListT():
-            return _loose(OBSERVED, t.item)
-        case TupleT() | DictT():
-            return any(_loose(OBSERVED, item) for item in t.items)
-        case UnionT():
-            return any(_loose(OBSERVED, m) for m in t.members)
-    return True
+    firm = TensorT | Array0T | StructT | NoneT | StrT | TextT | EnumT | ListT | TupleT | DictT | UnionT
+    return not decided(hint) and not all(isinstance(u, firm) for u in all_parts(t))
 
 
 def _column(column: Any) -> Any:
@@ -521,34 +513,13 @@ def _dicts(values: list[dict[Any, Any]], hint: Hint, nest: Nest) -> Type:
 
 def classes_of(t: Type) -> set[type]:
     """Return the classes that values of the type refer to directly."""
-    match t:
-        case StructT():
-            return {t.cls}
-        case TupleT() | DictT():
-            return {c for item in t.items for c in classes_of(item)}
-        case ListT():
-            return classes_of(t.item)
-        case MapT():
-            return classes_of(t.entry)
-        case UnionT():
-            return {c for m in t.members for c in classes_of(m)}
-    return set()
+    return {u.cls for u in all_parts(t) if isinstance(u, StructT)}
 
 
 def loses(schema: Schema) -> bool:
     """Whether some value is represented only in part; fields that are not stored at all are in `heap.rest_of`."""
-    fields = [t for row in schema.fields.values() for t in row.values() if not isinstance(t, OpaqueT)]
-    todo: list[Type] = [*schema.params, *fields]
-    while todo:
-        t = todo.pop()
-        if isinstance(t, OpaqueT):
-            return True
-        todo += (
-            [t.entry if isinstance(t, MapT) else t.item]
-            if isinstance(t, ListT | MapT)
-            else (getattr(t, "items", getattr(t, "members", ())))
-        )
-    return False
+    fields = (t for row in schema.fields.values() for t in row.values() if not isinstance(t, OpaqueT))
+    return any(isinstance(t, OpaqueT) for t in all_parts(*schema.params, *fields))
 
 
 def _classes(some: Iterable[Type]) -> set[type]:
@@ -583,20 +554,7 @@ def _needs(row: Mapping[str, Type], dropped: set[type]) -> bool:
 def _without(t: Type, dropped: set[type]) -> Type:
     if not dropped or not classes_of(t) & dropped:
         return t
-    match t:
-        case StructT():
-            return NEVER
-        case TupleT():
-            return TupleT(tuple(_without(item, dropped) for item in t.items))
-        case DictT():
-            return DictT(t.keys, tuple(_without(item, dropped) for item in t.items))
-        case ListT():
-            return ListT(_without(t.item, dropped), t.tupled)
-        case MapT(key=key, item=item) if item is not None:
-            return MapT(key, _without(item, dropped), t.given)
-        case UnionT():
-            return union(*(_without(m, dropped) for m in t.members))
-    return t
+    return NEVER if isinstance(t, StructT) else with_parts(t, lambda part: _without(part, dropped))
 
 
 def _merge_fields(

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import functools
 import marshal
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
 
 from acronumba.data import stream_words as w
-from acronumba.data.heap import Heap, Region, Words, aligned, free_bytes
+from acronumba.data.heap import Heap, Region, aligned, free_bytes
 from acronumba.data.texts import immediate, record_of
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred, load
@@ -44,13 +44,14 @@ from acronumba.ir.types import (
     Type,
     UnionT,
     UnsetT,
+    all_parts,
     case_slices,
     union_cases,
     union_word,
     words,
 )
 from acronumba.locks import lazy
-from acronumba.memory import address
+from acronumba.memory import Words, address
 
 _KINDS: Mapping[type, int] = {
     IntT: w.INT, FloatT: w.FLOAT, BoolT: w.BOOL, NoneT: w.NOTHING, NeverT: w.NEVER, TextT: w.TEXT, StrT: w.CONSTANT,
@@ -395,20 +396,15 @@ class _Objects(Sequence[Any]):
 
 def _holds_any(t: Type) -> bool:
     """Whether values of a type contain lists, or dicts with keys known only at run time."""
-    match t:
-        case ListT() | MapT():
-            return True
-        case TupleT(items) | DictT(_, items) | UnionT(items):
-            return any(map(_holds_any, items))
-    return False
+    return any(isinstance(u, ListT | MapT) for u in all_parts(t))
 
 
 def may_return(params: Iterable[Type], result: Type, layouts: Sequence[StructLayout]) -> bool:
     """Whether a result may contain a list or dict of the input."""
-    made = list(_all([result]))
+    made = list(all_parts(result))
     if any(isinstance(t, StructT) for t in made):
-        made += _all([f.type for layout in layouts for f in layout.fields])
-    return any(_may_be(mine, other) for mine in _all(params) if isinstance(mine, ListT | MapT) for other in made)
+        made += all_parts(*(f.type for layout in layouts for f in layout.fields))
+    return any(_may_be(mine, other) for mine in all_parts(*params) if isinstance(mine, ListT | MapT) for other in made)
 
 
 def _may_be(given: Type, made: Type) -> bool:
@@ -427,19 +423,6 @@ def _may_be(given: Type, made: Type) -> bool:
         case _, UnionT():
             return any(_may_be(given, m) for m in made.members)
     return given == made
-
-
-def _all(types: Iterable[Type]) -> Iterator[Type]:
-    """Yield types and, recursively, their component types."""
-    for t in types:
-        yield t
-        match t:
-            case ListT(item):
-                yield from _all([item])
-            case MapT():
-                yield from _all([t.entry])
-            case TupleT(items) | DictT(_, items) | UnionT(items):
-                yield from _all(items)
 
 
 def free_bytes_for(size: int) -> int:

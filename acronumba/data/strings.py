@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.data.heap import Heap, Mismatch, Region, Words
+from acronumba.data.heap import Heap, Mismatch, Region
 from acronumba.data.texts import HEAD, records_of
 from acronumba.ir.types import ListT, TextT, Word, words
+from acronumba.memory import Words
 
 
 class Texts:

@@ -10,14 +10,15 @@ million objects is a long list here.
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from acronumba.data.buffers import Memory, Words
+from acronumba.data.buffers import Memory
 from acronumba.data.classes import new_object, setter_of
+from acronumba.data.codec import Find, Read, TensorForm
+from acronumba.data.codecs import codec, holds_references
 from acronumba.data.decoder import FEW, FEW_CYCLIC, Decoder
 from acronumba.data.pools import Deep, Kind
 from acronumba.data.texts import text_at
@@ -26,62 +27,26 @@ from acronumba.data.words import MADE
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
     NO_VALUE,
-    TEXT,
-    UNSET,
     Array0T,
     ArrayT,
-    BoolT,
     DictT,
-    EnumT,
-    FloatT,
     IntT,
     ListT,
     MapT,
-    NeverT,
-    NoneT,
-    OpaqueT,
-    ScalarT,
-    StrT,
-    StructT,
     TensorT,
-    TextT,
     TupleT,
     Type,
-    UnionT,
-    UnsetT,
     maker,
-    members,
-    union_cases,
-    union_word,
     words,
 )
 from acronumba.ir.written import elements
 from acronumba.locks import lazy
-from acronumba.records import record
+from acronumba.memory import Words
 
 if TYPE_CHECKING:
     from acronumba.data.heap import Owned
 
 Rest: TypeAlias = Callable[[int], Any]  # the unpacked attributes of the row at an address, see `heap.rest_of`
-
-_BITS, _DOUBLE = struct.Struct("q"), struct.Struct("d")
-
-
-@record()
-class _Tensor:
-    """A type of tensors, made ready."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...] | None  # None: some extents are in memory
-    rank: int
-    array0: bool = False  # an array of rank 0, not a NumPy scalar
-
-
-def _tensor(t: TensorT | Array0T) -> _Tensor:
-    if isinstance(t, Array0T):
-        return _Tensor(np.dtype(t.dtype), (), 0, True)
-    known = tuple(n for n in t.shape if n is not None)
-    return _Tensor(np.dtype(t.dtype), known if len(known) == t.rank else None, t.rank)
 
 
 class Unpacker:
@@ -100,8 +65,8 @@ class Unpacker:
         self.layouts = tuple(layouts)
         self.width = len(words(result))
         self._items: dict[Type, tuple[Read, Find | None, int]] = {}
-        self.read = _read(result, 0)
-        self.find = _find(result, 0)
+        self.read = codec(result).read(result, 0)
+        self.find = codec(result).find(result, 0)
         self.classes = [Class(layout) for layout in self.layouts]
 
     def decoder(self, rows: Words, memory: Memory, objects: Owned | None = None, rest: Rest | None = None) -> Decoder:
@@ -160,7 +125,7 @@ class Unpacker:
     def _tensor_column(self, t: Type, column: Words, memory: Memory) -> Callable[[int], Any]:
         """Return the decoder of tensors; their value records are read when the first one is asked for."""
         assert isinstance(t, TensorT | Array0T)
-        kind = _tensor(t)
+        kind = TensorForm.of(t)
         found: list[tuple[list[int], list[tuple[int, ...]] | None]] = []
         column = column.copy()
 
@@ -190,14 +155,12 @@ class Unpacker:
         """Return the reader of list elements, the finder of references in them or None, and their width in words."""
         found = self._items.get(t)
         if found is None:
-            found = self._items[t] = _read(t, 0), _find(t, 0) if _holds_refs(t) else None, len(words(t))
+            found = self._items[t] = (
+                codec(t).read(t, 0),
+                codec(t).find(t, 0) if holds_references(t) else None,
+                len(words(t)),
+            )
         return found
-
-
-# Makes a value from the words of a row, once the values it refers to are made.
-Read: TypeAlias = "Callable[[Reader, list[int]], Any]"
-# Adds the references in the words of a row to a list.
-Find: TypeAlias = "Callable[[list[int], list[tuple[Type, int]]], None]"
 
 
 class Class(Kind):
@@ -206,8 +169,8 @@ class Class(Kind):
     def __init__(self, layout: StructLayout) -> None:
         super().__init__(layout)
         self.put = setter_of(layout.cls)
-        self.reads = [(f.name, _read(f.type, f.offset)) for f in layout.fields]
-        self.finds = [_find(f.type, f.offset) for f in layout.fields if _holds_refs(f.type)]
+        self.reads = [(f.name, codec(f.type).read(f.type, f.offset)) for f in layout.fields]
+        self.finds = [codec(f.type).find(f.type, f.offset) for f in layout.fields if holds_references(f.type)]
 
     def fill(self, out: Any, reader: Reader, data: list[int], rest: dict[str, Any]) -> None:
         """Give an object its attributes."""
@@ -229,101 +192,6 @@ def _is_tensor(t: Type) -> bool:
     return isinstance(t, TensorT) or (isinstance(t, Array0T) and t.sure)
 
 
-def _case_starts(t: UnionT, at: int) -> list[int]:
-    """Return the index of the first word of each case of a union with a tag."""
-    starts = [at + 1]
-    for case in union_cases(t):
-        starts.append(starts[-1] + len(words(case)))
-    return starts
-
-
-def _read(t: Type, at: int) -> Read:
-    """Return the function that reads a value whose words begin at index `at` of a row."""
-    match t:
-        case IntT():
-            return lambda reader, row: row[at]
-        case FloatT():
-            return lambda reader, row: _DOUBLE.unpack(_BITS.pack(row[at]))[0]
-        case BoolT():
-            return lambda reader, row: bool(row[at])
-        case EnumT():
-            found = tuple(t.cls)  # type: ignore[var-annotated,arg-type]
-            return lambda reader, row: found[row[at]]
-        case ScalarT():
-            made = np.dtype(t.dtype).type
-            return lambda reader, row: made(row[at])
-        case UnsetT():
-            return lambda reader, row: NO_VALUE
-        case NoneT() | NeverT() | OpaqueT():
-            return lambda reader, row: None
-        case StrT():
-            return lambda reader, row: t.value
-        case TextT():
-            return lambda reader, row: reader.text(row[at])
-        case TensorT() | Array0T(sure=True):
-            kind = _tensor(t)
-            return lambda reader, row: reader.array(kind, row[at])
-        case Array0T():
-            kinds = _tensor(t.scalar), _tensor(Array0T(t.dtype))
-            return lambda reader, row: reader.array(kinds[row[at]], row[at + 1])
-        case ArrayT():
-            part, end = _tensor(t.item if t.item.rank else Array0T(t.item.dtype)), at + 1 + t.numbers
-            return lambda reader, row: reader.written(t, part, row[at], row[at + 1 : end])
-        case StructT() | ListT() | MapT():
-            return lambda reader, row: reader.made[row[at]]
-        case TupleT() | DictT():
-            reads = []
-            for item in t.items:
-                reads.append(_read(item, at))
-                at += len(words(item))
-            made_of = maker(t)
-            return lambda reader, row: made_of([read(reader, row) for read in reads])
-        case UnionT() if union_word(t) is not None:
-            tensors = [_tensor(m) for m in members(t) if isinstance(m, TensorT)]
-            nothing = NO_VALUE if UNSET in t.members else None
-            if TEXT in t.members:
-                return lambda reader, row: reader.text(row[at]) if row[at] else nothing
-            if tensors:
-                return lambda reader, row: reader.array(tensors[0], row[at]) if row[at] else nothing
-            return lambda reader, row: reader.made[row[at]] if row[at] else nothing
-        case UnionT():
-            starts = _case_starts(t, at)
-            cases = [_read(case, start) for case, start in zip(union_cases(t), starts, strict=False)]
-            return lambda reader, row: cases[row[at]](reader, row)
-
-
-def _find(t: Type, at: int) -> Find:
-    """Return the function that finds the references to objects and lists among the words of a value."""
-    if not _holds_refs(t):
-        return lambda row, out: None
-    match t:
-        case StructT() | ListT() | MapT():
-            return lambda row, out: out.append((t, row[at]))
-        case TupleT() | DictT():
-            finds = []
-            for item in t.items:
-                if _holds_refs(item):
-                    finds.append(_find(item, at))
-                at += len(words(item))
-
-            def find_all(row: list[int], out: list[tuple[Type, int]]) -> None:
-                for find in finds:
-                    find(row, out)
-
-            return find_all
-        case UnionT() if union_word(t) is not None:
-            rest = next(m for m in t.members if not isinstance(m, NoneT))
-            return lambda row, out: out.append((rest, row[at])) if row[at] else None
-        case UnionT():
-            cases = {
-                k: _find(case, start)
-                for k, (case, start) in enumerate(zip(union_cases(t), _case_starts(t, at), strict=False))
-                if _holds_refs(case)
-            }
-            return lambda row, out: cases[row[at]](row, out) if row[at] in cases else None
-    return lambda row, out: None
-
-
 class Reader:
     """Decodes values, of one instance or of several that share objects.
 
@@ -341,13 +209,9 @@ class Reader:
     """
 
     def __init__(
-        self,
-        unpacker: Unpacker,
-        memory: Memory,
-        known: Owned | None = None,
-        rest: Rest | None = None,
+        self, unpacker: Unpacker, memory: Memory, known: Owned | None = None, rest: Rest | None = None,
         made: dict[int, Any] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._unpacker = unpacker
         self._memory = memory
         self._known = known
@@ -411,10 +275,7 @@ class Reader:
                 if user is not None:
                     made[address] = user
                     continue
-                if isinstance(t, MapT):
-                    later += self._map(t, address)
-                    continue
-                fixed, inner = self._list(t, address) if isinstance(t, ListT) else self._row(address)
+                fixed, inner = self._list(t, address) if isinstance(t, ListT | MapT) else self._row(address)
                 if fixed:
                     todo.append((None, address))
                 (todo if fixed else later).extend(inner)
@@ -433,32 +294,23 @@ class Reader:
             find(data, found)
         return kind.immutable, found
 
-    def _list(self, t: ListT, address: int) -> tuple[bool, list[tuple[Type, int]]]:
-        """Create a list of the right length unless it is a tuple; return whether it is one, and its references."""
+    def _list(self, t: ListT | MapT, address: int) -> tuple[bool, list[tuple[Type, int]]]:
+        """Create an empty list, dict or set; return whether it is a tuple instead, and its references."""
         segment, length, _ = self._memory.words(address, 3)
-        _, find, width = self._unpacker.item(t.item)
+        _, find, width = self._unpacker.item(t.entry if isinstance(t, MapT) else t.item)
         data = self._memory.words(segment, length * width)
-        self._lists[address] = t, data, length
-        if not t.tupled:
-            self.made[address] = [None] * length
+        tupled = isinstance(t, ListT) and t.tupled
+        if isinstance(t, ListT):
+            self._lists[address] = t, data, length
+        else:
+            self._maps[address] = t, data, length
+        if not tupled:
+            self.made[address] = [None] * length if isinstance(t, ListT) else set() if t.item is None else {}
         found: list[tuple[Type, int]] = []
         if find is not None:
             for k in range(0, len(data), width):
                 find(data[k : k + width], found)
-        return t.tupled, found
-
-    def _map(self, t: MapT, address: int) -> list[tuple[Type, int]]:
-        """Create an empty dict or set; return the references in it."""
-        segment, length, _ = self._memory.words(address, 3)
-        _, find, width = self._unpacker.item(t.entry)
-        data = self._memory.words(segment, length * width)
-        self._maps[address] = t, data, length
-        self.made[address] = set() if t.item is None else {}
-        found: list[tuple[Type, int]] = []
-        if find is not None:
-            for k in range(0, len(data), width):
-                find(data[k : k + width], found)
-        return found
+        return tupled, found
 
     def text(self, word: int) -> str:
         """Return the string of a word."""
@@ -467,7 +319,7 @@ class Reader:
             found = self._texts[word] = text_at(word, self._memory.words)
         return found
 
-    def array(self, kind: _Tensor, address: int) -> Any:
+    def array(self, kind: TensorForm, address: int) -> Any:
         """Return the array, or NumPy scalar, of a value record."""
         key = -address if kind.array0 else address  # the same record may be seen as an array and as a scalar
         if key in self.made:
@@ -477,21 +329,10 @@ class Reader:
         self.made[key] = out = self._memory.tensor(data, kind.dtype, shape, kind.array0)
         return out
 
-    def written(self, t: ArrayT, part: _Tensor, address: int, numbers: list[int]) -> Any:
+    def written(self, t: ArrayT, part: TensorForm, address: int, numbers: list[int]) -> Any:
         """Return the contents of an array that the model wrote into, from the list of its parts."""
         segment, length, _ = self._memory.words(address, 3)
         parts = self._memory.words(segment, length)
         out = elements(t, numbers, lambda k: self.array(part, parts[k]))
         out.flags.writeable = False
         return out
-
-
-def _holds_refs(t: Type) -> bool:
-    match t:
-        case StructT() | ListT() | MapT():
-            return True
-        case TupleT() | DictT():
-            return any(map(_holds_refs, t.items))
-        case UnionT():
-            return any(map(_holds_refs, t.members))
-    return False

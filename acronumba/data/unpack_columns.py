@@ -9,11 +9,11 @@ made from the inside out, a whole column at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from acronumba.data.codecs import codec
 from acronumba.data.pools import (
     MOST,
     Arrays,
@@ -26,46 +26,26 @@ from acronumba.data.pools import (
     Pool,
     Reading,
     Take,
-    Values,
-    dict_maker,
 )
-from acronumba.data.words import MADE
 from acronumba.ir.types import (
-    NO_VALUE,
-    TEXT,
-    UNSET,
     Array0T,
-    ArrayT,
-    BoolT,
     DictT,
-    EnumT,
-    FloatT,
-    IntT,
     ListT,
     MapT,
-    NeverT,
-    NoneT,
-    OpaqueT,
-    ScalarT,
-    StrT,
     StructT,
     TensorT,
-    TextT,
     TupleT,
     Type,
     UnionT,
-    UnsetT,
-    case_slices,
-    maker,
     union,
-    union_word,
+    with_parts,
     words,
 )
-from acronumba.ir.written import elements
 
 if TYPE_CHECKING:
-    from acronumba.data.buffers import Memory, Words
+    from acronumba.data.buffers import Memory
     from acronumba.data.heap import Owned
+    from acronumba.memory import Words
 
 
 class InfiniteType(Exception):
@@ -183,7 +163,11 @@ class Columns:
 
     # --- The columns ---
 
-    def _references(self, t: Type, at: int) -> Take:
+    def class_number(self, cls: type) -> int:
+        """Return the tag of the rows of a class."""
+        return self._of[cls]
+
+    def references(self, t: Type, at: int) -> Take:
         """Return a reader of a column of references to values of one type."""
         match t:
             case ListT():
@@ -205,117 +189,7 @@ class Columns:
         return lambda reading, rows, owners: reading.refer(number, rows[:, at], owners)
 
     def _column(self, t: Type, at: int) -> Take:
-        """Return a reader of a column of values whose words begin at index `at` of their row."""
-        match t:
-            case IntT():
-                return lambda reading, rows, owners: rows[:, at].tolist
-            case FloatT():
-                return lambda reading, rows, owners: rows[:, at].copy().view(np.float64).tolist
-            case BoolT():
-                return lambda reading, rows, owners: rows[:, at].astype(np.bool_).tolist
-            case EnumT() | ScalarT():
-                made = tuple(t.cls).__getitem__ if isinstance(t, EnumT) else np.dtype(t.dtype).type  # type: ignore[var-annotated,arg-type]
-                return lambda reading, rows, owners: lambda: list(map(made, rows[:, at].tolist()))
-            case UnsetT() | NoneT() | NeverT() | OpaqueT() | StrT():
-                value = t.value if isinstance(t, StrT) else NO_VALUE if isinstance(t, UnsetT) else None
-                return lambda reading, rows, owners: lambda: [value] * len(rows)
-            case TextT():
-                return lambda reading, rows, owners: lambda: reading.strings(rows[:, at].tolist())
-            case TensorT() | Array0T(sure=True) | StructT() | ListT() | MapT():
-                return self._references(t, at)
-            case Array0T():
-                both = (self._references(t.scalar, at + 1), self._references(Array0T(t.dtype), at + 1))
-                return _cases(lambda rows: rows[:, at], dict(enumerate(both)))
-            case ArrayT():
-                return lambda reading, rows, owners: (
-                    lambda: [_written(t, reading.memory, row) for row in rows[:, at:].tolist()]
-                )
-            case TupleT() | DictT():
-                return self._items(t, at)
-            case UnionT() if union_word(t) is not None:
-                return self._optional(t, at)
-            case UnionT():
-                places = enumerate(case_slices(t))
-                return _cases(
-                    lambda rows: rows[:, at], {k: self._column(case, at + of.start) for k, (case, of) in places}
-                )
-
-    def _items(self, t: TupleT | DictT, at: int) -> Take:
-        """Return a reader of a column of tuples, or of dicts with constant keys."""
-        parts: list[Take] = []
-        for item in t.items:
-            parts.append(self._column(item, at))
-            at += len(words(item))
-        made_of = maker(t)
-
-        def make(rows: int, columns: list[Values]) -> list[Any]:
-            found = zip(*(column() for column in columns), strict=True) if columns else repeat((), rows)
-            if isinstance(t, DictT) and t.keys:
-                return dict_maker(len(t.keys))(t.keys, found)
-            return list(found) if made_of is tuple else list(map(made_of, found))
-
-        def take(reading: Reading, rows: Words, owners: Words) -> Values:
-            columns = [part(reading, rows, owners) for part in parts]
-            return lambda: make(len(rows), columns)
-
-        return take
-
-    def _optional(self, t: UnionT, at: int) -> Take:
-        """Return a reader of a column of optional references (0 for None), or of references to several classes."""
-        nothing = NO_VALUE if UNSET in t.members else None
-        empty: Take = lambda reading, rows, owners: lambda: [nothing] * len(rows)
-        rest = [m for m in t.members if not isinstance(m, NoneT)]
-        if TEXT in rest:
-            return _cases(lambda rows: rows[:, at] != 0, {0: empty, 1: self._column(TEXT, at)})
-        if len(rest) == 1:
-            return _cases(lambda rows: rows[:, at] != 0, {0: empty, 1: self._references(rest[0], at)})
-        objects = {self._of[m.cls]: self._references(m, at) for m in rest if isinstance(m, StructT)} | {-1: empty}
-
-        def take(reading: Reading, rows: Words, owners: Words) -> Values:
-            tags = np.full(len(rows), -1)
-            there = rows[:, at].nonzero()[0]
-            tags[there] = reading.memory.gather(rows[there, at], 1)[:, 0] % MADE
-            return _cases(lambda _: tags, objects)(reading, rows, owners)
-
-        return take
-
-
-def _cases(number: Callable[[Words], Any], takes: dict[int, Take]) -> Take:
-    """Return a reader of a column whose rows have different cases; `number` returns the case of each row."""
-
-    def take(reading: Reading, rows: Words, owners: Words) -> Values:
-        numbers = number(rows)
-        found: list[tuple[Words, Values]] = []  # the rows of each case; together all rows
-        for k, inner in takes.items():
-            some = (numbers == k).nonzero()[0]
-            if len(some) == len(rows):
-                return inner(reading, rows, owners)
-            if len(some):
-                found.append((some, inner(reading, rows[some], owners[some])))
-
-        def make() -> list[Any]:
-            order = np.empty(len(rows), np.int64)
-            order[np.concatenate([some for some, _ in found])] = np.arange(len(rows))
-            values = list(chain.from_iterable([column() for _, column in found]))
-            return list(map(values.__getitem__, order.tolist()))
-
-        return make
-
-    return take
-
-
-def _written(t: ArrayT, memory: Memory, row: Sequence[int]) -> Any:
-    """Return the contents of an array that the model wrote into, from its words."""
-    segment, length = memory.words(row[0], 2)
-    parts = memory.words(segment, length)
-
-    def part(k: int) -> Any:
-        data, _, extents = memory.words(parts[k], 3)
-        return memory.array(data, np.dtype(t.item.dtype), tuple(memory.words(extents, t.item.rank)))
-
-    out = elements(t, row[1 : 1 + t.numbers], part)
-    out.flags.writeable = False
-    return out
+        return codec(t).take(t, at, self)
 
 
 def _may_be_one(a: TensorT, b: TensorT) -> bool:
@@ -326,17 +200,4 @@ def _may_be_one(a: TensorT, b: TensorT) -> bool:
 
 def _erased(t: Type) -> Type:
     """Return a type with every extent dynamic: types with equal memory layouts share a pool, to preserve aliasing."""
-    match t:
-        case TensorT():
-            return TensorT(t.dtype, (None,) * t.rank)
-        case ListT(item, tupled):
-            return ListT(_erased(item), tupled)
-        case MapT():
-            return MapT(_erased(t.key), None if t.item is None else _erased(t.item), t.given)
-        case TupleT(items):
-            return TupleT(tuple(map(_erased, items)), t.listed)
-        case DictT(keys, items):
-            return DictT(keys, tuple(map(_erased, items)))
-        case UnionT(items):
-            return UnionT(tuple(map(_erased, items)))
-    return t
+    return TensorT(t.dtype, (None,) * t.rank) if isinstance(t, TensorT) else with_parts(t, _erased)

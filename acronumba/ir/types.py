@@ -11,7 +11,7 @@ types, `data.pack` derives them from instances, and both agree through `words`, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, assert_never
 
@@ -323,6 +323,41 @@ def _merge(a: Type, b: Type) -> Type | None:
     return None
 
 
+def parts(t: Type) -> tuple[Type, ...]:
+    """Return the types of the values inside a value: of items, keys and elements; and the members of a union."""
+    match t:
+        case TupleT() | DictT():
+            return t.items
+        case UnionT():
+            return t.members
+        case ListT():
+            return (t.item,)
+        case MapT():
+            return (t.key,) if t.item is None else (t.key, t.item)
+    return ()
+
+
+def all_parts(*types: Type) -> Iterator[Type]:
+    """Yield types and all types inside them; objects are not followed."""
+    for t in types:
+        yield t
+        yield from all_parts(*parts(t))
+
+
+def with_parts(t: Type, change: Callable[[Type], Type]) -> Type:
+    """Return a type with each of its `parts` changed."""
+    match t:
+        case TupleT() | DictT():
+            return replace(t, items=tuple(map(change, t.items)))
+        case UnionT():
+            return union(*map(change, t.members))
+        case ListT():
+            return ListT(change(t.item), t.tupled)
+        case MapT():
+            return MapT(change(t.key), None if t.item is None else change(t.item), t.given)
+    return t
+
+
 def nesting(t: Type) -> int:
     """Return the nesting depth of lists, tuples and dicts."""
     match t:
@@ -355,12 +390,7 @@ def exchanged(t: Type, old: Type, new: Type) -> Type:
     """Return a type in which `new` replaces `old`, in its alternatives and in items of tuples and dicts."""
     if t == old:
         return new
-    match t:
-        case TupleT() | DictT():
-            return replace(t, items=tuple(exchanged(u, old, new) for u in t.items))
-        case UnionT():
-            return union(*(exchanged(m, old, new) for m in t.members))
-    return t
+    return with_parts(t, lambda u: exchanged(u, old, new)) if isinstance(t, TupleT | DictT | UnionT) else t
 
 
 def _of_constants(t: UnionT) -> bool:

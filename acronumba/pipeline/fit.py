@@ -33,6 +33,7 @@ from acronumba.ir.types import (
     TupleT,
     Type,
     UnionT,
+    all_parts,
     type_text,
     union,
 )  # fmt: skip
@@ -62,17 +63,7 @@ class OuterMatch:
 
 def has_numbers(t: Type | None) -> bool:
     """Whether values of the type contain Python numbers that are not in objects."""
-    match t:
-        case IntT() | FloatT() | BoolT():
-            return True
-        case TupleT(items) | DictT(_, items) | UnionT(items):
-            return any(map(has_numbers, items))
-        case ListT(item):
-            return has_numbers(item)
-        case MapT():
-            return has_numbers(t.entry)
-        case _:
-            return False
+    return t is not None and any(isinstance(u, IntT | FloatT | BoolT) for u in all_parts(t))
 
 
 def holds(wide: Type, narrow: Type) -> bool:

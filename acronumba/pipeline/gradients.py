@@ -20,9 +20,9 @@ from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.data.pack import Batch
+    from acronumba.memory import Words
     from acronumba.pipeline.compiled import Compiled
     from acronumba.runtime.backward import BackwardExecutable, Done, Seeds
-    from acronumba.runtime.buffers import Words
     from acronumba.runtime.instances import Own
     from acronumba.runtime.recorded import Failure
     from acronumba.runtime.run import Run
@@ -110,12 +110,12 @@ def executable_of(
     if device == "cpu":
         from acronumba.pipeline.link import link_backward
 
-        return link_backward(compiled.plan, compiled.options, wanted, width, params, packed, compiled.progress)
+        return link_backward(compiled.plan, compiled.options, wanted, width, params, packed, compiled.times.progress)
     from acronumba.pipeline.link_device import link_back_device
     from acronumba.runtime.devices.names import open_device
 
     on = open_device(device)
-    return link_back_device(compiled.plan, compiled.options, on, wanted, width, params, packed, compiled.progress)
+    return link_back_device(compiled.plan, compiled.options, on, wanted, width, params, packed, compiled.times.progress)
 
 
 def trained(
@@ -124,11 +124,7 @@ def trained(
 ) -> Trained:  # fmt: skip
     """Return the specialisation with compiled gradients."""
     key = wanted, aux, params, packed, device
-    with compiled.lock:
-        if key not in compiled.derived:
-            with compiled.timed("compile"):
-                compiled.derived[key] = Trained(compiled, wanted, aux, params, packed, device)
-        return compiled.derived[key]  # type: ignore[no-any-return]
+    return compiled.derivatives.compiled(key, lambda: Trained(compiled, wanted, aux, params, packed, device))
 
 
 class Trained:

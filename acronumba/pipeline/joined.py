@@ -11,25 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acronumba.analysis.waits import waiting_functions
 from acronumba.data.heap import Owned
 from acronumba.data.result_wrappers import wrapped
 from acronumba.runtime.epoch import Epoch
 
 if TYPE_CHECKING:
-    from acronumba.data.buffers import Words
     from acronumba.data.heap import Heap
     from acronumba.data.pack import Batch
+    from acronumba.memory import Words
     from acronumba.pipeline.compiled import Compiled
     from acronumba.runtime.recorded import Failure
 
 
 def joinable(compiled: Compiled) -> bool:
     """Whether instances can join a run: the program waits for values, and all data it reads is passed to it."""
-    known = compiled.derived
-    if joinable not in known:
-        known[joinable] = not compiled.reads_outer_data and bool(waiting_functions(compiled.plan.program))
-    return bool(known[joinable])
+    return not compiled.guard.reads_outer_data and compiled.artifacts.waits
 
 
 class Joined:
@@ -50,8 +46,8 @@ class Joined:
     def __init__(self, compiled: Compiled, leaves: Sequence[Any], slots: int, bell: Words) -> None:
         self.compiled, self.leaves = compiled, leaves
         self.rounds = 0
-        given = compiled.shared_batches(leaves)
-        words, keep = compiled.shared_words(None, leaves, given)
+        given = compiled.shared.batches(leaves)
+        words, keep = compiled.shared.words(None, leaves, given)
         self._shared = [heap for batch in given.values() for heap in batch.heaps]
         self._heaps: dict[int, Sequence[Heap]] = {}  # by instance in the run
         self.epoch = Epoch(compiled.executable, words, slots, keep, bell)

@@ -20,7 +20,7 @@ from acronumba.ir.spec import KernelSpec, same_but_shared
 from acronumba.kernels import tiles
 from acronumba.kernels.facts import KernelFacts
 from acronumba.runtime.driver import Executable
-from acronumba.runtime.engines import Interpreted, Native, library, runtime_module
+from acronumba.runtime.engines import Native, library
 from acronumba.runtime.program import KernelEntry, Linked, StageEntry
 from acronumba.strategy import Strategy
 
@@ -51,17 +51,6 @@ def link(
     else:
         engine = Native(modules, progress)
     return Executable(plan, options, Linked(host=host, modules=modules, engine=engine, kernels=tuple(kernels)))
-
-
-def link_interpreted(
-    plan: Plan, options: Options, kernels: Callable[[Interpreted], Sequence[KernelEntry]]
-) -> Executable:
-    """Return an executable of a plan in plain Python; `kernels` returns kernels that its engine can call."""
-    host = make_host(plan, options, doubles=verify_level() > 2)
-    modules = (runtime_module(), host.module)
-    engine = Interpreted(modules)
-    linked = Linked(host=host, modules=modules, engine=engine, kernels=tuple(kernels(engine)), interpreted=True)
-    return Executable(plan, options, linked)
 
 
 def link_backward(

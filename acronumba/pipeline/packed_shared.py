@@ -1,26 +1,32 @@
-"""Packed shared lists, dicts and objects: packed once, and again after a change."""
+"""Packed shared lists, dicts and objects: packed once, and again after a change.
+
+In: the values of a program's shared leaves. Out: `Batch`es of lists, dicts and objects, and the words of all leaves.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from acronumba.data.unchanged import Latest
 from acronumba.errors.codes import reject
-from acronumba.ir.types import DictT, ListT, MapT, StructT, TupleT, Type, UnionT
+from acronumba.ir.types import DictT, ListT, MapT, StructT, Type, all_parts
+from acronumba.pipeline.boundary import made_once
 
 if TYPE_CHECKING:
+    from types import FunctionType
+
     from acronumba.data.pack import Batch, Packer
+    from acronumba.data.schema import Schema
+    from acronumba.frontend.lower import Lowered
+    from acronumba.ir.nodes import StructLayout
+    from acronumba.pipeline.guard import Guard
 
 
 def gives_away(t: Type) -> bool:
     """Whether a result may be, or contain, a mutable part of the shared values."""
-    match t:
-        case StructT() | ListT() | MapT() | DictT():
-            return True
-        case TupleT(items) | UnionT(items):
-            return any(map(gives_away, items))
-    return False
+    return any(isinstance(u, StructT | ListT | MapT | DictT) for u in all_parts(t))
 
 
 class PackedShared:
@@ -52,3 +58,54 @@ class PackedShared:
         for error in batch.errors.values():
             raise reject("ACR501", seen=f"{self._path}: {error.message}", rewrite=error.rewrite)
         return batch
+
+
+class SharedPacks:
+    """Packs the shared lists, dicts and objects of a specialisation.
+
+    Parameters
+    ----------
+    fn
+        The function.
+    schema, lowered
+        Types of the instances, and the typed program.
+    layouts
+        Layouts of classes, with the fields that the program reads.
+    guard
+        Knows the roots of paths.
+    """
+
+    def __init__(
+        self, fn: FunctionType, schema: Schema, lowered: Lowered, layouts: Sequence[StructLayout], guard: Guard
+    ) -> None:
+        self.fn, self._schema, self._lowered, self._layouts, self._guard = fn, schema, lowered, layouts, guard
+
+    @made_once
+    def _packs(self) -> dict[int, PackedShared]:
+        """The shared lists, dicts and objects, by number."""
+        from acronumba.data.pack import Packer, Schema
+        from acronumba.data.stream import Streams
+
+        program, found = self._lowered.program, {}
+        given_away = gives_away(program.result)
+        for k, param in enumerate(program.shared):
+            if isinstance(param.type, ListT | MapT | StructT):
+                schema = Schema(params=(param.type,), fields=self._schema.fields)
+                streams = Streams(schema.params, program.result, program.layouts)
+                packer = Packer(schema, self._layouts, self._lowered.inherited, streams=streams)
+                found[k] = PackedShared(param.path, self._guard.root(param.path), packer, given_away)
+        return found
+
+    def batches(self, leaves: Sequence[Any], frozen: frozenset[str] = frozenset()) -> dict[int, Batch]:
+        """Return the packed shared lists, dicts and objects, by number."""
+        return {k: p.batch(leaves[k], p.root in frozen) for k, p in self._packs.items()}
+
+    def words(
+        self, packed: Batch | None, leaves: Sequence[Any], batches: Mapping[int, Batch] | None = None
+    ) -> tuple[list[Any], list[Any]]:
+        """Return the shared values, with lists and objects as words, and the owners of the memory they refer to."""
+        words, keep = list(leaves), [] if packed is None else list(packed.keep)
+        for k, batch in (self.batches(leaves) if batches is None else batches).items():
+            words[k] = int(batch.roots[0, 0])
+            keep += batch.keep
+        return words, keep

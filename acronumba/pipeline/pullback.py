@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from acronumba.errors.codes import reject
-from acronumba.memory import address
+from acronumba.memory import Array, address
 from acronumba.pipeline.gradients import Asked, executable_of, own_of
 from acronumba.pipeline.slices import memory_rejected
 
@@ -28,11 +27,7 @@ def pullback(
 ) -> Pullback:
     """Return the specialisation with compiled pullbacks."""
     key = "pullback", wanted, params, packed, device
-    with compiled.lock:
-        if key not in compiled.derived:
-            with compiled.timed("compile"):
-                compiled.derived[key] = Pullback(compiled, wanted, params, packed, device)
-        return compiled.derived[key]  # type: ignore[no-any-return]
+    return compiled.derivatives.compiled(key, lambda: Pullback(compiled, wanted, params, packed, device))
 
 
 class Pullback:
@@ -66,8 +61,8 @@ class Pullback:
         return run
 
     def pullback(
-        self, run: Run, seeds: Sequence[tuple[int, int, NDArray[Any]]], asked: Sequence[Asked]
-    ) -> tuple[Mapping[int, NDArray[Any]], Sequence[NDArray[Any] | None]]:
+        self, run: Run, seeds: Sequence[tuple[int, int, Array]], asked: Sequence[Asked]
+    ) -> tuple[Mapping[int, Array], Sequence[Array | None]]:
         """Run the backward pass.
 
         Parameters

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +16,13 @@ from numpy.typing import NDArray
 from acronumba.analysis.plan import Plan
 from acronumba.analysis.waits import waiting_functions
 from acronumba.config import Options
+from acronumba.generics import Value
 from acronumba.ir.nodes import Emit, Function
+from acronumba.memory import Array
 from acronumba.pipeline.link import link
 from acronumba.records import record
+from acronumba.runtime.idle import idle_kernels
 from acronumba.runtime.memory_policy import Astray
-from acronumba.runtime.reference import idle_kernels
 from acronumba.runtime.trace import TraceData
 
 
@@ -45,11 +46,11 @@ def sites(
     plan: Plan,
     options: Options,
     trace: TraceData,
-    roots: NDArray[Any],
-    shared: Sequence[Any],
+    roots: Array,
+    shared: Sequence[Value],
     *,
     skip: Collection[int],
-    keep: Sequence[NDArray[Any]],
+    keep: Sequence[Array],
 ) -> NDArray[np.int64] | None:
     """Return for each node of a trace the index in its kernel's `uses`; None if it cannot be found.
 

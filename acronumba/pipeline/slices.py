@@ -14,8 +14,8 @@ from typing import Protocol
 
 import numpy as np
 
-from acronumba.data.buffers import Words
 from acronumba.errors.codes import reject
+from acronumba.memory import Words
 
 _ALL = 1 << 40  # more instances than any mini-batch has
 _SHOWN = 4  # sample of large instances: if so many do not fit alone, most of the others do not either

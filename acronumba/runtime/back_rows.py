@@ -15,10 +15,9 @@ from acronumba.analysis.backward.program import BackwardPlan
 from acronumba.data.words import RECORD
 from acronumba.ir.reference import names_of_values
 from acronumba.ir.spec import Dim, KernelSpec, Size
-from acronumba.memory import address
+from acronumba.memory import Words, address
 from acronumba.records import record
-from acronumba.runtime.buffers import Words
-from acronumba.runtime.driver import ways_of_rows
+from acronumba.runtime.kernel_table import ways_of_rows
 from acronumba.runtime.library import back_words as words
 
 _WAYS = {"whole": words.OF_WHOLE, "row": words.OF_ROWS, "item": words.OF_ITEMS}

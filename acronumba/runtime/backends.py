@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from acronumba.emit import target
 from acronumba.emit.compile import Compiled
 from acronumba.emit.target import Target
 from acronumba.ir.spec import FIXED
 from acronumba.kernels import sums
-from acronumba.memory import address
+from acronumba.memory import Array, address
 from acronumba.records import record
 from acronumba.runtime.batches import Batches
 from acronumba.runtime.engines import Native
@@ -34,8 +33,8 @@ class BackwardMemory:
     """Memory that the kernels of a backward pass read and write, besides that of the forward pass."""
 
     run: Run  # the forward pass
-    read: Sequence[NDArray[Any]]  # shared tensors, packed or not, and adjoints of results
-    zeros: NDArray[Any]
+    read: Sequence[Array]  # shared tensors, packed or not, and adjoints of results
+    zeros: Array
     start: int  # address of the results,
     size: int  # ... and their bytes
 
@@ -88,7 +87,7 @@ class CpuBackend:
     def add_up(self, jobs: Sequence[Job], batches: Batches) -> None:
         count, st, params = len(jobs), batches, parameters(jobs)
         if len(st.table) < count:
-            st.kernels(count + count // 2)
+            st.use(np.zeros((count + count // 2, len(TABLE)), np.int64))
         st.room(count, 0)
         st.table[:count, TABLE["run"]] = [self.code[job.dtype].address[job.function] for job in jobs]
         st.table[:count, TABLE["params"]] = address(params) + 8 * (FIXED + WORDS) * np.arange(count)

@@ -25,17 +25,17 @@ from acronumba.emit import target, tree
 from acronumba.emit.compile import Compiled, Deferred, load
 from acronumba.ir.spec import FIXED, plan_words
 from acronumba.kernels import sums
-from acronumba.kernels.figures import reading
-from acronumba.memory import address, aligned
+from acronumba.memory import Array, Words, address, aligned
 from acronumba.records import record
 from acronumba.runtime.back_rows import BackRows
 from acronumba.runtime.backends import Backend, BackwardMemory, CpuBackend
 from acronumba.runtime.batches import Batches
-from acronumba.runtime.buffers import KEPT_IN_TRAINING, ArenaPool, Buffers, Pieces, Words
-from acronumba.runtime.driver import Executable, cost_of, ragged_words
+from acronumba.runtime.buffers import KEPT_IN_TRAINING, ArenaPool, Buffers, Pieces
+from acronumba.runtime.driver import Executable
 from acronumba.runtime.engines import Native
 from acronumba.runtime.instances import Own
 from acronumba.runtime.joint import joint
+from acronumba.runtime.kernel_table import KernelTable
 from acronumba.runtime.library import back_words as words
 from acronumba.runtime.packing import Packer
 from acronumba.runtime.program import KernelEntry
@@ -85,14 +85,14 @@ class Seeds:
     records: Words  # addresses of the value records of losses, or of other results
     adjoints: Words  # addresses of their adjoints
     instances: Words  # of each: the number of its instance
-    keep: Sequence[NDArray[Any]] = ()  # arrays that the adjoints lie in
+    keep: Sequence[Array] = ()  # arrays that the adjoints lie in
 
 
 class Done(NamedTuple):
     """Result of a mini-batch's backward pass."""
 
     shared: dict[int, Any]  # gradients of shared tensors, by their number
-    own: list[NDArray[Any] | None]  # gradients of arrays of instances
+    own: list[Array | None]  # gradients of arrays of instances
     records: Callable[[], tuple[BackRecord, ...]]  # its batches
     bytes: int  # of memory, forward and backward pass together
 
@@ -121,7 +121,6 @@ class BackwardExecutable:
         self.forward, self.back, self.engine, self.entries, self.library = forward, back, engine, entries, library
         self.sums = {dtype: load([sums.deferred(dtype, target.host())])[0] for dtype in dtypes_of(back)}
         self.backend = backend or CpuBackend(engine, self.sums, forward.threads)
-        self.costs = [e.cost or cost_of(spec) for spec, e in zip(back.specs, entries, strict=True)]
         self.pullbacks = dict(
             zip(back.pullbacks, range(len(back.specs) - len(back.pullbacks), len(back.specs)), strict=True)
         )
@@ -167,43 +166,18 @@ class Workspace:
         specs = of.back.specs
         self.of = of
         self.words: Words = np.zeros(words.BACK.count, np.int64)
-        unit = of.forward.options.decisions.unit
-        self.nodes = Batches(len(specs) + len(_DTYPES), max((len(s.results) for s in specs), default=1), unit)
-        self.sums = Batches(0, 1, unit)
+        strategy = of.forward.options.decisions
+        self.kernels = KernelTable(specs, of.entries, strategy, of.engine.reach, step=8, more=len(_DTYPES))
+        self.nodes = Batches(self.kernels.rows, max((len(s.results) for s in specs), default=1), strategy.unit)
+        self.sums = Batches(np.zeros((1, len(TABLE)), np.int64), 1, strategy.unit)
         self.packer = Packer(of.library, of.packings[1])
         self.zeros: Words = np.zeros(_ZEROS // 8, np.int64)
         self._arrays: dict[str, Words] = {}
         self._places: dict[str, NDArray[np.uint8]] = {}
         self._prepared: Prepared | None = None
-        self.read: dict[int, NDArray[Any]] = {}  # shared tensors as kernels want them, by their addresses
-        self.params = [
-            np.zeros(FIXED + len(spec.results) + len(entry.shared) + len(entry.tiles), np.int64)
-            for spec, entry in zip(specs, of.entries, strict=True)
-        ]
-        self._keep: list[Words] = []
-        for row, params, spec, entry, each in zip(
-            self.nodes.table, self.params, specs, of.entries, of.costs, strict=False
-        ):
-            params[len(params) - len(entry.tiles) :] = entry.tiles
-            row[TABLE["run"]], row[TABLE["params"]], row[TABLE["cost"]] = entry.run, address(params), each
-            row[TABLE["plan"]], row[TABLE["results"]] = entry.plan, len(spec.results)
-            row[TABLE["args"]], row[TABLE["dims"]] = sum(o.kind != "shared" for o in spec.operands), spec.dims
-            if spec.dims:
-                params[: FIXED + len(spec.results)] = ragged_words(row[TABLE["args"]], spec.dims, len(spec.results), 8)
-            if entry.stages:
-                shares = np.array(
-                    [(s.address, reading(s.weights, of.forward.options.decisions)) for s in entry.stages],
-                    np.int64,
-                )
-                self._keep.append(shares)
-                row[TABLE["begin"]], row[TABLE["stages"]] = entry.begin, len(shares)
-                row[TABLE["block"]] = entry.block
-                row[TABLE["shares"]] = address(shares)
+        self.read: dict[int, Array] = {}  # shared tensors as kernels want them, by their addresses
         for dtype in of.sums:
-            row = self.nodes.table[of.adder(dtype)]
-            run, tail = of.backend.adder(dtype)
-            self._keep.append(np.array([*(0,) * FIXED, *tail], np.int64))
-            row[TABLE["run"]], row[TABLE["cost"]], row[TABLE["params"]] = run, 500, address(self._keep[-1])
+            self.kernels.add_function(of.adder(dtype), *of.backend.adder(dtype), cost=500)
 
     def array(self, name: str, length: int) -> Words:
         """Return an uninitialised int64 array of at least `length` words; reuses the last one of this name."""
@@ -214,7 +188,7 @@ class Workspace:
                 self._arrays[name] = known
         return known
 
-    def place(self, name: str, size: int, dtype: str) -> NDArray[Any]:
+    def place(self, name: str, size: int, dtype: str) -> Array:
         """Return so many bytes, uninitialised, that begin at a multiple of 64: of a name always the same."""
         if name not in self._places or self._places[name].nbytes < size:
             self._places[name] = aligned(size)
@@ -232,7 +206,7 @@ class Workspace:
             self.read = {}
         self._prepared = None
         self.packer.restart()
-        for spec, entry, params in zip(self.of.back.specs, self.of.entries, self.params, strict=True):
+        for spec, entry, params in zip(self.of.back.specs, self.of.entries, self.kernels.params, strict=True):
             for k, use in enumerate(entry.shared):
                 if use.packing is not None or not here:
                     given = [arrays[spec.operands[v].index] for v in use.operands]
@@ -315,9 +289,7 @@ class _Run:
                 self._pull(grads, once.kernel, kernels[once.kernel].results[0], g, once.numbers)
         return {k: by_rows.gradient(k, g, arrays[k].shape) for k, g in grads.items()}
 
-    def _pull(
-        self, grads: dict[int, NDArray[Any]], k: int, value: int, g: NDArray[Any], numbers: Sequence[int]
-    ) -> None:
+    def _pull(self, grads: dict[int, Array], k: int, value: int, g: Array, numbers: Sequence[int]) -> None:
         """Take the gradient of a value of a kernel that is made of shared tensors alone back to them.
 
         `numbers`: the shared numbers that are the kernel's arguments.
@@ -340,7 +312,7 @@ class _Run:
             if of in grads:
                 grads[of] += part
 
-    def _pulled(self, number: int, made: Pullback, g: NDArray[Any], numbers: Sequence[int]) -> list[NDArray[Any]]:
+    def _pulled(self, number: int, made: Pullback, g: Array, numbers: Sequence[int]) -> list[Array]:
         """Run the pullback's kernel, on a batch of one node."""
         workspace, spec, entry = self.workspace, made.spec, self.of.entries[number]
         record: Words = np.array([address(g), -1, 0])
@@ -355,7 +327,7 @@ class _Run:
             shape = tuple(int(n) for n in op.shape)  # type: ignore[arg-type]
             size = math.prod(shape) * np.dtype(op.dtype).itemsize
             out.append(workspace.place(f"{number} {j}", size, op.dtype).reshape(shape))
-        params = workspace.params[number]
+        params = workspace.kernels.params[number]
         params[: FIXED + len(out)] = [address(nodes), address(nothing), address(nothing), 0, *map(address, out)]
         self.of.engine.kernel(entry.plan, address(nothing), address(sizes))
         scratch = workspace.place("scratch", int(sizes[0]) + 64, "uint8")
@@ -366,7 +338,7 @@ class _Run:
         """Return rows of HEAD."""
         return self.heads[words.HEAD.count * first : words.HEAD.count * (first + count)].reshape(-1, words.HEAD.count)
 
-    def own_adjoints(self) -> list[NDArray[Any] | None]:
+    def own_adjoints(self) -> list[Array | None]:
         """Return the adjoint of each array of instances, or None."""
         heads = self._heads(self.n * self.most + self["shareds"], self["owns"])
         self.of.backend.fetch(partial(self.own.places_of, heads))
@@ -409,7 +381,7 @@ class _Run:
         self.heads = workspace.array("heads", words.HEAD.count * heads)
         self.firsts = workspace.array("firsts", shareds + owns + 1)
         self.rows = workspace.array("rows", row_bytes // 8 + sums.SUM.count * heads + 1)
-        tables: dict[str, NDArray[Any]] = {
+        tables: dict[str, Array] = {
             "heads": self.heads, "rows": self.rows, "row_of": workspace.array("row_of", n + 1),
             "alive": workspace.array("alive", n + 1), "firsts": self.firsts, "of": workspace.array("of", entries + 1),
             "there": workspace.array("there", entries + 1), "turns": workspace.array("turns", entries + 1),

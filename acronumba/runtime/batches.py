@@ -10,33 +10,42 @@ from typing import Any
 import numpy as np
 
 from acronumba.ir.spec import plan_words
-from acronumba.memory import address, aligned
+from acronumba.memory import Words, address, aligned
 from acronumba.runtime import state
-from acronumba.runtime.buffers import Words
 from acronumba.runtime.engines import Native, threads_of_process
-from acronumba.runtime.state import AT, TABLE
+from acronumba.runtime.state import AT
 from acronumba.strategy import DEFAULT
 
 
 class Batches:
-    """State table for `execute`, with batches of kernels that are not part of a plan."""
+    """State table for `execute`, with batches of kernels that are not part of a plan.
 
-    def __init__(self, kernels: int, most: int, unit: int = DEFAULT.unit) -> None:
+    Parameters
+    ----------
+    kernels
+        Rows of `state.KERNEL`.
+    most
+        Results of a kernel, at most.
+    unit
+        See `state.STATE`.
+    """
+
+    def __init__(self, kernels: Words, most: int, unit: int = DEFAULT.unit) -> None:
         self.st: Words = np.zeros(AT["free"] + 1, np.int64)
         self.sizes: Words = np.zeros(plan_words(most), np.int64)
         self.keep: dict[str, Any] = {}
         self.most = most
-        self.kernels(kernels)
+        self.use(kernels)
         self["sizes"], self["most"] = address(self.sizes), most
         self["single"], self["run_slice"], self["unit"] = 1, state.RUN_SLICE, unit
 
     def __setitem__(self, name: str, value: int) -> None:
         self.st[AT[name]] = value
 
-    def kernels(self, kernels: int) -> None:
-        """Allocate the table of `kernels` kernels."""
-        self.table: Words = np.zeros((max(kernels, 1), len(TABLE)), np.int64)
-        self["table"], self["kernels"] = address(self.table), kernels
+    def use(self, kernels: Words) -> None:
+        """Set the rows of the kernels."""
+        self.table = kernels
+        self["table"], self["kernels"] = address(kernels), len(kernels)
 
     def room(self, batches: int, entries: int) -> None:
         """Allocate tables for so many batches and entries of `args`."""

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.ir.spec import plan_words
-from acronumba.memory import address, aligned
+from acronumba.memory import Array, Words, address, aligned
+from acronumba.runtime.kernel_table import KernelTable
 from acronumba.runtime.state import (
     AT,
     GROW_CHAINS,
@@ -29,7 +30,6 @@ from acronumba.runtime.state import (
     NOTED,
     PIECES,
     READS_GIVEN,
-    TABLE,
 )
 
 _CHUNK = 1 << 20  # bytes of the first chunk of a heap
@@ -52,8 +52,6 @@ _OF_MEMBERS = tuple(
     "depth_words".split()
 )
 _OF_KINDS = tuple("sstart rstart peak counted fresh touched".split())
-
-Words = NDArray[np.int64]
 
 
 class Arena:
@@ -146,7 +144,7 @@ class Pieces:
             return aligned(size)
         return np.asarray(self)[at : at + size]
 
-    def array(self, shape: tuple[int, ...], dtype: str) -> NDArray[Any]:
+    def array(self, shape: tuple[int, ...], dtype: str) -> Array:
         """Return an array, uninitialised."""
         return self(math.prod(shape) * np.dtype(dtype).itemsize).view(dtype).reshape(shape)
 
@@ -158,13 +156,14 @@ class Buffers:
         self,
         *,
         functions: int,
-        kernels: int,
+        table: KernelTable,
         most: int,
         keyed: bool,
         equal: Sequence[str] = (),
-        reach: Callable[[NDArray[Any]], object],
+        reach: Callable[[Array], object],
     ) -> None:
-        self.kernels, self.most, self.keyed, self.reach = kernels, most, keyed, reach
+        self.table, self.most, self.keyed, self.reach = table, most, keyed, reach
+        self.kernels = kernels = table.count
         self.equal = equal  # columns of nodes that are equal to others; none if no kernel's are recorded once
         self.st: Words = np.zeros(AT["free"] + functions + kernels, np.int64)
         self.heads = self.st[AT["free"] : AT["free"] + functions]
@@ -175,12 +174,10 @@ class Buffers:
         self.starts: list[int] = []  # their addresses
         self.where: dict[str, int] = {}  # addresses of `errors`, `results` and `lives`
         self.used = 0  # chunks of the heap that the run has entered
-        self.columns: dict[str, NDArray[Any]] = {}
-        self.tables: dict[str, NDArray[Any]] = {}  # of the search for a schedule; not there before they are asked for
+        self.columns: dict[str, Array] = {}
+        self.tables: dict[str, Array] = {}  # of the search for a schedule; not there before they are asked for
         self.stream: object = None  # the `Stream` for launches on a device
-        self.columns_of_kernels: list[Words] = []  # the parameter tables of the kernels
-        self.columns_of_table: list[Words] = []  # what else `table` leads to: stages, how rows get their arguments
-        self.prepared: object = None  # the shared values that those hold
+        self.prepared: object = None  # the shared values that its parameter tables hold
         self.errors: Words = np.empty(0, np.int64)
         self.results: Words = np.empty(0, np.int64)
         self.scratch: NDArray[np.uint8] = aligned(1 << 12)
@@ -190,8 +187,7 @@ class Buffers:
         bits = groups * (groups // 64 + 1) + 1
         words = {"sizes": plan_words(most), "credit": 2 * kernels + 1, "ahead": 2 * _WARMS, "heap": 32}
         words |= {"followed": MOST_GRAPHS}
-        self.fixed: dict[str, NDArray[Any]] = {
-            "table": np.zeros(len(TABLE) * max(kernels, 1), np.int64),
+        self.fixed: dict[str, Array] = {
             "adjacent": np.zeros(bits, np.int64),
             "known_first": np.zeros(MOST_GRAPHS * bits, np.int64),
             "component_first": np.zeros(MOST_GRAPHS * groups + 1, np.int32),
@@ -202,6 +198,7 @@ class Buffers:
         for name, array in self.fixed.items():
             reach(array)
             self[name] = address(array)
+        self["table"] = address(table.rows)
         self["kernels"], self["most"], self["keyed"], self["most_groups"] = kernels, most, int(keyed), MOST_GROUPS
         self["look"] = self.address + 8 * (AT["free"] + functions)
         self["scratch"], self["scratch_size"] = address(self.scratch), len(self.scratch)
@@ -249,7 +246,7 @@ class Buffers:
         self.grow_scratch(1 << 12)
         self.grow_nodes(_LEAST_NODES if tight else _NODES, 0)
 
-    def fetch_ahead(self, arrays: Sequence[NDArray[Any]]) -> None:
+    def fetch_ahead(self, arrays: Sequence[Array]) -> None:
         """Note the memory to prefetch for the next run: packed instances, heap and columns in the last run's sizes.
 
         Instances that the last run did not have were packed just now and are in the cache. Arrays are compared by `id`,
@@ -542,7 +539,7 @@ class Buffers:
         begin, end = self.tables["recorded_reads"].reshape(-1, 2).T
         return bool(np.array_equal(begin, end))
 
-    def column(self, name: str, n: int) -> NDArray[Any]:
+    def column(self, name: str, n: int) -> Array:
         """Return the first n entries of a column."""
         return self.columns[name][:n]
 

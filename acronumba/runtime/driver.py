@@ -8,7 +8,6 @@ thread-safe: each run takes buffers from a pool. Its `Executor` decides where ke
 
 from __future__ import annotations
 
-import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,19 +19,18 @@ from numpy.typing import NDArray
 
 from acronumba.analysis.plan import Plan
 from acronumba.config import Options, verify_level
-from acronumba.data.words import RECORD
-from acronumba.ir.spec import FIXED, PARAMETERS, KernelSpec
 from acronumba.kernels.figures import reading
-from acronumba.memory import address, aligned, available
+from acronumba.memory import Array, Words, address, aligned, available
 from acronumba.runtime import state
-from acronumba.runtime.buffers import ArenaPool, Buffers, Words
+from acronumba.runtime.buffers import ArenaPool, Buffers
 from acronumba.runtime.doubles import compare_doubles
 from acronumba.runtime.engines import threads_of_process
 from acronumba.runtime.forms import forms
+from acronumba.runtime.kernel_table import KernelTable, weights_bytes
 from acronumba.runtime.levels import check_levels
 from acronumba.runtime.memory_policy import Astray, MemoryPolicy, TooLarge
 from acronumba.runtime.minibatch import MiniBatch, Nodes
-from acronumba.runtime.program import KernelEntry, Linked
+from acronumba.runtime.program import Linked
 from acronumba.runtime.recorded import Recorded
 from acronumba.runtime.run import Run
 from acronumba.runtime.shared import Prepared, SharedValues
@@ -40,11 +38,6 @@ from acronumba.runtime.state import AT, MEMORY, TABLE
 from acronumba.runtime.threads import available_threads
 from acronumba.runtime.trace import STAGES, TraceData
 
-_LOOK = 10  # nanoseconds that it takes to look for an equal node
-_HOST = 20  # ... to record, schedule and place a node
-_TRIES = 32  # nodes of a kernel that are looked for if none is found
-_RARE = 400  # looking in vain takes about one of so many parts of the time of the nodes
-_FOREVER = 1 << 40
 _WAKE = 5e-5  # seconds of work that are worth waking a thread for
 _FRESH = np.array(  # words that are 0 when a run begins
     [
@@ -205,19 +198,18 @@ class Executable:
             return self._buffers.pop()
         except IndexError:
             pass
-        specs = self.plan.kernels
+        specs, reach = self.plan.kernels, self.engine.reach
+        kernels = KernelTable(specs, self.kernels, self.options.decisions, reach)
+        kernels.describe_recording(self.host.equal)
         buffers = Buffers(
             functions=self.host.functions,
-            kernels=len(specs),
+            table=kernels,
             most=max((len(s.results) for s in specs), default=0),
             keyed=not self.options.ragged and any(s.dims for s in specs),
             equal=(("sharer", "double") if self.host.doubles else ("sharer",)) if self.host.equal else (),
-            reach=self.engine.reach,
+            reach=reach,
         )
-        for k, (spec, kernel) in enumerate(zip(specs, self.kernels, strict=True)):
-            self._describe(buffers, k, spec, kernel)
-        table = buffers.fixed["table"].reshape(-1, len(TABLE))
-        weights = table[: len(specs), TABLE["bytes"]]
+        weights = kernels.rows[: kernels.count, TABLE["bytes"]]
         buffers["node_most"] = int(weights.max(initial=1)) if weights.all() else _HEAVY
         buffers["machine"] = self.engine.address["machine"]
         buffers["find_equal"] = self.engine.address["find_equal"]
@@ -227,7 +219,7 @@ class Executable:
         buffers["phased"] = int(self.options.phases)
         buffers["effort"] = -1 if self.options.effort is None else self.options.effort
         buffers["unit"] = self.options.decisions.unit
-        buffers["weights"] = bytes_read = _weights(specs)
+        buffers["weights"] = bytes_read = weights_bytes(specs)
         each = reading(bytes_read, self.options.decisions) // max(len(specs), 1)
         buffers["launch"] = self.options.decisions.launch + each
         buffers["leads"] = address(self._leads)
@@ -246,52 +238,12 @@ class Executable:
         """Return buffers to the pool, for the next run."""
         self._buffers.append(buffers)
 
-    def _describe(self, buffers: Buffers, k: int, spec: KernelSpec, kernel: KernelEntry) -> None:
-        """Fill the row of a kernel in the table that compiled code reads."""
-        row = buffers.fixed["table"].reshape(-1, len(TABLE))[k]
-        args = [o for o in spec.operands if o.kind != "shared"]
-        items = [o for o in args if spec.rows is not None and spec.rows[o.index] == "item"]
-        params = np.zeros(FIXED + len(spec.results) + len(kernel.shared) + len(kernel.tiles), np.int64)
-        self.engine.reach(params)
-        buffers.columns_of_kernels.append(params)
-        row[TABLE["plan"]], row[TABLE["run"]] = kernel.plan, kernel.run
-        row[TABLE["params"]] = address(params)
-        row[TABLE["tensors"]] = sum(o.kind == "tensor" and o not in items for o in args)
-        row[TABLE["lists"]] = sum(o.kind == "list" or (o.kind == "tensor" and o in items) for o in args)
-        row[TABLE["args"]] = len(args)
-        row[TABLE["dims"]], row[TABLE["results"]] = spec.dims, len(spec.results)
-        row[TABLE["cost"]] = kernel.cost or cost_of(spec)
-        row[TABLE["bytes"]] = _bytes(spec)
-        if k in self.host.equal:
-            tries, gain, pause = credit_of((kernel.typical or typical_cost_of(spec)) + _HOST, len(self.host.equal))
-            row[TABLE["equal_tries"]], row[TABLE["equal_gain"]], row[TABLE["equal_pause"]] = tries, gain, pause
-            row[TABLE["equal_late"]] = int(tries < _FOREVER and row[TABLE["tensors"]] > 0)
-        if spec.dims:
-            params[: FIXED + len(spec.results)] = ragged_words(len(args), spec.dims, len(spec.results), RECORD.size)
-        row[TABLE["fallible"]] = int(any(op.site >= 0 for op in spec.body))
-        if kernel.stages:
-            shares = np.array(
-                [(s.address, reading(s.weights, self.options.decisions)) for s in kernel.stages], np.int64
-            )
-            self.engine.reach(shares)
-            buffers.columns_of_table.append(shares)
-            row[TABLE["begin"]], row[TABLE["stages"]] = kernel.begin, len(shares)
-            row[TABLE["block"]] = kernel.block
-            row[TABLE["shares"]] = address(shares)
-        if spec.rows is not None:
-            ways = ways_of_rows(spec)
-            self.engine.reach(ways)
-            buffers.columns_of_table.append(ways)
-            row[TABLE["rows"]] = address(ways)
-
     def _begin(self, m: MiniBatch) -> None:
         buffers, prepared, batch = m.buffers, m.prepared, len(m.roots)
         parts = self._parts and m.last == _EXECUTE
         if fresh := buffers.prepared is not prepared:
-            for spec, params, entries in zip(
-                self.plan.kernels, buffers.columns_of_kernels, prepared.entries, strict=True
-            ):
-                params[FIXED + len(spec.results) :] = entries
+            for k, entries in enumerate(prepared.entries):
+                buffers.table.set_shared(k, entries)
             buffers.prepared = prepared
         buffers.begin()
         st = buffers.st
@@ -331,7 +283,7 @@ class Executable:
         shared: Sequence[Any] = (),
         *,
         skip: Collection[int] = (),
-        keep: Sequence[NDArray[Any]] = (),
+        keep: Sequence[Array] = (),
         stable: bool = False,
         timed: bool = False,
         last: int = _EXECUTE,
@@ -400,7 +352,7 @@ class Executable:
         shared: Sequence[Any] = (),
         *,
         skip: Collection[int] = (),
-        keep: Sequence[NDArray[Any]] = (),
+        keep: Sequence[Array] = (),
         recorded_reads: Words | None = None,
     ) -> TraceData:
         """Record and schedule a mini-batch; execute only batches whose values the host program reads. See `run`.
@@ -430,7 +382,7 @@ class Executable:
         return trace
 
     def _mini_batch(
-        self, roots: Words, prepared: Prepared, keep: Sequence[NDArray[Any]], stable: bool, timed: bool, last: int,
+        self, roots: Words, prepared: Prepared, keep: Sequence[Array], stable: bool, timed: bool, last: int,
         recorded_reads: Words | None, epoch: bool = False, tight: bool = False,
     ) -> MiniBatch:  # fmt: skip
         """Return a mini-batch that is ready to run."""
@@ -464,7 +416,7 @@ class Executable:
         buffers.fetch_ahead(keep)
         return m
 
-    def epoch(self, shared: Sequence[Any], slots: int, keep: Sequence[NDArray[Any]] = ()) -> MiniBatch:
+    def epoch(self, shared: Sequence[Any], slots: int, keep: Sequence[Array] = ()) -> MiniBatch:
         """Return a mini-batch without instances, which up to `slots` instances can join; see `runtime.epoch`.
 
         Parameters
@@ -595,93 +547,6 @@ class Executable:
 def _others(count: int, out: Collection[int]) -> Words | None:
     """Return the numbers of the instances that run; None: all."""
     return np.array([k for k in range(count) if k not in out], np.int64) if out else None
-
-
-def ragged_words(args: int, dims: int, results: int, step: int) -> list[int]:
-    """Return the first words of the table P of a kernel with run-time extents.
-
-    Parameters
-    ----------
-    args, dims, results
-        Number of words that a node's row has for each.
-    step
-        Bytes from the address of one result to the next.
-    """
-    words = [0] * FIXED
-    words[PARAMETERS.at["extents"]] = 8 * args
-    return words + [8 * (args + dims) + step * k for k in range(results)]
-
-
-def ways_of_rows(spec: KernelSpec) -> Words:
-    """Return the table that the word `rows` of `state.KERNEL` points to, for a kernel whose nodes are several rows.
-
-    int64[2, operands]: bytes from row to row (0: all of it, -1: items of a list), and 1 + number of axes.
-    """
-    assert spec.rows is not None
-    args = [o for o in spec.operands if o.kind != "shared"]
-    ways: Words = np.zeros((2, max(len(args), 1)), np.int64)
-    for o in args:
-        ways[0, o.index] = {"whole": 0, "item": -1, "row": np.dtype(o.dtype).itemsize}[spec.rows[o.index]]
-        ways[1, o.index] = 1 + len(o.shape)
-    return ways
-
-
-def _bytes(spec: KernelSpec) -> int:
-    """Estimate the bytes that a node takes; 0 if they depend on its extents."""
-    if spec.dims or spec.rows is not None:
-        return 0
-    ops = [spec.body[v - len(spec.operands)] for v in spec.results]
-    sizes = (math.prod(n for n in op.shape if isinstance(n, int)) * np.dtype(op.dtype).itemsize for op in ops)
-    return state.NODE_BYTES + sum(sizes)
-
-
-def credit_of(cost: int, kernels: int) -> tuple[int, int, int]:
-    """Return how hard to search for equal nodes of a kernel: see `library.equal`.
-
-    Parameters
-    ----------
-    cost
-        Nanoseconds that a node takes, those of the host program included.
-    kernels
-        Number of kernels whose equal nodes are searched for.
-
-    Returns
-    -------
-    tries
-        Number of nodes to search for until one is found. The search never ends if it takes less than a two-hundredth of
-        a node's time.
-    gain
-        Number of further tries when one is found.
-    pause
-        Most nodes, of all kernels, that are recorded before the search resumes, once any equal node has been found.
-    """
-    gain = max(1, cost // _LOOK)
-    return _FOREVER if gain > 200 else _TRIES, min(gain, _TRIES), max(1, state.EQUAL_AGAIN * _RARE * kernels // gain)
-
-
-def cost_of(spec: KernelSpec) -> int:
-    """Estimate the nanoseconds of a node, for kernels whose generator gives no estimate."""
-    from acronumba.kernels.cost import cost
-
-    return cost(spec)
-
-
-def typical_cost_of(spec: KernelSpec) -> int:
-    """The same, on a typical CPU."""
-    from acronumba.kernels.cost import typical_cost
-
-    return typical_cost(spec)
-
-
-def _weights(specs: Sequence[KernelSpec]) -> int:
-    """Return the bytes of shared weights that the kernels read."""
-    weights = 0
-    for spec in specs:
-        read = {k for op in spec.body if op.op == "matmul" for k in op.args if k < len(spec.operands)}
-        for operand in (spec.operands[k] for k in read):
-            if operand.kind == "shared":
-                weights += math.prod(n for n in operand.shape if isinstance(n, int)) * np.dtype(operand.dtype).itemsize
-    return weights
 
 
 def _leads(leads: Mapping[int, tuple[int, ...]]) -> Words:

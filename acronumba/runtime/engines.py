@@ -10,12 +10,10 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
-
-from numpy.typing import NDArray
 
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred, Pending, load
+from acronumba.memory import Array
 from acronumba.runtime.threads import Pool
 
 # The files of the library, in the order of its text.
@@ -77,7 +75,7 @@ class Native:
             self.address |= compiled.address
         self._drive = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self.address["drive"])
 
-    def reach(self, array: NDArray[Any]) -> None:
+    def reach(self, array: Array) -> None:
         pass
 
     def drive(self, st: int) -> int:
@@ -106,7 +104,7 @@ class Interpreted:
         for module in modules:
             self.address |= self.memory.add_module(module)
 
-    def reach(self, array: NDArray[Any]) -> None:
+    def reach(self, array: Array) -> None:
         if array.nbytes:
             self.memory.add(array)
 

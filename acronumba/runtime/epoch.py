@@ -14,13 +14,11 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from acronumba.data.buffers import Copying
-from acronumba.memory import address
+from acronumba.memory import Array, Words, address
 from acronumba.records import record
 from acronumba.runtime import state
-from acronumba.runtime.buffers import Words
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.recorded import Failure
 
@@ -40,7 +38,7 @@ class Left:
 class _Given:
     """Arrays of the instances that have joined together."""
 
-    arrays: list[tuple[int, NDArray[Any]]]  # with their addresses
+    arrays: list[tuple[int, Array]]  # with their addresses
     users: int  # instances that have not left
 
 
@@ -62,7 +60,7 @@ class Epoch:
     """
 
     def __init__(
-        self, executable: Executable, shared: Sequence[Any], slots: int, keep: Sequence[NDArray[Any]], bell: Words
+        self, executable: Executable, shared: Sequence[Any], slots: int, keep: Sequence[Array], bell: Words
     ) -> None:
         self._executable, self._recorded = executable, executable.recorded
         self._m = executable.epoch(shared, slots, keep)
@@ -99,7 +97,7 @@ class Epoch:
         m = self._m
         return sum(a.size for a in m.arenas[:-1]) + self._buffers["arena"] - m.arenas[-1].address
 
-    def join(self, roots: Words, keep: Sequence[NDArray[Any]]) -> range:
+    def join(self, roots: Words, keep: Sequence[Array]) -> range:
         """Let instances take part from the next round on; return their numbers.
 
         Parameters

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from acronumba.data.row_grad import RowGrad
-from acronumba.runtime.buffers import Words
+from acronumba.memory import Words
 from acronumba.runtime.library.back_words import HEAD, OWN
 
 

@@ -5,20 +5,17 @@ In: a batch number for each node. Out: `ScheduleError`, or nothing.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.errors.codes import reject
+from acronumba.memory import Array
 
 # What a schedule is written to.
 COLUMNS = ("level", "order", "args", "bstart", "bkey", "blevel")
 
 
-def check_levels(
-    levels: NDArray[Any], keys: NDArray[np.int32], first: NDArray[np.int32], source: NDArray[np.int32]
-) -> None:
+def check_levels(levels: Array, keys: NDArray[np.int32], first: NDArray[np.int32], source: NDArray[np.int32]) -> None:
     """Raise `ScheduleError` unless each batch has one key and every operand is in an earlier batch than its readers.
 
     Parameters

@@ -13,9 +13,9 @@ import numpy as np
 
 from acronumba.config import Options
 from acronumba.data.words import RECORD
-from acronumba.memory import available
+from acronumba.memory import Words, available
 from acronumba.runtime import state
-from acronumba.runtime.buffers import ArenaPool, Buffers, Words
+from acronumba.runtime.buffers import ArenaPool, Buffers
 from acronumba.runtime.minibatch import MiniBatch
 from acronumba.runtime.recorded import Failure, Recorded
 from acronumba.runtime.state import MEMORY, STEPS, TABLE
@@ -263,7 +263,7 @@ class MemoryPolicy:
         if buffers["rounds"] and buffers["instances"] > 1 and (suspects := self._runaways(buffers)):
             raise TooLarge(text.format(buffers.peak, "at once"), suspects=suspects)
         n, batches, most = buffers["n"], buffers["batches"], buffers.most
-        table = buffers.fixed["table"].reshape(-1, len(TABLE))
+        table = buffers.table.rows
         place, sizes = buffers.columns["offset"][: 2 * batches * most].reshape(batches, most, 2).transpose(2, 0, 1)
         order, start = buffers.column("order", n), buffers.columns["bstart"][: batches + 1]
         kinds = buffers.column("kind", n)[order[start[:-1]]]
@@ -314,7 +314,7 @@ class MemoryPolicy:
     def _too_much_scratch(self, buffers: Buffers, need: int, room: int) -> NoReturn:
         """Raise `TooLarge` for the instances whose scratch, or whose words of rows, exceed the limit."""
         n = buffers["n"]
-        table = buffers.fixed["table"].reshape(-1, len(TABLE))[buffers.column("kind", n)]
+        table = buffers.table.rows[buffers.column("kind", n)]
         words = table[:, TABLE["args"]] + table[:, TABLE["tensors"]]  # see `rows.rows_width`
         more = table[:, TABLE["dims"]] + RECORD.count * table[:, TABLE["results"]]
         widths = 8.0 * (2 + words + np.where(table[:, TABLE["dims"]], more, 0))

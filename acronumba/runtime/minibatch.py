@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from acronumba.memory import Array, Words
 from acronumba.records import record
-from acronumba.runtime.buffers import Arena, Buffers, Words
+from acronumba.runtime.buffers import Arena, Buffers
 from acronumba.runtime.recorded import Failure, Round
 from acronumba.runtime.shared import Prepared
 
@@ -31,7 +31,7 @@ class MiniBatch:
     buffers: Buffers
     prepared: Prepared  # the shared values
     roots: Words  # int64[batch, words]: of the instances that run
-    keep: Sequence[NDArray[Any]]  # arrays that the roots refer to
+    keep: Sequence[Array]  # arrays that the roots refer to
     arenas: list[Arena]  # for results; the last one is in use
     works: list[Arena]  # at most one: memory that is reused within the run
     stable: bool  # whether the shared arrays do not change any more

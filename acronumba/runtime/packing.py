@@ -6,13 +6,11 @@ they are packed without a check whether they have changed.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.emit.compile import Compiled
-from acronumba.memory import address
+from acronumba.memory import Array, address
 from acronumba.runtime.buffers import ArenaPool, Pieces
 
 
@@ -44,7 +42,7 @@ class Packer:
         self._next += 1
         return self._given[self._next - 1]
 
-    def turn(self, array: NDArray[Any], packed: NDArray[Any], n: int) -> None:
+    def turn(self, array: Array, packed: Array, n: int) -> None:
         """See `kernels.tiles.Packer`."""
         _, k, gates, columns = packed.shape
         self._library.call(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
-
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Protocol
 
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred
 from acronumba.errors import Loc
 from acronumba.ir.types import Word
+from acronumba.memory import Array
 from acronumba.records import record
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ class PackingLike(Protocol):
     """A packed layout of shared arrays."""
 
     @property
-    def apply(self) -> Callable[..., NDArray[Any]]:
+    def apply(self) -> Callable[..., Array]:
         """Function that packs arrays; its argument `by` is a `Packer`."""
 
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from acronumba.analysis.plan import Plan
 from acronumba.errors import Loc
 from acronumba.ir.types import BoolT, FloatT, Word
-from acronumba.memory import address, word_at
+from acronumba.memory import Words, address, word_at
 from acronumba.records import record
 from acronumba.runtime import state
-from acronumba.runtime.buffers import Buffers, Words
+from acronumba.runtime.buffers import Buffers
 from acronumba.runtime.engines import Interpreted, Native
 from acronumba.runtime.levels import COLUMNS
 from acronumba.runtime.library.records import high_half, low_half, result_of, results_at
@@ -106,7 +106,7 @@ class Recorded:
 
     def failed(self, buffers: Buffers) -> list[tuple[int, Failure]]:
         """Return the instances and failures of nodes, in program order."""
-        fallible = buffers.fixed["table"].reshape(-1, len(TABLE))[:, TABLE["fallible"]]
+        fallible = buffers.table.rows[:, TABLE["fallible"]]
         order = buffers.column("order", buffers["n"])
         at = np.flatnonzero(fallible[buffers.columns["kind"][order]])
         fail = buffers.columns["fail"]
@@ -132,7 +132,7 @@ class Recorded:
         n = buffers["n"]
         kinds, at = buffers.column("kind", n), buffers.column("row", n)
         out = np.ones(n, np.int64)
-        table = buffers.fixed["table"].reshape(-1, len(TABLE))
+        table = buffers.table.rows
         for v in np.flatnonzero(table[kinds, TABLE["rows"]]) if n else ():
             args, dims = table[kinds[v], [TABLE["args"], TABLE["dims"]]]
             shape = word_at(int(at[v] + 8 * (args + dims + 2)))
@@ -199,7 +199,7 @@ class Recorded:
         to = np.repeat(np.arange(n, dtype=np.int32), np.diff(first))
         edges: NDArray[np.int32] = np.stack([source, to], axis=1) + start
         if self.host.waiting:
-            table = buffers.fixed["table"].reshape(-1, len(TABLE))[buffers.column("kind", n)]
+            table = buffers.table.rows[buffers.column("kind", n)]
             args, dims, several = (table[:, TABLE[name]] for name in ("args", "dims", "results"))
             row, own = buffers.column("row", n), results_at(args, dims)
             if start:
@@ -222,7 +222,7 @@ class Recorded:
 
     def _operands(self, buffers: Buffers, node: int) -> list[int]:
         """Return the value records that a node reads, elements of lists included."""
-        table = buffers.fixed["table"].reshape(-1, len(TABLE))[buffers.columns["kind"][node]]
+        table = buffers.table.rows[buffers.columns["kind"][node]]
         tensors, lists = (int(table[TABLE[name]]) for name in ("tensors", "lists"))
         row = int(buffers.columns["row"][node])
         found = [word_at(row + 8 * k) for k in range(tensors)]
@@ -233,14 +233,14 @@ class Recorded:
 
     def _extents(self, buffers: Buffers, nodes: NDArray[np.int32]) -> Extents:
         """Return the distinct run-time extents of the nodes of a batch, each with its number of nodes."""
-        table = buffers.fixed["table"].reshape(-1, len(TABLE))
+        table = buffers.table.rows
         if not table[buffers.columns["kind"][nodes[0]], TABLE["dims"]]:
             return (((), len(nodes)),)
         return tuple(Counter(self.extents(buffers, v) for v in nodes).items())
 
     def node_sizes(self, buffers: Buffers, node: int) -> NDArray[np.float64]:
         """Return the bytes that a node takes: of scratch, of each result, of its largest tensor."""
-        table = buffers.fixed["table"].reshape(-1, len(TABLE))
+        table = buffers.table.rows
         row = table[buffers.columns["kind"][node]]
         self.engine.kernel(int(row[TABLE["plan"]]), self._extents_at(buffers, node), buffers["sizes"])
         return buffers.fixed["sizes"][: 2 + row[TABLE["results"]]].astype(np.float64)
@@ -253,13 +253,13 @@ class Recorded:
 
     def extents(self, buffers: Buffers, node: int) -> tuple[int, ...]:
         """Return the run-time extents of a node."""
-        table = buffers.fixed["table"].reshape(-1, len(TABLE))
+        table = buffers.table.rows
         at = self._extents_at(buffers, node)
         return tuple(word_at(at + 8 * k) for k in range(table[buffers.columns["kind"][node], TABLE["dims"]]))
 
     def _extents_at(self, buffers: Buffers, node: int) -> int:
         """Return the address of the run-time extents of a node."""
-        table = buffers.fixed["table"].reshape(-1, len(TABLE))
+        table = buffers.table.rows
         return int(buffers.columns["row"][node]) + 8 * int(table[buffers.columns["kind"][node], TABLE["args"]])
 
     def calls(self, buffers: Buffers, frame: int) -> tuple[Loc, ...]:

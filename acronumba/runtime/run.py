@@ -9,14 +9,14 @@ import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.data.buffers import Copying, Memory, Pending
-from acronumba.memory import address, word_at
-from acronumba.runtime.buffers import Buffers, Words
+from acronumba.memory import Array, Words, address, word_at
+from acronumba.runtime.buffers import Buffers
 from acronumba.runtime.library.records import high_half, node_of
 from acronumba.runtime.minibatch import MiniBatch
 from acronumba.runtime.recorded import Failure, Recorded
@@ -61,7 +61,7 @@ class Run:
         self._roots = m.roots
         self._keep = m.keep
         self._instances = instances
-        self._arenas: dict[int, NDArray[Any]] = {arena.address: np.asarray(arena) for arena in m.arenas}
+        self._arenas: dict[int, Array] = {arena.address: np.asarray(arena) for arena in m.arenas}
         self._rounds = m.rounds
         self._noting = m.noting
         self.nodes_of_rounds = m.nodes
@@ -108,15 +108,15 @@ class Run:
         return self._prepared
 
     @property
-    def memory(self) -> tuple[NDArray[Any], ...]:
+    def memory(self) -> tuple[Array, ...]:
         """Every array that references in the results may lead into."""
         return (*self._by_address.values(), *self._keep)
 
     @property
-    def _by_address(self) -> dict[int, NDArray[Any]]:
+    def _by_address(self) -> dict[int, Array]:
         """Map from addresses to the memory that references may point into, besides the packed instances."""
         buffers, used = self.buffers, self.buffers.used
-        found: dict[int, NDArray[Any]] = dict(zip(buffers.starts[:used], buffers.chunks, strict=False))
+        found: dict[int, Array] = dict(zip(buffers.starts[:used], buffers.chunks, strict=False))
         return {**found, **self._arenas, **self._recorded.memory, **self._prepared.memory}
 
     def reader(self, stay: bool = False, copies: bool = False) -> Memory:

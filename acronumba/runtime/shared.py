@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from acronumba.analysis.plan import Plan
 from acronumba.data.words import RECORD
@@ -25,9 +25,8 @@ from acronumba.ir.types import FloatT, TensorT
 from acronumba.kernels.lookups import LookupPacking
 from acronumba.kernels.tiles import Packer
 from acronumba.locks import lazy
-from acronumba.memory import address, aligned
+from acronumba.memory import Array, Words, address, aligned
 from acronumba.records import record
-from acronumba.runtime.buffers import Words
 from acronumba.runtime.engines import Interpreted, Native
 from acronumba.runtime.program import KernelEntry, PackingLike
 
@@ -36,8 +35,8 @@ from acronumba.runtime.program import KernelEntry, PackingLike
 class Packed:
     """Shared arrays packed for a kernel."""
 
-    copies: tuple[NDArray[Any], ...]  # of the arrays; those that were computed here, which nobody changes, themselves
-    array: NDArray[Any]
+    copies: tuple[Array, ...]  # of the arrays; those that were computed here, which nobody changes, themselves
+    array: Array
 
     def holds(self, given: Sequence[object], ks: Sequence[int]) -> bool:
         """Whether the given arrays still have the bits that were packed; computed arrays are not compared."""
@@ -51,13 +50,13 @@ class Prepared:
     given: tuple[object, ...]  # the values, as they came
     table: Words  # one word each
     address: int  # of `table`
-    copies: Mapping[int, NDArray[Any]]  # parameters whose array could not be used as it is
+    copies: Mapping[int, Array]  # parameters whose array could not be used as it is
     entries: tuple[tuple[int, ...], ...]  # per kernel: the last words of its parameter table
-    keep: tuple[NDArray[Any], ...]  # arrays and value records
-    memory: Mapping[int, NDArray[Any]]  # those that have elements, by their addresses
-    arrays: Mapping[int, NDArray[Any]]  # the tensors
+    keep: tuple[Array, ...]  # arrays and value records
+    memory: Mapping[int, Array]  # those that have elements, by their addresses
+    arrays: Mapping[int, Array]  # the tensors
     packed: Mapping[tuple[tuple[int, ...], PackingLike], Packed]  # by parameters and packing
-    read: Mapping[int, NDArray[Any]]  # copies of the other parameters that computed ones are made of
+    read: Mapping[int, Array]  # copies of the other parameters that computed ones are made of
     records: Words  # value records, one for each entry of `table`
     by: Packer | None  # packs the weights of each call
 
@@ -84,15 +83,15 @@ class Making:
         self.table = table
         self.given = given  # how many parameters are not computed
         self.records: Words = np.zeros((len(table), RECORD.count), np.int64)
-        self.keep: list[NDArray[Any]] = [table, self.records]
-        self.arrays: dict[int, NDArray[Any]] = {}
+        self.keep: list[Array] = [table, self.records]
+        self.arrays: dict[int, Array] = {}
         self.last = {} if last is None else last.packed
         self.packed: dict[tuple[tuple[int, ...], PackingLike], Packed] = {}
         self.by = by
         self.same: Mapping[int, int] = {}  # computed tensors that are packed from given ones: see `SharedValues._casts`
         self.pools: Mapping[int, tuple[int, int]] = {}  # see `SharedValues._pools`
 
-    def add(self, k: int, array: NDArray[Any]) -> None:
+    def add(self, k: int, array: Array) -> None:
         """Make an array the tensor number k."""
         extents = np.array([*array.shape, 0], np.int64)
         self.records[k] = address(array), -1, address(extents)
@@ -100,9 +99,9 @@ class Making:
         self.arrays[k] = array
         self.table[k] = address(self.records) + RECORD.size * k
 
-    def take(self, params: Sequence[SharedParam], given: Sequence[Any]) -> dict[int, NDArray[Any]]:
+    def take(self, params: Sequence[SharedParam], given: Sequence[Any]) -> dict[int, Array]:
         """Add the given values; return the arrays that had to be copied."""
-        copies: dict[int, NDArray[Any]] = {}
+        copies: dict[int, Array] = {}
         for k, (param, value) in enumerate(zip(params, given, strict=True)):
             match param.type:
                 case TensorT(dtype=dtype, shape=shape):
@@ -118,11 +117,11 @@ class Making:
                     self.table[k] = int(value)
         return copies
 
-    def copies_of(self, ks: Collection[int]) -> dict[int, NDArray[Any]]:
+    def copies_of(self, ks: Collection[int]) -> dict[int, Array]:
         """Return copies of the given tensors among `ks`, by number."""
         return {k: self.arrays[k].copy() for k in sorted(ks) if k in self.arrays and k < self.given}
 
-    def packing(self, ks: tuple[int, ...], packing: PackingLike | None) -> NDArray[Any]:
+    def packing(self, ks: tuple[int, ...], packing: PackingLike | None) -> Array:
         """Return arrays in the layout that a kernel reads; a packed array is reused if its sources have not changed."""
         ks = self.pools[ks[0]] if isinstance(packing, LookupPacking) else tuple(self.same.get(k, k) for k in ks)
         arrays = [self.arrays[k] for k in ks]
@@ -140,7 +139,7 @@ class Making:
         return self.packed[ks, packing].array
 
 
-def _as_read(value: object, dtype: DTypeLike) -> NDArray[Any]:
+def _as_read(value: object, dtype: DTypeLike) -> Array:
     """Return a value as the array that compiled code reads, which may be the value itself."""
     return np.asarray(numpy_array(value), dtype, order="C")
 
@@ -157,7 +156,7 @@ _FEW = 1 << 14  # bytes: of fewer, copies are compared in less time than arrays
 _PIECE = 1 << 17  # elements that are compared at once: what comes of that stays in the cache
 
 
-def equal_bits(value: object, old: NDArray[Any]) -> bool:
+def equal_bits(value: object, old: Array) -> bool:
     """Whether the bits are equal."""
     array = numpy_array(value)
     if array.dtype != old.dtype or array.shape != old.shape:

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from acronumba.analysis.backward.derive import ParameterGradient
 from acronumba.analysis.plan import Plan
@@ -21,9 +20,8 @@ from acronumba.emit.target import Target
 from acronumba.ir.spec import FIXED, KernelSpec
 from acronumba.kernels import sums
 from acronumba.kernels.tiles import TYPES
-from acronumba.memory import address
+from acronumba.memory import Array, Words, address
 from acronumba.runtime.back_rows import SumOf
-from acronumba.runtime.buffers import Words
 from acronumba.runtime.library.back_words import HEAD
 from acronumba.runtime.shared import Prepared
 from acronumba.runtime.tables import Rows, Tables, made_of, rows_in
@@ -47,7 +45,7 @@ class Job(NamedTuple):
     words: tuple[int, ...]
     tasks: int
     cost: int  # of a task
-    total: NDArray[Any]  # the array that it adds to
+    total: Array  # the array that it adds to
     many: int  # rows that are added
 
 
@@ -76,13 +74,13 @@ class Sums:
     """
 
     def __init__(
-        self, kernels: Sequence[KernelSpec], prepared: Prepared, totals: Mapping[int, NDArray[Any]],
+        self, kernels: Sequence[KernelSpec], prepared: Prepared, totals: Mapping[int, Array],
         code: Mapping[str, Compiled], on: Target, tables: Tables, threads: int,
     ) -> None:  # fmt: skip
         self.threads = threads
         self.kernels, self.prepared, self.totals, self.code, self.on = kernels, prepared, totals, code, on
         self.tables = tables
-        self.inner: dict[tuple[int, int], NDArray[Any]] = {}
+        self.inner: dict[tuple[int, int], Array] = {}
         self._blank = {id(g) for g in totals.values() if g.size}  # sums that nothing has been written to
         self._hold: list[Any] = []  # arrays that jobs read
 
@@ -106,13 +104,13 @@ class Sums:
             self._begun(g)
         return jobs
 
-    def _begun(self, total: NDArray[Any]) -> NDArray[Any]:
+    def _begun(self, total: Array) -> Array:
         """Return a sum that can be added to."""
         if self._is_first(total):
             total.fill(0)
         return total
 
-    def _is_first(self, total: NDArray[Any]) -> bool:
+    def _is_first(self, total: Array) -> bool:
         """Whether nothing has been written to a sum; from now on something has."""
         found = id(total) in self._blank
         self._blank.discard(id(total))
@@ -161,7 +159,7 @@ class Sums:
         return jobs
 
     def _outer(
-        self, dtype: str, term: ParameterGradient, left: Words, right: Words, matrix: NDArray[Any], total: NDArray[Any]
+        self, dtype: str, term: ParameterGradient, left: Words, right: Words, matrix: Array, total: Array
     ) -> Job:
         """Return the job of outer products; a run-time extent is that of the matrix.
 
@@ -181,7 +179,7 @@ class Sums:
         job = address(right), address(left), count, columns, rows, where, step, first, panels, each
         return Job(dtype, "outer", job, tasks, count * rows * columns // (32 * max(tasks, 1)), total, count)
 
-    def _table_rows(self, dtype: str, count: int, numbers: Words, rows: Words, total: NDArray[Any]) -> list[Job]:
+    def _table_rows(self, dtype: str, count: int, numbers: Words, rows: Words, total: Array) -> list[Job]:
         most, width = len(total), total.size // len(total)
         index: Words = np.clip(numbers, 0, most - 1)
         order, starts, counts = np.empty(count, np.int64), np.empty(count + 1, np.int64), np.empty(most + 1, np.int64)

@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from acronumba.analysis.backward.derive import has_extents
 from acronumba.analysis.backward.joint import numbers_in
@@ -19,7 +18,7 @@ from acronumba.data.row_grad import RowGrad
 from acronumba.ir.evaluate import apply
 from acronumba.ir.spec import KernelOp, KernelSpec
 from acronumba.ir.vjp import differentiable
-from acronumba.runtime.buffers import Words
+from acronumba.memory import Array, Words
 from acronumba.runtime.shared import Prepared
 
 Rows: TypeAlias = "Words | None"  # numbers of rows that are read; None: something else is
@@ -138,7 +137,7 @@ class Tables:
         """Return the position of each row's sum among the sums, for a table with so many rows."""
         return np.searchsorted(self.index[k], np.clip(rows, 0, most - 1))
 
-    def gradient(self, k: int, g: NDArray[Any], shape: Sequence[int]) -> Any:
+    def gradient(self, k: int, g: Array, shape: Sequence[int]) -> Any:
         """Return the gradient of a shared tensor from its sums: by rows, where no other row has any."""
         if k in self.apart:
             return RowGrad(self.index[k], g, tuple(shape))

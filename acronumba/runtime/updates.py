@@ -11,15 +11,14 @@ import functools
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from acronumba.emit import target, tree
 from acronumba.emit.compile import Compiled, Deferred, load
 from acronumba.emit.parse import parse
-from acronumba.memory import address
+from acronumba.memory import Array, address
 from acronumba.runtime.threads import available_threads
 
 # Of each rule the numbers at `with_`, the arrays it takes, and what it does with an element of each. Those that it
@@ -71,7 +70,7 @@ _PIECE = 1 << 16  # elements that a sum of squares is added up from
 _LINE = 16  # elements: threads do not share a cache line
 _SHARE = 1 << 16  # elements: a thread of its own is not worth it for fewer
 
-Arrays: TypeAlias = Sequence[NDArray[Any]]
+Arrays: TypeAlias = Sequence[Array]
 
 
 def _text(name: str) -> str:

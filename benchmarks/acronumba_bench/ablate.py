@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from acronumba import config, pack
+from acronumba.api.dispatch import bind
 from acronumba.api.effects import count
 from acronumba.api.model import Model
 from acronumba.bench.measure import Quartiles, Ratio, machine, pairs, quartiles
@@ -195,10 +196,10 @@ class _Measured:
     def __init__(self, model: Model, xs: Any, p: Any) -> None:
         self.model = model
         self._host: tuple[float, float] | None = None
-        call = model._bind((xs,), {"p": p})
+        call = bind(model, (xs,), {"p": p})
         compiled, _, self.trace = model._record(call)
-        self.code = [compiled.text("plan"), compiled.host_text()]
-        self.code += [compiled.kernel_text(k) for k in range(len(compiled.plan.kernels))]
+        self.code = [compiled.artifacts.text("plan"), compiled.artifacts.host_text()]
+        self.code += [compiled.artifacts.kernel_text(k) for k in range(len(compiled.plan.kernels))]
         counts = [count(self.trace, model.options)]
         for name in config.SCHEDULES:
             if name != model.options.schedule:

@@ -11,6 +11,7 @@ import pytest
 from acronumba import AcronumbaError, model, nn, value_and_grad
 from acronumba.analysis.active import Wanted, parts
 from acronumba.analysis.backward.derive import differentiate
+from acronumba.api.dispatch import bind, specialise
 from acronumba.ir import nodes as ir
 from acronumba.ir.interpret import InstanceFailure
 from acronumba.ir.reference import KernelFailure
@@ -179,8 +180,8 @@ def test_backward_kernels_are_kernels_like_any_other(make: Any) -> None:
         : 1 if make is compile_all else 3
     ]
     for module, f in models:
-        call = f._bind([module.instances(1)], {"p": module.params(size=8)})
-        plan = f._specialise(call, packed=False)[0].plan
+        call = bind(f, [module.instances(1)], {"p": module.params(size=8)})
+        plan = specialise(f, call, packed=False)[0].plan
         for spec in plan.kernels:
             part = everything(spec)
             back = differentiate(spec, part.wanted, part.results, part.shared).backward
@@ -210,10 +211,12 @@ def test_only_what_the_gradient_goes_through_takes_part(wrt: list[str]) -> None:
     f = value_and_grad(scored, wrt=wrt, aux=True)
     p = scores()
     columns: list[Any] = [[[1, 2, 1], [3]], [0, 2]]
-    call = scored._bind(columns, {"p": p})
-    compiled, leaves, _ = scored._specialise(call, packed=False)
+    call = bind(scored, columns, {"p": p})
+    compiled, leaves, _ = specialise(scored, call, packed=False)
     if wrt == ["words"]:
-        assert not any(d.outputs or d.terms for d in compiled.backward(*f._in_program(call, compiled, leaves)))
+        assert not any(
+            d.outputs or d.terms for d in compiled.derivatives.backward(*f._in_program(call, compiled, leaves))
+        )
         return
     where = f._in_program(call, compiled, leaves)
     found = parts(compiled.plan.program, compiled.plan.kernels, *where)
@@ -231,14 +234,14 @@ def test_only_what_the_gradient_goes_through_takes_part(wrt: list[str]) -> None:
 
 @pytest.mark.parametrize(("module", "f"), one_in(8, ZOO, ids=[f.__name__ for _, f in ZOO]))
 def test_what_a_run_goes_through_is_known_before(module: Any, f: Any) -> None:
-    call = f._bind([module.instances(2)], {"p": module.params(size=8)})
-    compiled, leaves, _ = f._specialise(call, packed=False)
+    call = bind(f, [module.instances(2)], {"p": module.params(size=8)})
+    compiled, leaves, _ = specialise(f, call, packed=False)
     program = compiled.program
     tensors = {k for k, s in enumerate(program.shared) if isinstance(s.type, TensorT)}
     wanted = Wanted(
         shared=frozenset(tensors), packed=frozenset(set(range(len(program.shared))) - tensors), params=frozenset()
     )
-    found = compiled.active(wanted, 1)
+    found = compiled.derivatives.active(wanted, 1)
     ops = [i for g in program.functions for b in g.blocks for i in b.instrs if isinstance(i, ir.Op)]
     known = {(op.op, op.loc) for k, op in enumerate(ops) if k in found.ops}
     recorder = compiled.recorder_of_tapes(leaves)

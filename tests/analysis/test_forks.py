@@ -25,7 +25,7 @@ from acronumba.ir import nodes as n
 from acronumba.ir.interpret import Interpreter, interpret
 from acronumba.ir.types import BOOL, FLOAT, INT, ListT, TensorT
 from acronumba.ir.verify import VerifyError, verify
-from acronumba.pipeline.compiled import Compiled, compile_model
+from acronumba.pipeline.compiled import Compiled
 from tests.support import generate
 from tests.support.all_models import CASES
 from tests.support.chosen import one_in, squares
@@ -78,7 +78,7 @@ def tree(rng: random.Random, depth: int) -> Tree:
 
 
 def compiled(fn: Any, *columns: Any, **options: Any) -> Compiled:
-    return compile_model(getattr(fn, "__wrapped__", fn), columns, {"p": params()}, Options(**options))
+    return Compiled(getattr(fn, "__wrapped__", fn), columns, {"p": params()}, Options(**options))
 
 
 def spawns(c: Compiled) -> list[n.Spawn]:
@@ -95,7 +95,7 @@ def same(m: Any, *columns: Any) -> Compiled:
     """Compare with the plain call: spawned calls run at once, at the join in reverse, and not spawned at all."""
     expected = [m(*args, p=params()) for args in zip(*columns, strict=True)]
     c = compiled(m, *columns)
-    leaves = c.leaves({"p": params()})
+    leaves = c.guard.leaves({"p": params()})
     assert leaves is not None
     for late in (False, True):
         run = Interpreter(c.plan.program, leaves, kernels=c.plan.kernels, late=late)

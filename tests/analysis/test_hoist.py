@@ -214,7 +214,7 @@ def test_the_plan_computes_the_same_bits(name: str) -> None:
     results = []
     for hoist in (True, False):
         c = compiled(f.with_options(hoist=hoist), columns)
-        run = Interpreter(c.plan.program, c.leaves({"p": params()}), kernels=c.plan.kernels)
+        run = Interpreter(c.plan.program, c.guard.leaves({"p": params()}), kernels=c.plan.kernels)
         results.append([run.run(args) for args in zip(*columns, strict=True)])
     for a, b, args in zip(*results, zip(*columns, strict=True), strict=True):
         for x, y, z in zip(arrays(a), arrays(b), arrays(f(*args, p=params())), strict=True):
@@ -319,7 +319,7 @@ def agrees(f: Any, *columns: Sequence[Any]) -> None:
         except (IndexError, ValueError) as e:
             want.append(type(e))
     c = compiled(f, columns)
-    run = Interpreter(c.plan.program, c.leaves({"p": params()}), kernels=c.plan.kernels)
+    run = Interpreter(c.plan.program, c.guard.leaves({"p": params()}), kernels=c.plan.kernels)
     for args, w in zip(zip(*columns, strict=True), want, strict=True):
         if isinstance(w, type):
             with pytest.raises(InstanceFailure):

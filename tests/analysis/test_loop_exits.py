@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from acronumba import model, pack
+from acronumba.api.dispatch import bind, specialise
 from tests.support.chosen import one_in
 
 r = np.random.default_rng(0)
@@ -148,7 +149,7 @@ def made(f: Any) -> Any:
 
 
 def copied(f: Any, p: Params = P) -> list[int]:
-    plan = f._specialise(f._bind((TREES,), {"p": p}))[0].plan
+    plan = specialise(f, bind(f, (TREES,), {"p": p}))[0].plan
     return [note.loc.line for note in plan.notes if note.kind == "duplicated" and "makes no step" in note.text]
 
 
@@ -170,7 +171,7 @@ def test_a_leaf_costs_no_product() -> None:
     m = made(child_sum).with_options(equal=False)
     products = {}
     for f in (m, m.with_options(duplicate=False)):
-        plan = f._specialise(f._bind((TREES,), {"p": P}))[0].plan
+        plan = specialise(f, bind(f, (TREES,), {"p": P}))[0].plan
         data = f.trace(TREES, p=P).data
         with_product = {spec.name for spec in plan.kernels if any(op.op == "matmul" for op in spec.body)}
         products[f] = sum(b.size for b in data.batches if b.kernel in with_product)
@@ -210,6 +211,6 @@ def of_a_sequence(xs: list[np.ndarray], *, p: Params) -> np.ndarray:
 
 
 def test_only_recursions_end_in_loops_without_steps() -> None:
-    call = of_a_sequence._bind(([[np.ones(H, np.float32)]],), {"p": P})
-    notes = of_a_sequence._specialise(call)[0].plan.notes
+    call = bind(of_a_sequence, ([[np.ones(H, np.float32)]],), {"p": P})
+    notes = specialise(of_a_sequence, call)[0].plan.notes
     assert not any("makes no step" in note.text for note in notes)

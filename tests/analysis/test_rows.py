@@ -14,11 +14,10 @@ from acronumba.ir import nodes as n
 from acronumba.ir.types import INT, ListT, TensorT, TupleT
 from acronumba.ir.verify import VerifyError, verify
 from acronumba.memory import address
-from acronumba.pipeline.link import link_interpreted
-from acronumba.runtime.reference import interpreted_kernels
 from tests.support.chosen import half, one_in
 from tests.support.generate import compare
 from tests.support.hand import Hand, read_tensor, straight
+from tests.support.reference_kernels import interpreted_kernels, link_interpreted
 
 RNG = np.random.default_rng(11)
 H, V, C = 6, 20, 5

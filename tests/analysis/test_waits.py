@@ -12,6 +12,7 @@ import pytest
 
 from acronumba import model
 from acronumba.analysis.waits import waiting_functions, waits_text
+from acronumba.api.dispatch import bind, specialise
 from acronumba.api.results import equal
 from acronumba.errors import AcronumbaError, InstanceErrors
 from acronumba.ir.nodes import Emit, Read
@@ -71,7 +72,7 @@ def test_compiled(case):
 
 def planned(case_: Case, **options: Any) -> Any:
     m = case_.model.with_options(**options) if options else case_.model
-    compiled, _, _ = m._specialise(m._bind(case_.columns, case_.shared), packed=False)
+    compiled, _, _ = specialise(m, bind(m, case_.columns, case_.shared), packed=False)
     return compiled.plan
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from acronumba import AcronumbaError, DataError, Options, model, nn, random
 from acronumba.api.check import Checker, check, compare, together
+from acronumba.api.dispatch import bind, run
 from acronumba.api.plain import PlainCall
 from acronumba.api.reference import Reference
 from acronumba.api.shadow import narrow, wide
@@ -176,8 +177,8 @@ class Node:
 def misread(right, wrong, *columns, **shared):
     """Return the verdicts on a batch of `wrong` that is taken for one of `right`."""
     m = model(wrong)
-    call = m._bind(columns, shared)
-    return [v.verdict for v in check(right, call.columns, call.shared, m._execute(call)).verdicts]
+    call = bind(m, columns, shared)
+    return [v.verdict for v in check(right, call.columns, call.shared, run(m, call)).verdicts]
 
 
 def last(node):
@@ -338,8 +339,8 @@ def test_a_batch_that_does_not_end_is_different():
             k += 1
         return n
 
-    call = for_ever._bind([[5]], {})
-    done = for_ever._execute(call)
+    call = bind(for_ever, [[5]], {})
+    done = run(for_ever, call)
     assert [v.verdict for v in check(counts, call.columns, {}, done).verdicts] == ["different"]
     assert for_ever.check([5]).verdicts[0].verdict == "undecided"
 

@@ -144,7 +144,7 @@ def test_globals_are_looked_at_anew_where_parameters_are_snapshots(monkeypatch: 
 
 
 def test_other_options_do_not_read_the_function_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    from acronumba.pipeline.compiled import Compiled
+    from acronumba.pipeline import compiled
 
     @model
     def f(x, *, w):
@@ -153,8 +153,8 @@ def test_other_options_do_not_read_the_function_again(monkeypatch: pytest.Monkey
     x, w = np.ones(3, np.float32), np.ones((2, 3), np.float32)
     assert f.batch([x], w=w)[0].tolist() == [3, 3]
     lowered = []
-    lower = Compiled._lower
-    monkeypatch.setattr(Compiled, "_lower", lambda *args: lowered.append(1) or lower(*args))
+    lower = compiled.infer_and_lower
+    monkeypatch.setattr(compiled, "infer_and_lower", lambda *args: lowered.append(1) or lower(*args))
     other = f.with_options(fuse=False)
     assert other.batch([x], w=w)[0].tolist() == [3, 3] and not lowered
     f.explain([x], w=w)

@@ -19,6 +19,7 @@ from rich.console import Console
 
 import acronumba
 from acronumba import Options, Trace, model, nn, pack
+from acronumba.api.dispatch import specialise
 from acronumba.api.effects import changes
 from acronumba.api.explanation import Explanation, letter
 from acronumba.api.model import Model
@@ -228,7 +229,7 @@ def test_any_model_can_be_explained(case: Any, monkeypatch: pytest.MonkeyPatch) 
     """All that is said before a mini-batch is recorded: source, blocks, what is shared."""
 
     def record(self: Model, call: Any) -> Any:
-        compiled, leaves, _ = self._specialise(call, packed=False)
+        compiled, leaves, _ = specialise(self, call, packed=False)
         specs = compiled.plan.kernels
         names = tuple(s.name for s in specs)
         return compiled, leaves, dataclasses.replace(empty_trace(), kernels=names, specs=specs)

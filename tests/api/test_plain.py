@@ -12,6 +12,7 @@ import pytest
 
 from acronumba import AcronumbaError, InstanceErrors, model
 from acronumba.api.check import check
+from acronumba.api.dispatch import bind, run
 from acronumba.api.plain import Endless, PlainCall
 from tests.support.chosen import one_in
 
@@ -196,7 +197,7 @@ def test_check_stops_a_plain_call_that_the_batch_has_ended() -> None:
             x = x * 0.5
         return x
 
-    call = halves._bind([[X]], {})
-    done = halves._execute(call)
+    call = bind(halves, [[X]], {})
+    done = run(halves, call)
     verdict = check(by_while, call.columns, call.shared, done).verdicts[0]
     assert verdict.verdict == "different" and "does not end" in verdict.where

@@ -189,7 +189,7 @@ def test_a_call_in_many_groups_compiles_nothing_twice(lowered: list[Any], capfd:
     assert "groups of types" in " ".join(capfd.readouterr().err.split())
     lowered.clear()
     with monkeypatch.context() as patch:
-        patch.setattr(type(f._entries[0]), "matches_types", None)  # nor is it looked for what fits
+        patch.setattr(type(f._entries[0].guard), "matches_types", None)  # nor is it looked for what fits
         for _ in range(2):
             assert [r.tolist() for r in f.batch(xs)] == want
             assert [r.tolist() for r in f.batch(xs[::-1])] == want[::-1]

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from acronumba import model, pack
-from acronumba.api import model as api
-from acronumba.api import specialisations
+from acronumba.api import dispatch, specialisations
 from acronumba.data import conform
 from acronumba.errors import AcronumbaError, DataError, InstanceErrors, ShapeMismatch, TypeMismatch
 from acronumba.pipeline import compiled as pipeline
@@ -240,9 +239,9 @@ def test_one_type_is_found_at_once_after_many(monkeypatch: pytest.MonkeyPatch) -
     def never(*_: Any, **__: Any) -> Any:
         raise AssertionError
 
-    monkeypatch.setattr(api, "groups", never)
+    monkeypatch.setattr(dispatch, "groups", never)
     monkeypatch.setattr(specialisations.Cache, "key", never)
-    monkeypatch.setattr(api, "fitting", never)
+    monkeypatch.setattr(dispatch, "fitting", never)
     monkeypatch.setattr(conform, "Conformance", never)
     for column in columns:
         assert m.batch(column)[2].dtype == column[0].v.dtype

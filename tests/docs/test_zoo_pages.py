@@ -24,12 +24,13 @@ import pytest
 from rich.console import Console
 
 from acronumba import zoo
+from acronumba.api.dispatch import bind
 from acronumba.emit.target import Target, override
 from acronumba.pipeline import link
-from acronumba.runtime.reference import reference_kernels
 from acronumba.views import report
 from acronumba.zoo import bilstm_tagger, child_sum_lstm, data
 from tests.support.chosen import one_in
+from tests.support.reference_kernels import reference_kernels
 
 SIZE = 64  # H
 SST = """\
@@ -115,7 +116,7 @@ def texts(name: str, folder: Path) -> dict[str, Callable[[], str]]:
 
     @cache
     def trace(count: int) -> Any:
-        return model._record(model._bind((xs[:count],), {"p": p}))[2]  # no kernel need be compiled
+        return model._record(bind(model, (xs[:count],), {"p": p}))[2]  # no kernel need be compiled
 
     @cache
     def explain() -> str:

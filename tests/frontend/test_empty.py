@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from acronumba import AcronumbaError, InstanceErrors, TypeMismatch, Unsupported, model, pack
+from acronumba.api.dispatch import bind, specialise
 from acronumba.api.results import equal
 from acronumba.ir.types import FLOAT, INT, NEVER, NONE, ListT, TupleT, members, type_text, union, words
 from acronumba.pipeline.fit import holds
@@ -344,8 +345,8 @@ def test_an_empty_list_among_those_of_ints_is_not_taken_for_one_of_ints(f: Any) 
 def test_empty_lists_after_others_need_nothing_new() -> None:
     m = model(total)
     m.batch([[1], [2, 3]])
-    compiled = m._specialise(m._bind(([[1], [2, 3]],), {}))[0]
-    assert m._specialise(m._bind(([[], []],), {}))[0] is compiled
+    compiled = specialise(m, bind(m, ([[1], [2, 3]],), {}))[0]
+    assert specialise(m, bind(m, ([[], []],), {}))[0] is compiled
 
 
 # ---- shared lists, and lists of the call

@@ -18,7 +18,7 @@ import pytest
 from acronumba import model, nn
 from acronumba.api.results import equal
 from acronumba.errors import AcronumbaError, InstanceErrors
-from acronumba.pipeline.compiled import Compiled
+from acronumba.pipeline import compiled as pipeline
 from tests.support.plain_call import agree, outcomes, plain
 
 X = [np.arange(4, dtype=np.float32)] * 2
@@ -649,8 +649,8 @@ def turns_that_index(x, *, steps):
 )
 def test_a_shared_number_of_turns_is_a_constant_only_where_the_variable_indexes(monkeypatch, fn, numbers, compiled):
     count, m = [], model(fn)
-    lower = Compiled._lower
-    monkeypatch.setattr(Compiled, "_lower", lambda *args: count.append(1) or lower(*args))
+    lower = pipeline.infer_and_lower
+    monkeypatch.setattr(pipeline, "infer_and_lower", lambda *args: count.append(1) or lower(*args))
     for steps in numbers:
         for mine, wanted in zip(m._interpret(X, steps=steps), [fn(x, steps=steps) for x in X], strict=True):
             np.testing.assert_allclose(mine, wanted, rtol=1e-5)

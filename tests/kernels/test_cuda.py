@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from acronumba.analysis.backward.program import plan_backward
+from acronumba.api.dispatch import bind, specialise
 from acronumba.bench.workloads import inputs
 from acronumba.emit import cache as kept
 from acronumba.emit.simt import NAMES
@@ -161,7 +162,7 @@ def test_models(name: str) -> None:
     """Three of the zoo: a recursion, a matrix of each node's own, a transformer."""
     workload = WORKLOADS[name]
     columns, p = inputs(workload, 32, 1, None)
-    compiled_ = workload.model._specialise(workload.model._bind((columns,), {"p": p}))[0]
+    compiled_ = specialise(workload.model, bind(workload.model, (columns,), {"p": p}))[0]
     for spec in compiled_.plan.kernels:
         nothing_spilled(machines(spec))
 
@@ -173,7 +174,7 @@ def test_all_kernels_of_a_model_are_one(name: str, gpu: Any, record_property: An
     """Functions that are called keep the registers that they have alone, and share memory in turn."""
     workload = WORKLOADS[name]
     columns, p = inputs(workload, 32, 1, None)
-    plan = workload.model._specialise(workload.model._bind((columns,), {"p": p}))[0].plan
+    plan = specialise(workload.model, bind(workload.model, (columns,), {"p": p}))[0].plan
     once = {o.kernel for o in plan.program.once}
     codes = [generate.generate(spec) for k, spec in enumerate(plan.kernels) if k not in once]
     code = persistent.persistent(codes)
@@ -212,7 +213,7 @@ def test_kernels_of_a_backward_pass(name: str, gpu: Any) -> None:
     f, columns, width = workload.model, (xs,), None
     if name in LESSONS:
         f, columns, width = LESSONS[name].loss, LESSONS[name].columns(xs), 1
-    one = f._specialise(f._bind(columns, {"p": p}))[0]
+    one = specialise(f, bind(f, columns, {"p": p}))[0]
     wanted = {k for k, s in enumerate(one.program.shared) if isinstance(s.type, TensorT) and "float" in s.type.dtype}
     back = plan_backward(one.plan, wanted, width)
     codes = [*device_codes(back.plan, one.options).values(), *back_codes(back, one.options)]

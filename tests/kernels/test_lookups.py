@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from acronumba import compress, compression, model
+from acronumba.api.dispatch import bind, specialise
 from acronumba.compressed import STEEPEST, Int8, Pool, rows_of
 from acronumba.emit import compile, interpret, tree
 from acronumba.emit.target import host, override
@@ -199,7 +200,7 @@ def test_what_is_looked_up_needs_no_array_of_codes() -> None:
     p = weights()
     fresh = model(many.__wrapped__)
     fresh.batch(XS, **p)
-    compiled_, values, _ = fresh._specialise(fresh._bind((XS,), p))
+    compiled_, values, _ = specialise(fresh, bind(fresh, (XS,), p))
     computed = [o.index for o in compiled_.plan.program.once if compiled_.plan.program.shared[o.index].pool]
     made = compiled_.executable.shared.prepare(values)
     assert computed and not set(computed) & made.arrays.keys()

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from acronumba import AcronumbaError, TypeMismatch, model, pack
-from acronumba.api import model as api
+from acronumba.api import dispatch
 from acronumba.api.model import Model
 from acronumba.frontend import lower
 from acronumba.pipeline import compiled as pipeline
@@ -659,7 +659,7 @@ def test_groups_run_together_again_when_the_code_allows_it(patch: pytest.MonkeyP
     def never(*_: Any) -> Any:
         raise AssertionError
 
-    patch.setattr(api, "groups", never)
+    patch.setattr(dispatch, "groups", never)
     assert f.batch(column) == [1] * 8
 
 
@@ -709,7 +709,7 @@ def test_code_that_never_stays_the_same_is_rejected(patch: pytest.MonkeyPatch) -
     patch.setattr(pipeline, "compile_model", changing)
     with pytest.raises(AcronumbaError, match="ACR712") as caught:
         model(first_of).batch([[np.ones(2)]])
-    assert caught.value.file == __file__ and len(tries) == api.TRIES
+    assert caught.value.file == __file__ and len(tries) == dispatch.TRIES
 
 
 def test_code_that_changes_between_two_looks_is_read_again(patch: pytest.MonkeyPatch) -> None:

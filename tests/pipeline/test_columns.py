@@ -145,9 +145,9 @@ def test_what_reads_columns_alone_is_made_for_them(compilations: list[Any]) -> N
     f = model(network.__wrapped__)
     f.batch(*columns_of(network, 1), **SHARED)
     column = "xs[...]: float32[?, 1]"
-    assert compilations[0].constants == [f"H = {H}", column]
+    assert compilations[0].guard.constants() == [f"H = {H}", column]
     f.batch(*columns_of(network, 2), **SHARED)
-    assert compilations[1].constants == [f"H = {H}"]
+    assert compilations[1].guard.constants() == [f"H = {H}"]
     assert len(compilations) == 2
     assert column in str(model(network.__wrapped__).explain(*columns_of(network, 1), **SHARED))
 

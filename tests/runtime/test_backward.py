@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from acronumba import AcronumbaError, model, nn
+from acronumba.api.dispatch import bind, specialise
 from acronumba.ir.interpret import InstanceFailure
 from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, ListT, TensorT, TupleT, Type, words
 from acronumba.ir.values import List
@@ -86,8 +87,8 @@ class Both:
 
     def __init__(self, f: Any, columns: Any, shared: dict[str, Any], **options: Any) -> None:
         self.f = f.with_options(**options) if options else f
-        call = self.f._bind(columns, shared)
-        self.compiled, self.leaves, _ = self.f._specialise(call, packed=False)
+        call = bind(self.f, columns, shared)
+        self.compiled, self.leaves, _ = specialise(self.f, call, packed=False)
         self.call, program = call, self.compiled.program
         params = program.shared[: len(self.leaves)]
         self.wanted = [k for k, p in enumerate(params) if isinstance(p.type, TensorT) and p.type.dtype in FLOATS]

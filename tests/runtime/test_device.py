@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from acronumba import model, pack
+from acronumba.api.dispatch import bind, specialise
 from acronumba.bench.workloads import inputs
 from acronumba.pipeline.link_device import link_device
 from acronumba.runtime.devices import arrays
@@ -109,12 +110,12 @@ def test_weights_that_change_are_copied_again(packed_for_tiles: bool) -> None:
 
     f = chain if packed_for_tiles else scaled
     xs, w = sequences(2, 1), weights()
-    call = f._bind((xs,), {"w": w})
-    compiled, _, packed = f._specialise(call)
+    call = bind(f, (xs,), {"w": w})
+    compiled, _, packed = specialise(f, call)
     executable = link_device(compiled.plan, compiled.options, SimulatedDevice())
     for factor in (1.0, 0.5):
         w *= np.float32(factor)
-        words, keep = compiled.shared_words(packed, [w])
+        words, keep = compiled.shared.words(packed, [w])
         run = executable.run(packed.roots, words, keep=keep)
         result = compiled.decoder(run, packed)
         for k, x in enumerate(xs):
@@ -123,10 +124,10 @@ def test_weights_that_change_are_copied_again(packed_for_tiles: bool) -> None:
 
 def test_two_threads_use_one_device() -> None:
     xs, w = sequences(3, 1), weights()
-    call = chain._bind((xs,), {"w": w})
-    compiled, values, packed = chain._specialise(call)
+    call = bind(chain, (xs,), {"w": w})
+    compiled, values, packed = specialise(chain, call)
     executable = link_device(compiled.plan, compiled.options, SimulatedDevice())
-    words, keep = compiled.shared_words(packed, values)
+    words, keep = compiled.shared.words(packed, values)
     found: list[Any] = []
 
     def run() -> None:
@@ -265,10 +266,10 @@ def test_an_array_of_two_sets_of_shared_values_changes_and_changes_back() -> Non
 @pytest.mark.long
 def test_scratch_memory_is_given_back() -> None:
     xs, w = sequences(2, 1), weights()
-    call = chain._bind((xs,), {"w": w})
-    compiled, values, packed = chain._specialise(call)
+    call = bind(chain, (xs,), {"w": w})
+    compiled, values, packed = specialise(chain, call)
     one = SimulatedDevice()
-    words, keep = compiled.shared_words(packed, values)
+    words, keep = compiled.shared.words(packed, values)
     for _ in range(2):
         executable = link_device(compiled.plan, compiled.options, one)
         executable.run(packed.roots, words, keep=keep)
@@ -298,7 +299,7 @@ def test_results_stay_where_they_are() -> None:
     with pytest.raises(BufferError):
         there[0].__dlpack__(copy=True)
     held = np.from_dlpack(there[3])
-    buffers = chain._specialise(chain._bind((xs,), {"w": w}))[0].on("simulator")._buffers
+    buffers = specialise(chain, bind(chain, (xs,), {"w": w}))[0].artifacts.on("simulator")._buffers
     idle = len(buffers)  # others than the run's
     kept = done[3].copy()
     with pytest.raises(ValueError, match="read-only"):
@@ -331,14 +332,14 @@ def test_structures_of_results_stay_too() -> None:
 
 def test_only_results_are_copied_back() -> None:
     xs, w = sequences(9, 8, 9), weights()
-    call = chain._bind((xs,), {"w": w})
-    compiled, values, packed = chain._specialise(call)
+    call = bind(chain, (xs,), {"w": w})
+    compiled, values, packed = specialise(chain, call)
     one = SimulatedDevice()
     copied: list[int] = []
     download = one.download
     one.download = lambda data, at: (copied.append(len(data)), download(data, at))[1]  # type: ignore[method-assign]
     executable = link_device(compiled.plan, compiled.options, one)
-    words, keep = compiled.shared_words(packed, values)
+    words, keep = compiled.shared.words(packed, values)
     run = executable.run(packed.roots, words, keep=keep)
     assert not copied
     device._APART, apart = 0, device._APART
@@ -356,8 +357,8 @@ def test_instances_that_come_again_are_copied_twice_only() -> None:
     packed = pack(sequences(3, 2))
     there = chain.on("simulator")
     there.batch(packed, w=w)
-    compiled = there._specialise(there._bind((packed,), {"w": w}))[0]
-    one = compiled.on("simulator").executor.device
+    compiled = specialise(there, bind(there, (packed,), {"w": w}))[0]
+    one = compiled.artifacts.on("simulator").executor.device
     copied: list[int] = []
     upload = one.upload
     one.upload = lambda at, data: (copied.append(len(data)), upload(at, data))[1]
@@ -418,7 +419,7 @@ def test_two_sets_of_weights_are_copied_once() -> None:
     wanted = [with_params.batch(xs, p=p)[0] for p in (first, second)]
     for p in (first, second):
         there.batch(xs, p=p)
-    one = there._specialise(there._bind((xs,), {"p": first}))[0].on("simulator").executor.device
+    one = specialise(there, bind(there, (xs,), {"p": first}))[0].artifacts.on("simulator").executor.device
     copied: list[int] = []
     upload = one.upload
     one.upload = lambda at, data: (copied.append(len(data)), upload(at, data))[1]

@@ -15,7 +15,7 @@ from acronumba.api.joining import Flow
 from acronumba.api.results import equal
 from acronumba.emit.tree import I64, const
 from acronumba.host import instructions, machine
-from acronumba.runtime import buffers, driver
+from acronumba.runtime import buffers, driver, kernel_table
 from acronumba.runtime.state import EQUAL_PAUSE
 from tests.support.chosen import one_in
 from tests.support.hand import pack_trees, random_tree, tree_lstm
@@ -77,7 +77,7 @@ def parts(t: Tree, found: list[Any]) -> Any:
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """No kernel is given up."""
-    monkeypatch.setattr(driver, "_TRIES", 1 << 40)
+    monkeypatch.setattr(kernel_table, "_TRIES", 1 << 40)
 
 
 _numbers = itertools.count(3)
@@ -132,7 +132,7 @@ def test_results_may_be_one_array_that_nobody_can_write() -> None:
 
 
 def test_looking_pauses_where_nothing_is_equal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "_TRIES", 4)
+    monkeypatch.setattr(kernel_table, "_TRIES", 4)
     given, p = [Tree(k) for k in [*range(10), *[9] * 60]], params(10)
     trace = fresh(read).trace(given, p=p)  # four are looked for, none is found; then again, and one is like the first
     assert (trace.nodes, trace.saved) == (4 + EQUAL_PAUSE, 66 - EQUAL_PAUSE)

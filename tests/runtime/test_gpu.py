@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from acronumba import model, pack
+from acronumba.api.dispatch import bind, specialise
 from acronumba.errors import AcronumbaError
 from acronumba.kernels.cuda import compat, cubins, generate, marshal
 from acronumba.pipeline.link_device import link_device
@@ -29,12 +30,12 @@ from tests.support.kernel_cases import cell
 
 def test_a_mini_batch_through_the_driver(driver: Driver) -> None:
     xs, w = sequences(3, 0, 2), weights()
-    call = chain._bind((xs,), {"w": w})
-    compiled, values, packed = chain.with_options(persistent=False)._specialise(call)
+    call = bind(chain, (xs,), {"w": w})
+    compiled, values, packed = specialise(chain.with_options(persistent=False), call)
     one = gpu.Gpu(0, driver)
     assert (one.name, one.capability, one.processors) == ("Simulated GPU", (9, 0), 2)
     executable = link_device(compiled.plan, compiled.options, one)
-    words, keep = compiled.shared_words(packed, values)
+    words, keep = compiled.shared.words(packed, values)
     for _ in range(3):
         driver.calls.clear()
         run = executable.run(packed.roots, words, keep=keep)
@@ -107,10 +108,10 @@ def test_a_gpu_that_will_not_do_is_rejected_at_once(monkeypatch: pytest.MonkeyPa
 
 def test_what_a_gpu_keeps_is_given_up_for_what_it_needs(driver: Driver) -> None:
     xs, w = sequences(3, 2), weights()
-    call = chain._bind((xs,), {"w": w})
-    compiled, values, packed = chain._specialise(call)
+    call = bind(chain, (xs,), {"w": w})
+    compiled, values, packed = specialise(chain, call)
     executable = link_device(compiled.plan, compiled.options, gpu.Gpu(0, driver))
-    words, keep = compiled.shared_words(packed, values)
+    words, keep = compiled.shared.words(packed, values)
     first = executable.run(packed.roots, words, keep=keep)
     del first
     assert len(executable.arenas._free) == 1
@@ -172,9 +173,9 @@ def test_the_loop_over_launches_stops_at_an_error() -> None:
 def test_what_the_driver_rejects_to_compiled_code(driver: Driver, name: str, error: int) -> None:
     xs, w = sequences(2, 1), weights()
     f = chain.with_options(persistent=name == "cuLaunchCooperativeKernel")
-    compiled, values, packed = f._specialise(f._bind((xs,), {"w": w}))
+    compiled, values, packed = specialise(f, bind(f, (xs,), {"w": w}))
     executable = link_device(compiled.plan, compiled.options, gpu.Gpu(0, driver))
-    words, keep = compiled.shared_words(packed, values)
+    words, keep = compiled.shared.words(packed, values)
 
     def run() -> list[bytes]:
         done = executable.run(packed.roots, words, keep=keep)

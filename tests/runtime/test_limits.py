@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from acronumba import AcronumbaError, InstanceErrors, leaves, pack, value_and_grad
+from acronumba.api.dispatch import bind, specialise
 from acronumba.api.model import Model, model
 from acronumba.api.results import is_device_array
 from acronumba.api.running import Running
@@ -153,10 +154,10 @@ def test_who_took_many_steps_is_not_lost_for_that(runs: list[int]) -> None:
 def test_results_of_slices_stay_on_a_device() -> None:
     f = model(tree_lstm.sentiment.__wrapped__, memory_limit=64 * KIB)
     xs, p = tree_lstm.instances(6)[3:], tree_lstm.params(8)  # few and narrow: the simulator is slow
-    call = f._bind((xs,), {"p": p})
-    compiled, values, packed = f._specialise(call)
+    call = bind(f, (xs,), {"p": p})
+    compiled, values, packed = specialise(f, call)
     assert packed is not None
-    compiled._devices["simulated"] = link_device(compiled.plan, compiled.options, SimulatedDevice(0))
+    compiled.artifacts._devices["simulated"] = link_device(compiled.plan, compiled.options, SimulatedDevice(0))
     run = Running(compiled, packed, values, frozenset(), "simulated", False)
     here, there = run.decoders()
     assert compiled.slices.most < len(xs) and not run.failures and there is not None

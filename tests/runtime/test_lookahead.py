@@ -214,7 +214,7 @@ def test_a_mini_batch_does_not_depend_on_the_last_one() -> None:
     for graph in graphs:
         alone = Recorded(graph, 6)
         want = alone.run(effort=3)
-        shared.buffers.fixed["table"][:] = alone.buffers.fixed["table"]
+        shared.buffers.table.rows[:] = alone.buffers.table.rows
         for name in ("kind", "depth", "row"):
             shared.buffers.columns[name][:] = alone.buffers.columns[name]
         shared.graph = graph

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from acronumba import model, nn
+from acronumba.api.dispatch import bind, specialise
 from acronumba.emit.target import host
 from acronumba.kernels.stages.order import plan_stages
 from acronumba.kernels.stages.tasks import RowStage
@@ -104,7 +105,7 @@ def test_masks(hidden: Any) -> None:
     f = attended(hidden)
     rng = np.random.default_rng(0)
     xs = [rng.standard_normal((n, 16)).astype(np.float32) for n in (3, 40, 70, 1)]
-    compiled = f._specialise(f._bind((xs,), {}))[0]
+    compiled = specialise(f, bind(f, (xs,), {}))[0]
     stages = [s for spec in compiled.plan.kernels for s in plan_stages(spec, host()).stages]
     (tiles,) = [s for s in stages if isinstance(s, RowStage) and s.lead]
     if hidden in BANDS or hidden in (two_is_true, wraps):

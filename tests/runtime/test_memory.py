@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from acronumba import InstanceErrors, nn
+from acronumba.api import dispatch
 from acronumba.api.model import model
 from acronumba.api.results import equal
 from acronumba.ir.types import TensorT
@@ -76,7 +77,7 @@ def planned(rec: recorded.Recorded, sizes: Sequence[int], returned: Sequence[int
         return plan if not rec.compiled else ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(plan)
 
     plans: list[Any] = [plan_of(size) for size in sizes]
-    table = buffers.fixed["table"][: kinds * len(state.TABLE)].reshape(-1, len(state.TABLE))
+    table = buffers.table.rows[:kinds]
     for k, plan in enumerate(plans):
         at = ctypes.cast(plan, ctypes.c_void_p).value if rec.compiled else rec.memory.add_function(plan)
         table[k, state.TABLE["plan"]] = at
@@ -164,8 +165,8 @@ def test_random_models(seed: int, spoilt: None, tmp_path: Path) -> None:
     case = generate.generate(7000 + seed, 4)
     module = case.load(tmp_path, f"memory_{seed}")
     columns, shared = case.instances(module, 9), case.shared_values(module)
-    off = module.main.with_options(recycle=False)._run(columns, shared)
-    on = [module.main._run(columns, shared) for _ in range(2)]
+    off = dispatch.batch(module.main.with_options(recycle=False), columns, shared)
+    on = [dispatch.batch(module.main, columns, shared) for _ in range(2)]
     for done in on:
         assert {k: str(e) for k, e in done.errors.items()} == {k: str(e) for k, e in off.errors.items()}
         for k, value in enumerate(off.results):

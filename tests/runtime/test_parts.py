@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from acronumba import InstanceErrors, pack, random
+from acronumba.api import dispatch
 from acronumba.api.model import model
 from acronumba.api.results import equal
 from acronumba.errors import AcronumbaError
@@ -80,8 +81,8 @@ def test_random_models(seed: int, cut: None, monkeypatch: pytest.MonkeyPatch, tm
     case = generate.generate(9000 + seed, 4)
     module = case.load(tmp_path, f"parts_{seed}")
     columns, shared = case.instances(module, 9), case.shared_values(module)
-    off = whole(module.main)._run(columns, shared)
-    for done in [module.main._run(columns, shared) for _ in range(2)]:
+    off = dispatch.batch(whole(module.main), columns, shared)
+    for done in [dispatch.batch(module.main, columns, shared) for _ in range(2)]:
         assert {k: str(e) for k, e in done.errors.items()} == {k: str(e) for k, e in off.errors.items()}
         for k, value in enumerate(off.results):
             assert k in off.errors or equal(done.results[k], value)

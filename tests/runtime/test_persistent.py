@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from acronumba import AcronumbaError, Options, model
+from acronumba.api.dispatch import bind, specialise
 from acronumba.api.model import Model
 from acronumba.bench.workloads import inputs
 from acronumba.emit import interpret, simt, tree
@@ -44,7 +45,7 @@ class Batches:
     """A model on the simulator, one mini-batch after the other."""
 
     def __init__(self, f: Model, xs: Any, seed: int = 0, on: Any = None, **shared: Any) -> None:
-        self.compiled = f._specialise(f._bind((xs,), shared))[0]
+        self.compiled = specialise(f, bind(f, (xs,), shared))[0]
         self.f, self.shared, self.device = f, shared, on or SimulatedDevice(seed)
         self.executable = link_device(self.compiled.plan, self.compiled.options, self.device)
         self.executor = self.executable.executor
@@ -57,8 +58,8 @@ class Batches:
 
     def start(self, xs: Any) -> Any:
         if id(xs) not in self.packed:
-            _, values, packed = self.f._specialise(self.f._bind((xs,), self.shared))
-            self.packed[id(xs)] = xs, packed, self.compiled.shared_words(packed, values)
+            _, values, packed = specialise(self.f, bind(self.f, (xs,), self.shared))
+            self.packed[id(xs)] = xs, packed, self.compiled.shared.words(packed, values)
         _, packed, (words, keep) = self.packed[id(xs)]
         return self.executable.run(packed.roots, words, keep=keep, stable=self.stable), packed
 
@@ -423,8 +424,8 @@ def test_a_thread_is_told_to_all_that_ask() -> None:
 def test_kernels_of_one_name_are_told_apart() -> None:
     f = chain.with_options()
     xs, w = sequences(1), weights()
-    call = f._bind((xs,), {"w": w})
-    code = link_device(f._specialise(call)[0].plan, f._options, SimulatedDevice()).executor.codes[-1]
+    call = bind(f, (xs,), {"w": w})
+    code = link_device(specialise(f, call)[0].plan, f._options, SimulatedDevice()).executor.codes[-1]
     (entry,) = code.entries
     text = kernel.persistent([code, code]).source
     assert text.count(f"def {entry}(") == text.count(f"def {entry}_of_1(") == 1

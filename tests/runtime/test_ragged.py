@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from acronumba import InstanceErrors, nn
+from acronumba.api.dispatch import bind, specialise
 from acronumba.api.model import Model, model
 from acronumba.api.results import equal
 from acronumba.emit.target import host
@@ -120,7 +121,7 @@ def test_they_are_launched_together_on_a_gpu(name: str) -> None:
     for g in (f, f.with_options(ragged=False)):
         there = g.on("simulator")
         found.append(list(there.batch(*columns, w=W)))
-        device = there._specialise(there._bind(columns, {"w": W}))[0].on("simulator").executor.device
+        device = specialise(there, bind(there, columns, {"w": W}))[0].artifacts.on("simulator").executor.device
         before = device.launches
         there.batch(*columns, w=W)
         launched.append(device.launches - before)

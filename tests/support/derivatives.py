@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.api.dispatch import bind, specialise
 from acronumba.ir.reference import KernelFailure, evaluate
 from acronumba.ir.spec import Dim, KernelSpec
 from acronumba.ir.values import List, Row
@@ -153,8 +154,8 @@ class Run:
     """A run of an instance by the reference, made scalar: random weights of all floats of its result."""
 
     def __init__(self, model: Any, columns: Sequence[Any], shared: dict[str, Any], k: int, seed: int = 0) -> None:
-        call = model._bind(columns, shared)
-        compiled, leaves, _ = model._specialise(call, packed=False)
+        call = bind(model, columns, shared)
+        compiled, leaves, _ = specialise(model, call, packed=False)
         recorder = compiled.recorder_of_tapes(leaves)
         words, self.tape = recorder.record([column[k] for column in call.columns])
         rng = np.random.default_rng(seed)

@@ -8,6 +8,7 @@ import numpy as np
 
 from acronumba import model
 from acronumba.api.check import together
+from acronumba.api.dispatch import bind, specialise
 from acronumba.api.model import Model
 from acronumba.pipeline.link_device import link_device
 from acronumba.runtime.devices.simulated import SimulatedDevice
@@ -17,10 +18,10 @@ class Run:
     """A mini-batch on the simulator."""
 
     def __init__(self, f: Model, *columns: Any, seed: int = 0, times: int = 1, **shared: Any) -> None:
-        call = f._bind(columns, shared)
-        compiled, values, packed = f._specialise(call)
+        call = bind(f, columns, shared)
+        compiled, values, packed = specialise(f, call)
         self.executable = link_device(compiled.plan, compiled.options, SimulatedDevice(seed))
-        words, keep = compiled.shared_words(packed, values)
+        words, keep = compiled.shared.words(packed, values)
         for _ in range(times):
             self.run = self.executable.run(packed.roots, words, skip=packed.errors, keep=keep)
         result = compiled.decoder(self.run, packed)

@@ -31,6 +31,8 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.api import dispatch
+from acronumba.api.dispatch import bind, specialise
 from acronumba.ir.ops import TENSORS
 from tests.support.modules import import_file
 
@@ -632,10 +634,9 @@ def _in_range(mine: Any, plain: Any, x: Any, running: bool) -> bool:
 def _recorded(model: Any, columns: Sequence[Any], engine: str) -> list[Any]:
     """Return the result or the machine's own exception of each instance."""
     from acronumba import InstanceErrors
-    from acronumba.api import model as api
 
-    before = api.plain_failure
-    api.plain_failure = lambda call, instance, machine: machine
+    before = dispatch.plain_failure
+    dispatch.plain_failure = lambda call, instance, machine: machine
     try:
         if engine == "plan":
             got, errors = model._interpret(*columns), {}
@@ -644,12 +645,12 @@ def _recorded(model: Any, columns: Sequence[Any], engine: str) -> list[Any]:
         elif engine == "emit":
             return _emitted(model, columns)
         else:
-            done = model._run(columns, {})
+            done = dispatch.batch(model, columns, {})
             got, errors = done.results, done.errors
     except InstanceErrors as failed:
         got, errors = failed.results, failed.errors
     finally:
-        api.plain_failure = before
+        dispatch.plain_failure = before
     return [errors[k] if k in errors else got[k] for k in range(len(columns[0]))]
 
 
@@ -657,10 +658,10 @@ def _emitted(model: Any, columns: Sequence[Any]) -> list[Any]:
     """Run everything that is generated, host program and kernels, in plain Python."""
     from acronumba.emit.target import host
     from acronumba.kernels.cpu import generate
-    from acronumba.pipeline.link import link_interpreted
     from acronumba.runtime.program import KernelEntry
+    from tests.support.reference_kernels import link_interpreted
 
-    compiled, leaves, packed = model._specialise(model._bind(columns, {}))
+    compiled, leaves, packed = specialise(model, bind(model, columns, {}))
 
     def kernels(engine: Any) -> list[KernelEntry]:
         out = []
@@ -672,7 +673,7 @@ def _emitted(model: Any, columns: Sequence[Any]) -> list[Any]:
         return out
 
     machine = link_interpreted(compiled.plan, compiled.options, kernels)
-    words, keep = compiled.shared_words(packed, leaves)
+    words, keep = compiled.shared.words(packed, leaves)
     run = machine.run(packed.roots, words, skip=packed.errors, keep=keep)
     decode = compiled.decoder(run, packed)
     return [compiled.site_error(run.errors[k]) if k in run.errors else decode(k) for k in range(len(columns[0]))]
@@ -753,7 +754,7 @@ def operations(model: Any, columns: Sequence[Any]) -> set[str]:
     """Return the names of the operations of a model's program."""
     from acronumba.ir import nodes
 
-    program = model._specialise(model._bind(columns, {}), packed=False)[0].program
+    program = specialise(model, bind(model, columns, {}), packed=False)[0].program
     instrs = (i for function in program.functions for block in function.blocks for i in block.instrs)
     return {i.op for i in instrs if isinstance(i, nodes.Op | nodes.Scalar)}
 

@@ -41,6 +41,8 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.api import dispatch
+from acronumba.api.dispatch import bind, specialise
 from acronumba.config import BITWISE
 from tests.support import extents, generate, habits, shrink
 from tests.support.modules import import_file
@@ -197,10 +199,10 @@ def same_bits(
     order = [rng.randrange(count) for _ in range(rng.randrange(1, 2 * count + 1))]
     others = others_of(number, options)
     model = module.main.with_options(**options)
-    model._specialise(model._bind(columns, shared), packed=False)  # for the types of all instances
+    specialise(model, bind(model, columns, shared), packed=False)  # for the types of all instances
     again = module.main.with_options(**others)
-    again._specialise(again._bind(columns, shared), packed=False)
-    done = again._run([[column[k] for k in order] for column in columns], shared)
+    specialise(again, bind(again, columns, shared), packed=False)
+    done = dispatch.batch(again, [[column[k] for k in order] for column in columns], shared)
     for at, k in enumerate(order):
         mine, first = done.errors.get(at), report.errors.get(k)
         text = f"[{k}] at {at} of {order} with {others}: "
@@ -271,11 +273,11 @@ def _serve(pipe: Connection, folder: str, of: str) -> None:
 
 def _small_parts(number: int) -> None:
     """Let mini-batches of program number n run in small parts, and equal nodes be looked for without end; or not."""
-    from acronumba.runtime import driver
+    from acronumba.runtime import driver, kernel_table
 
     rng = random.Random(f"parts {number}")
     driver._AIM, driver._LEAST = rng.choice([(1 << 9, 1), (1 << 12, 3), (32 << 20, 128)])
-    driver._TRIES = rng.choice([1 << 40, 32])
+    kernel_table._TRIES = rng.choice([1 << 40, 32])
 
 
 def _quiet() -> None:

@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from acronumba.api import dispatch
+from acronumba.api.dispatch import bind, specialise
 from tests.support.modules import import_file
 
 if TYPE_CHECKING:
@@ -2061,7 +2063,6 @@ def examine(
         may change is no difference.
     """
     from acronumba import AcronumbaError
-    from acronumba.api import model as api
     from acronumba.api.check import Checker
     from acronumba.api.failures import beyond_64_bits, user_line
     from acronumba.api.plain import PlainCall
@@ -2069,15 +2070,15 @@ def examine(
 
     plain = plain_results(model.__wrapped__, columns, shared)
     report = Report(instances=len(plain), failures=sum(isinstance(p, Exception) for p in plain), plain=plain)
-    before = api.plain_failure
-    api.plain_failure = lambda call, instance, machine: machine  # the machine's own account, not the plain call's
+    before = dispatch.plain_failure
+    dispatch.plain_failure = lambda call, instance, machine: machine  # the machine's own account, not the plain call's
     try:
         results, errors = (_compiled if compiled else _interpreted)(model, columns, shared)
     except AcronumbaError as error:
         report.rejected = error
         return report
     finally:
-        api.plain_failure = before
+        dispatch.plain_failure = before
     report.results, report.errors = results, errors
     judge = Checker(PlainCall.of(model.__wrapped__, shared, model.options), results, errors, model.options.max_steps)
     out = report.differences
@@ -2160,13 +2161,13 @@ def _waits(model: Any, columns: Sequence[Any], shared: dict[str, Any]) -> bool:
     """Whether an instance may have several fibers, or reads what it does not need beside what it waits for."""
     from acronumba.analysis.waits import waiting_functions
 
-    compiled = model._specialise(model._bind(columns, shared), packed=False)[0]
+    compiled = specialise(model, bind(model, columns, shared), packed=False)[0]
     return bool(waiting_functions(compiled.plan.program))
 
 
 def _compiled(model: Any, columns: Sequence[Any], shared: dict[str, Any]) -> tuple[Any, dict[int, Any]]:
     """Return results and errors."""
-    done = model._run(columns, shared)
+    done = dispatch.batch(model, columns, shared)
     return done.results, done.errors
 
 

@@ -10,9 +10,8 @@ import numpy as np
 from acronumba.analysis.plan import make_plan
 from acronumba.config import Options
 from acronumba.ir import nodes as n
-from acronumba.pipeline.link import link, link_interpreted
+from acronumba.pipeline.link import link
 from acronumba.runtime.driver import Executable
-from acronumba.runtime.reference import interpreted_kernels, reference_kernels
 from acronumba.runtime.run import Run
 from tests.support.hand import (
     F32,
@@ -21,6 +20,7 @@ from tests.support.hand import (
     read_tensor,
     tree_lstm_plain,
 )
+from tests.support.reference_kernels import interpreted_kernels, link_interpreted, reference_kernels
 
 ENGINES = ["compiled", "interpreted"]
 

@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 
 from acronumba import AcronumbaError, InstanceErrors, InternalError, model
+from acronumba.api.dispatch import bind, specialise
 from tests.support import fuzz
 from tests.support.outside_programs import DATA, HEAD, PROGRAMS
 
@@ -491,7 +492,7 @@ def _outcome(run: Any, columns: list[Any], shared: dict[str, Any], whole: bool, 
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             if not whole:
-                run._specialise(run._bind(columns, shared), packed=False)
+                specialise(run, bind(run, columns, shared), packed=False)
                 return "taken", ""
             return _compare(run.with_options(max_steps=10**5), columns, shared)
     except Exception as error:

@@ -15,6 +15,8 @@ from acronumba.memory import address
 from acronumba.runtime import state
 from acronumba.runtime.buffers import Buffers
 from acronumba.runtime.engines import runtime_module
+from acronumba.runtime.kernel_table import KernelTable
+from acronumba.strategy import DEFAULT
 
 Graph = list[tuple[int, list[int]]]  # (kind, operands) of each node, in the order of recording
 
@@ -43,13 +45,14 @@ class Recorded:
         self.memory = interpret.Memory()
         reach: Any = (lambda a: None) if compiled else self.memory.add
         n = len(graph)
-        self.buffers = buffers = Buffers(functions=0, kernels=kinds, most=1, keyed=dims is not None, reach=reach)
+        kernels = KernelTable((), (), DEFAULT, reach, more=kinds)
+        self.buffers = buffers = Buffers(functions=0, table=kernels, most=1, keyed=dims is not None, reach=reach)
         if n > buffers["ncap"]:
             buffers.grow_nodes(n, 0)
         degree = [0] * kinds
         for kind, operands in graph:
             degree[kind] = max(degree[kind], min(len(operands), 1) if lists else len(operands))
-        table = buffers.fixed["table"][: kinds * len(state.TABLE)].reshape(-1, len(state.TABLE))
+        table = buffers.table.rows[:kinds]
         table[:, state.TABLE["tensors"]] = degree
         table[:, state.TABLE["lists"]] = lists
         table[:, state.TABLE["args"]] = [d + lists for d in degree]

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from acronumba.api.cotangents import matched
+from acronumba.api.dispatch import bind, specialise
 from acronumba.api.forward import Forward, _Compiled
 from acronumba.api.structures import float_arrays, structured
 from acronumba.api.wanted import Choices, wanted_of
@@ -53,11 +54,11 @@ class Pullbacks:
 
     def __init__(self, f: Any, columns: Any, shared: dict[str, Any], **options: Any) -> None:
         self.f = f.with_options(**options) if options else f
-        self.call = self.f._bind(columns, shared)
+        self.call = bind(self.f, columns, shared)
         self.names = names_of(self.call, f)
         self.possible = bool(self.names)
         if self.possible:
-            self.wanted = wanted_of(self.f._plain(), Choices.of(self.names, "sum", False, ()), self.call)
+            self.wanted = wanted_of(self.f.__wrapped__, Choices.of(self.names, "sum", False, ()), self.call)
             self.forward = self.ran(self.f)
             self.possible = all(isinstance(part, _Compiled) for part in self.forward.parts)
 
@@ -84,8 +85,8 @@ class Pullbacks:
 def planned_error(f: Any, columns: Any, shared: dict[str, Any], k: int, **options: Any) -> tuple[float, int]:
     """Return the largest difference of gradients by kernels from those of the tape, relative; and their number."""
     f = f.with_options(**options) if options else f
-    call = f._bind(columns, shared)
-    compiled, leaves, _ = f._specialise(call, packed=False)
+    call = bind(f, columns, shared)
+    compiled, leaves, _ = specialise(f, call, packed=False)
     instance = [column[k] for column in call.columns]
     recorder = compiled.recorder_of_tapes(leaves)
     values, tape = recorder.record(instance)

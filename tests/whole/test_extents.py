@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from acronumba.runtime import driver
+from acronumba.runtime import driver, kernel_table
 from tests.support import extents, fuzz
 from tests.support.poison import poison
 
@@ -15,8 +15,8 @@ from tests.support.poison import poison
 def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory holds NaN; what a program sets for itself is undone."""
     poison(monkeypatch.setattr)
-    for name in ("_AIM", "_LEAST", "_TRIES"):
-        monkeypatch.setattr(driver, name, getattr(driver, name))
+    for module, name in ((driver, "_AIM"), (driver, "_LEAST"), (kernel_table, "_TRIES")):
+        monkeypatch.setattr(module, name, getattr(module, name))
 
 
 @pytest.mark.parametrize("number", range(0, 36, 3))

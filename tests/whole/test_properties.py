@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from acronumba import Results, nn
+from acronumba.api import dispatch
 from acronumba.api.model import Model, model
 from acronumba.config import BITWISE
 from acronumba.zoo import birnn, child_sum_lstm, mv_rnn, tree_lstm
@@ -34,7 +35,7 @@ class Subject:
     def run(self, order: Sequence[int], **options: Any) -> dict[int, Any]:
         """Return result or exception of some instances, by number."""
         model = self.model.with_options(**options) if options else self.model
-        done = model._run([[c[k] for k in order] for c in self.columns], self.shared)
+        done = dispatch.batch(model, [[c[k] for k in order] for c in self.columns], self.shared)
         return {k: done.errors.get(n) or done.results[n] for n, k in enumerate(order)}
 
     @property
@@ -166,7 +167,7 @@ def test_company_order_and_split_change_no_bit(subjects: Callable[[str], Subject
     assert same_bits(s.run(order[:half]) | s.run(order[half:]), everyone), "in two batches"
     assert same_bits({k: v for n in range(s.count) for k, v in s.run([n]).items()}, everyone), "one by one"
     doubled = [*range(s.count), *order]
-    twice = s.model._run([[c[k] for k in doubled] for c in s.columns], s.shared)
+    twice = dispatch.batch(s.model, [[c[k] for k in doubled] for c in s.columns], s.shared)
     for place, k in enumerate(doubled):
         assert bits(twice.errors.get(place) or twice.results[place]) == bits(everyone[k]), "each twice"
 
@@ -233,7 +234,7 @@ def test_packed_instances_give_the_same_bits(subjects: Callable[[str], Subject],
 
     s = subjects(name)
     packed = Subject(s.model, [pack(c) for c in s.columns], s.shared)
-    done = packed.model._run(packed.columns, s.shared)
+    done = dispatch.batch(packed.model, packed.columns, s.shared)
     assert isinstance(done.results, Results)
     everyone = s.run(range(s.count))
     assert {k: bits(v) for k, v in everyone.items()} == {

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from acronumba import model
+from acronumba.api.dispatch import bind, specialise
 from acronumba.emit import cache
 
 XS = [np.arange(3, dtype=np.float32), np.ones(3, np.float32)]
@@ -209,7 +210,7 @@ def test_at_the_end_of_python_nothing_is_given_back(monkeypatch: pytest.MonkeyPa
     def f(x):
         return np.tanh(x)
 
-    compiled, leaves, packed = f._specialise(f._bind([XS], {}))
+    compiled, leaves, packed = specialise(f, bind(f, [XS], {}))
     run = compiled.run(packed, leaves)
     monkeypatch.setattr(run, "_give", None)
     run.__del__(lambda: True)

@@ -16,12 +16,12 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from acronumba.data.buffers import Memory, Words
+from acronumba.data.buffers import Memory
 from acronumba.emit import tree
 from acronumba.emit.compile import Compiled, load
 from acronumba.emit.parse import parse
+from acronumba.memory import Array, Words
 from acronumba.records import record
 from acronumba.runtime.devices.device import Device, DeviceCopy
 
@@ -70,7 +70,7 @@ class DeviceArray:
     def __repr__(self) -> str:
         return f"DeviceArray({self.dtype}{list(self.shape)} on {self._device.name})"
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise ValueError("an array of a device cannot be NumPy's without a copy")
         out = np.empty(self.shape, self.dtype)
@@ -211,9 +211,7 @@ class DeviceMemory(Memory):
 
     __slots__ = ("_device", "_end", "_owner", "_shift", "_start")
 
-    def __init__(
-        self, arrays: Sequence[NDArray[Any]], device: Device, start: int, end: int, shift: int, owner: Owner
-    ) -> None:
+    def __init__(self, arrays: Sequence[Array], device: Device, start: int, end: int, shift: int, owner: Owner) -> None:
         super().__init__(arrays)
         self._device, self._start, self._end, self._shift, self._owner = device, start, end, shift, owner
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +24,10 @@ from acronumba.kernels.cuda.generate import WARP, CudaCode
 from acronumba.kernels.cuda.marshal import ROW, locate
 from acronumba.kernels.cuda.sums import FUNCTIONS, TASKS, code
 from acronumba.locks import ForkLock
-from acronumba.memory import address
+from acronumba.memory import Array, Words, address
 from acronumba.runtime import state
 from acronumba.runtime.backends import BackwardMemory, Pieces
 from acronumba.runtime.batches import Batches
-from acronumba.runtime.buffers import Words
 from acronumba.runtime.devices.arrays import sweep
 from acronumba.runtime.devices.device import DeviceCopy
 from acronumba.runtime.devices.executor import UNLIMITED, DeviceExecutor, Launching, Stream, together
@@ -353,5 +352,5 @@ def _memory(start: int, end: int) -> NDArray[np.uint8]:
     return np.ctypeslib.as_array((ctypes.c_uint8 * (end - start)).from_address(start))
 
 
-def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
+def _bytes(array: Array) -> NDArray[np.uint8]:
     return array.reshape(-1).view(np.uint8)

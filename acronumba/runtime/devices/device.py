@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.persistent import PersistentCode
-from acronumba.runtime.buffers import Words
+from acronumba.memory import Words
 from acronumba.runtime.devices.launches import Driver
 
 

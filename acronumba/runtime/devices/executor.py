@@ -15,7 +15,6 @@ import sys
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +24,10 @@ from acronumba.kernels.cuda.marshal import ROW, STREAM
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.kernels.cuda.writer import Grid
 from acronumba.locks import ForkLock
-from acronumba.memory import address
+from acronumba.memory import Array, Words, address
 from acronumba.records import record
 from acronumba.runtime import state
-from acronumba.runtime.buffers import Arena, Buffers, Words
+from acronumba.runtime.buffers import Arena, Buffers
 from acronumba.runtime.devices.arrays import DeviceMemory, sweep
 from acronumba.runtime.devices.device import Device, DeviceCopy
 from acronumba.runtime.devices.launches import Launches, launches
@@ -56,7 +55,7 @@ UNLIMITED = 1 << 62  # nanoseconds: `execute` itself takes no time, as kernels r
 class _Copy:
     """Device copy of the memory range of some arrays, which may overlap."""
 
-    arrays: tuple[NDArray[Any], ...]
+    arrays: tuple[Array, ...]
     device_copy: DeviceCopy
     bits: NDArray[np.uint8] | None  # that were copied from, if the user may change an array
 
@@ -72,7 +71,7 @@ class Stream:
         self.view = self.words.data
         self.regions: Words = np.zeros(0, np.int64)
         # by arenas, as results may be held while others are computed: (shared regions, packed arrays, all regions)
-        self.known: dict[tuple[_Row, ...], tuple[list[_Row], list[weakref.ref[NDArray[Any]]], Words]] = {}
+        self.known: dict[tuple[_Row, ...], tuple[list[_Row], list[weakref.ref[Array]], Words]] = {}
         self.pending: _Pending | None = None  # the results of the last run
         self.shared: object = None  # owner of the copies of shared values in `regions`
         self.staged: tuple[NDArray[np.uint8], DeviceCopy] | None = None  # for packed instances
@@ -186,7 +185,7 @@ class _Pending:
         begins = starts[inside]
         self._copy(together(zip(begins.tolist(), (begins + sizes[inside]).tolist(), strict=True)))
 
-    def memory(self, arrays: Sequence[NDArray[Any]]) -> DeviceMemory:
+    def memory(self, arrays: Sequence[Array]) -> DeviceMemory:
         """Return a reader of the results that leaves them on the device."""
         device_copy = self.arena.device_copy
         assert isinstance(device_copy, DeviceCopy)
@@ -280,7 +279,7 @@ class DeviceExecutor(Launching):
         self._lock = ForkLock()  # of the device's scratch memory, and of the copies
         # copies of shared values by address, and where they are; of the last few that came
         self._shared: dict[Prepared, tuple[dict[int, _Copy], list[_Row]]] = {}
-        self._packed: dict[int, tuple[weakref.ref[NDArray[Any]], DeviceCopy | None]] = {}  # memory of packed instances
+        self._packed: dict[int, tuple[weakref.ref[Array], DeviceCopy | None]] = {}  # memory of packed instances
         self._write, self._send, self._loop = calls["write"], calls["send"], calls["launch"]
         self._apart, self._together, self._all = calls["apart"], calls["together"], calls["whole"]
 
@@ -321,13 +320,11 @@ class DeviceExecutor(Launching):
         m.buffers["run_slice"] = UNLIMITED
         if fresh:
             stream = self._stream(m.buffers).address
-            for k, params in enumerate(m.buffers.columns_of_kernels):
+            for k, params in enumerate(m.buffers.table.params):
                 if k not in self._once:
                     params[-2] = stream
 
-    def _copy(
-        self, start: int, end: int, arrays: tuple[NDArray[Any], ...], changes: bool, last: Mapping[int, _Copy]
-    ) -> _Copy:
+    def _copy(self, start: int, end: int, arrays: tuple[Array, ...], changes: bool, last: Mapping[int, _Copy]) -> _Copy:
         """Return the device copy of a range of memory, renewed if its arrays are other ones or have other bits."""
         bits = np.ctypeslib.as_array((ctypes.c_uint8 * (end - start)).from_address(start))
         known = last.get(start)
@@ -344,10 +341,10 @@ class DeviceExecutor(Launching):
         return known
 
     @staticmethod
-    def ranges(arrays: Iterable[NDArray[Any]]) -> Iterator[tuple[int, int, tuple[NDArray[Any], ...]]]:
+    def ranges(arrays: Iterable[Array]) -> Iterator[tuple[int, int, tuple[Array, ...]]]:
         """Yield ranges of memory that do not overlap, and the arrays that lie in each."""
         start = end = 0
-        those: list[NDArray[Any]] = []
+        those: list[Array] = []
         for array in sorted(arrays, key=address):
             at = address(array)
             if those and at >= end:
@@ -379,10 +376,10 @@ class DeviceExecutor(Launching):
             self._shared = kept | {prepared: (known, rows)}
         return rows
 
-    def _pack(self, stream: Stream, keep: Sequence[NDArray[Any]]) -> list[_Row]:
+    def _pack(self, stream: Stream, keep: Sequence[Array]) -> list[_Row]:
         """Copy the arrays of packed instances; an array that is used a second time gets a permanent copy."""
         rows: list[_Row] = []
-        fresh: dict[int, NDArray[Any]] = {}
+        fresh: dict[int, Array] = {}
         for array in keep:
             at = address(array)
             known, device_copy = self._packed.get(at, (None, None))
@@ -420,9 +417,7 @@ class DeviceExecutor(Launching):
                 stream.known[own] = shared, [*map(weakref.ref, keep)], stream.regions
         return stream
 
-    def _placed(
-        self, stream: Stream, shared: list[_Row], arenas: Sequence[Arena], keep: Sequence[NDArray[Any]]
-    ) -> bool:
+    def _placed(self, stream: Stream, shared: list[_Row], arenas: Sequence[Arena], keep: Sequence[Array]) -> bool:
         """Whether regions for these arrays are cached; the stream uses them, then."""
         known = stream.known.get(tuple([self._arena_copy(arena).region for arena in arenas]))
         if known is None or known[0] is not shared or not _alike(known[1], keep):
@@ -565,7 +560,7 @@ class DeviceExecutor(Launching):
             return
         buffers["failures"] = 1
         start, fail = buffers.columns["bstart"], buffers.columns["fail"]
-        table = buffers.fixed["table"].reshape(-1, len(TABLE))
+        table = buffers.table.rows
         for b, (kernel, nodes, _, fails, *_) in enumerate(stream.launches.tolist()):
             if not fails:
                 continue
@@ -603,9 +598,9 @@ def device_copy_of(device: Device, start: int, size: int) -> DeviceCopy:
         return DeviceCopy(device, start, size)
 
 
-def _alike(known: Sequence[weakref.ref[NDArray[Any]]], arrays: Sequence[NDArray[Any]]) -> bool:
+def _alike(known: Sequence[weakref.ref[Array]], arrays: Sequence[Array]) -> bool:
     return len(known) == len(arrays) and all(map(operator.is_, [one() for one in known], arrays))
 
 
-def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
+def _bytes(array: Array) -> NDArray[np.uint8]:
     return array.reshape(-1).view(np.uint8)

@@ -12,9 +12,8 @@ import numpy as np
 
 from acronumba.emit import tree
 from acronumba.kernels.cuda.writer import Grid
-from acronumba.memory import address
+from acronumba.memory import Words, address
 from acronumba.records import record
-from acronumba.runtime.buffers import Words
 from acronumba.runtime.library.launch_words import FUNCTION, GRID, KERNEL, LAUNCH
 
 EXPORTS = ("write", "send", "launch", "apart", "together", "whole")

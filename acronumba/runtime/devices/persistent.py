@@ -22,8 +22,7 @@ from acronumba.errors import AcronumbaError
 from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.persistent import BARRIER, STEP, PersistentCode, persistent
 from acronumba.kernels.cuda.tiles import THREADS
-from acronumba.memory import address
-from acronumba.runtime.buffers import Words
+from acronumba.memory import Words, address
 from acronumba.runtime.library.launch_words import ABOUT
 
 if TYPE_CHECKING:

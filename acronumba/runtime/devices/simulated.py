@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.persistent import PersistentCode
 from acronumba.kernels.cuda.tiles import THREADS
-from acronumba.memory import address, aligned
-from acronumba.runtime.buffers import Words
+from acronumba.memory import Words, address, aligned
 from acronumba.runtime.devices.launches import Driver
 
 _ILLEGAL = 700  # the driver's number of an illegal address

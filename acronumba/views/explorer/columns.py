@@ -13,11 +13,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from acronumba.memory import Array
+
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 Column: TypeAlias = dict[str, int | str]
 
 
-def column(values: Iterable[int] | NDArray[np.integer]) -> Column:
+def column(values: Iterable[int] | Array) -> Column:
     """Return integers as a column.
 
     Raises

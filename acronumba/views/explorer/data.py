@@ -15,12 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from acronumba.config import VERSION
 from acronumba.errors import Loc
 from acronumba.ir.notes import KINDS
 from acronumba.ir.spec import Use
+from acronumba.memory import Array
 from acronumba.runtime.trace import TraceData
 from acronumba.views.explained import Block, Count, Explained
 from acronumba.views.explorer.columns import Json, column
@@ -66,7 +66,7 @@ class Explored:
     errors: Mapping[int, BaseException] = field(default_factory=dict)
     explained: Explained | None = None  # the compiler's decisions; without them, only the run is shown
     uses: Sequence[Sequence[Use]] = ()  # of each kernel
-    sites: NDArray[np.integer] | None = None  # which of these recorded each node; None: known only where there is one
+    sites: Array | None = None  # which of these recorded each node; None: known only where there is one
     texts: Sequence[Text] = ()
 
 
@@ -236,7 +236,7 @@ def _text(text: Text, files: Files) -> dict[str, Json]:
     return {"id": text.id, "title": text.title, "lines": lines}
 
 
-def _kept(trace: TraceData) -> NDArray[np.integer]:
+def _kept(trace: TraceData) -> Array:
     """Return the nodes that the data list one by one: all, or those of as many first instances as fit."""
     if trace.nodes <= MOST_NODES:
         return np.arange(trace.nodes)
@@ -245,7 +245,7 @@ def _kept(trace: TraceData) -> NDArray[np.integer]:
     return np.unique(takers[takers[:, 1] < max(whole, 1), 0])[:MOST_NODES]
 
 
-def _nodes(trace: TraceData, kept: NDArray[np.integer], given: Explored) -> dict[str, Json]:
+def _nodes(trace: TraceData, kept: Array, given: Explored) -> dict[str, Json]:
     start, producers = operands_of(trace)
     number = np.full(trace.nodes, -1)
     number[kept] = np.arange(len(kept))
@@ -268,7 +268,7 @@ def _nodes(trace: TraceData, kept: NDArray[np.integer], given: Explored) -> dict
     }
 
 
-def _schedule(given: Scheduled, ran: TraceData, kept: NDArray[np.integer], ragged: bool) -> dict[str, Json]:
+def _schedule(given: Scheduled, ran: TraceData, kept: Array, ragged: bool) -> dict[str, Json]:
     trace = given.trace
     alike = trace.nodes == ran.nodes and trace.kernels == ran.kernels
     alike = alike and bool((trace.kernel == ran.kernel).all() and (trace.instance == ran.instance).all())

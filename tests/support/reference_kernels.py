@@ -1,8 +1,7 @@
 """Kernels evaluated with NumPy, behind the interface of compiled kernels.
 
 In: specifications. Out: `KernelEntry`s whose functions are Python. Compiled kernels are compared with them, and the
-host program and the schedule are tested with them. Idle kernels compute nothing: the recorded graph does not depend on
-values, or they come from recorded reads (`Executable.record`).
+host program and the schedule are tested with them.
 """
 
 from __future__ import annotations
@@ -13,47 +12,33 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from acronumba.analysis.plan import Plan
+from acronumba.config import Options, verify_level
+from acronumba.host.machine import make_host
 from acronumba.ir.reference import KernelFailure, evaluate
-from acronumba.ir.spec import FIXED, Dim, KernelSpec, Operand, Size, plan_words
-from acronumba.records import record
-from acronumba.runtime.engines import Interpreted
-from acronumba.runtime.program import KernelEntry
+from acronumba.ir.spec import FIXED, Dim, KernelSpec, Operand, Size
+from acronumba.memory import Array
+from acronumba.runtime.driver import Executable
+from acronumba.runtime.engines import Interpreted, runtime_module
+from acronumba.runtime.idle import entry_of, plain_uses
+from acronumba.runtime.program import KernelEntry, Linked
 
 
-@record()
-class _Plain:
-    """A shared array as it is."""
-
-    operands: tuple[int, ...]
-    packing: None = None
+def link_interpreted(
+    plan: Plan, options: Options, kernels: Callable[[Interpreted], Sequence[KernelEntry]]
+) -> Executable:
+    """Return an executable of a plan in plain Python; `kernels` returns kernels that its engine can call."""
+    host = make_host(plan, options, doubles=verify_level() > 2)
+    modules = (runtime_module(), host.module)
+    engine = Interpreted(modules)
+    linked = Linked(host=host, modules=modules, engine=engine, kernels=tuple(kernels(engine)), interpreted=True)
+    return Executable(plan, options, linked)
 
 
 def reference_kernels(specs: Sequence[KernelSpec]) -> tuple[KernelEntry, ...]:
     """Return kernels that compiled code can call."""
-    return tuple(_entry(spec, *_functions(spec)) for spec in specs)
-
-
-def idle_kernels(specs: Sequence[KernelSpec]) -> tuple[KernelEntry, ...]:
-    """Return kernels that compiled code can call, and that compute nothing: their results have no bytes."""
-
-    def entry(spec: KernelSpec) -> KernelEntry:
-        def plan(at: int, out: int) -> None:
-            ctypes.memset(out, 0, 8 * plan_words(len(spec.results)))
-
-        return _entry(spec, plan, lambda table, low, high, scratch: None)
-
-    return tuple(map(entry, specs))
-
-
-def _entry(
-    spec: KernelSpec, plan: Callable[[int, int], None], run: Callable[[int, int, int, int], None]
-) -> KernelEntry:
-    a = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 2)(plan)
-    b = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(run)
-    plan_at, run_at = (ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (a, b))
-    return KernelEntry(plan=plan_at, run=run_at, shared=_shared(spec), keep=(a, b))
+    return tuple(entry_of(spec, *_functions(spec)) for spec in specs)
 
 
 def interpreted_kernels(specs: Sequence[KernelSpec]) -> Callable[[Interpreted], tuple[KernelEntry, ...]]:
@@ -63,21 +48,17 @@ def interpreted_kernels(specs: Sequence[KernelSpec]) -> Callable[[Interpreted], 
         out = []
         for spec in specs:
             plan, run = (engine.memory.add_function(f) for f in _functions(spec))
-            out.append(KernelEntry(plan=plan, run=run, shared=_shared(spec)))
+            out.append(KernelEntry(plan=plan, run=run, shared=plain_uses(spec)))
         return tuple(out)
 
     return make
-
-
-def _shared(spec: KernelSpec) -> tuple[_Plain, ...]:
-    return tuple(_Plain((k,)) for k, o in enumerate(spec.operands) if o.kind == "shared")
 
 
 def _word(address: int) -> int:
     return ctypes.c_int64.from_address(address).value
 
 
-def _array(address: int, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
+def _array(address: int, dtype: str, shape: tuple[int, ...]) -> Array:
     size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     if not size:
         return np.zeros(shape, dtype)
@@ -90,7 +71,7 @@ def _extents(shape: tuple[Size, ...], dims: Sequence[int]) -> tuple[int, ...]:
 
 def _functions(spec: KernelSpec) -> tuple[Callable[[int, int], None], Callable[[int, int, int, int], None]]:
     outs = [spec.body[k - len(spec.operands)] for k in spec.results]
-    uses = _shared(spec)
+    uses = plain_uses(spec)
 
     def plan(at: int, out: int) -> None:
         dims = [_word(at + 8 * k) for k in range(spec.dims)]

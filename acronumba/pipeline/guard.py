@@ -1,0 +1,168 @@
+"""The guard of a specialisation: whether it fits a call.
+
+In: the shared values of a call, and its instances. Out: the values of the shared leaves, or None if the source code or
+the structure of shared or outer values has changed; and whether the instances have the types that were compiled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from acronumba.data.shared import SharedTree, matcher, reaches_twice
+from acronumba.errors.codes import reject
+from acronumba.ir.types import ListT, MapT, StructT, TensorT
+from acronumba.locks import lazy
+from acronumba.pipeline.fit import OuterMatch, getter, has_numbers, holds, root_of
+
+if TYPE_CHECKING:
+    from acronumba.data.schema import Schema
+    from acronumba.errors import Loc
+    from acronumba.frontend.lower import Lowered
+
+
+class Guard:
+    """Decides whether a specialisation fits a call.
+
+    Parameters
+    ----------
+    fn
+        The function.
+    tree, shared
+        The structure of the shared values, and the values.
+    schema, lowered
+        The types of the instances, and the typed program.
+
+    Raises
+    ------
+    AcronumbaError
+        If the program copies shared values deeply that reach an object on two ways.
+    """
+
+    def __init__(
+        self, fn: FunctionType, tree: SharedTree, schema: Schema, lowered: Lowered, shared: Mapping[str, Any]
+    ) -> None:
+        self._fn, self._schema, self._lowered = fn, schema, lowered
+        params = lowered.program.shared
+        self._match = [(name, matcher(root, lowered.inherited)) for name, root in tree.roots.items()]
+        self._source_guard = lowered.source_guard
+        self._outer = [OuterMatch(g, lowered.inherited) for g in lowered.globals if not g.fixed]
+        self._names = names = [*tree.roots, *(o.path for o in self._outer)]
+        self._getters = [getter(param.path, names) for param in params]
+        self._array_roots = frozenset(self.root(p.path) for p in params if isinstance(p.type, TensorT))
+        roots, demanded = self._roots(shared), (getter(path, names) for path in sorted(lowered.demanded))
+        self._demanded = [(get, get(roots)) for get in demanded]
+        read = (*(p.path for p in params), *lowered.demanded)
+        self._reads_outer = any(self.root(path) not in tree.roots for path in read)
+        kinds = (p.type for p in params if self.root(p.path) not in tree.roots)
+        self.reads_outer_data = any(isinstance(t, TensorT | ListT | MapT | StructT) for t in kinds)  # not only numbers
+        self._apart = [(paths, [getter(p, names) for p in paths], loc) for paths, loc in lowered.apart.items()]
+        self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
+        for path, loc in self._find_aliases(roots):
+            raise reject("ACR202", loc, f"copy.deepcopy of shared values that hold {path} at another place, too",
+                          "copy.copy(x) of each part that is changed")  # fmt: skip
+
+    def root(self, path: str) -> str:
+        """Return the shared parameter or outer variable that a path begins with."""
+        return root_of(path, self._names)
+
+    def stable(self, frozen: frozenset[str]) -> bool:
+        """Whether no shared array can change; `frozen`: the shared parameters that are frozen."""
+        return self._array_roots <= frozen
+
+    def _roots(self, shared: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {**{o.path: o.read() for o in self._outer}, **shared}
+
+    def _find_aliases(self, roots: Mapping[str, Any]) -> Iterator[tuple[str, Loc]]:
+        """Yield the paths and source positions of aliases in shared values that are copied as if they had none."""
+        for paths, getters, loc in self._apart:
+            seen: set[int] = set()
+            found = (path + again.strip() for path, get in zip(paths, getters, strict=True)
+                     if (again := reaches_twice(get(roots), seen)))  # fmt: skip
+            yield from ((path, loc) for path in found)
+
+    # ---- shared values
+
+    def leaves(self, shared: Mapping[str, Any], frozen: frozenset[str] = frozenset()) -> list[Any] | None:
+        """Return the values of `program.shared`, or None if the structure of the values, or the code, has changed.
+
+        For snapshots (the parameters in `frozen`) the result is cached while they are the same objects.
+        """
+        if not self._source_guard.is_valid():
+            return None
+        last = self._last
+        if last is not None and frozen == last[0].keys() and all(shared[n] is v for n, v in last[0].items()):
+            return last[1] if all(o.matches() for o in self._outer) else None
+        found = self._leaves(shared)
+        if found is not None and not self._reads_outer and len(frozen) == len(shared):
+            self._last = dict(shared), found
+        return found
+
+    def _leaves(self, shared: Mapping[str, Any]) -> list[Any] | None:
+        for name, match in self._match:
+            if not match(shared[name]):
+                return None
+        roots = shared
+        if self._outer:
+            if not all(o.matches() for o in self._outer):
+                return None
+            roots = self._roots(shared)
+        if any(get(roots) != value for get, value in self._demanded) or any(self._find_aliases(roots)):
+            return None
+        return [get(roots) for get in self._getters]
+
+    def constants(self) -> list[str]:
+        """Return the shared ints and extents of data that are constants of the program, with their values."""
+        from acronumba.data.extents import arrays_of
+
+        paths, names = sorted(self._lowered.demanded), self._fn.__code__.co_varnames
+        columns = [place.removesuffix("?]") + "1]" for place, column in arrays_of(self._schema).items() if column]
+        return [
+            *(f"{path} = {value}" for path, (_, value) in zip(paths, self._demanded, strict=True)),
+            *(f"{re.sub(r'^#([0-9]+)', lambda m: names[int(m[1])], place)}" for place in columns),
+        ]
+
+    # ---- instances
+
+    @lazy
+    def observed(self) -> Mapping[type, frozenset[str]] | None:
+        """The fields that `accepts` must check, by class; None if it need not check anything."""
+        from acronumba.data.hints import Observed, class_hints
+
+        fields = self._schema.fields
+        open_fields = any(
+            isinstance(class_hints(cls).get(name), Observed) and has_numbers(fields.get(cls, {}).get(name))
+            for cls, names in self._lowered.reads.items()
+            for name in names
+        )
+        if open_fields:
+            return self._lowered.reads
+        return {} if any(has_numbers(t) for t in self._schema.params) else None
+
+    def accepts(self, columns: Sequence[Sequence[Any]]) -> bool:
+        """Whether values without an annotation have the types that were compiled.
+
+        The packer converts as annotations allow (a float field accepts an int); inferred types must be the same.
+        """
+        return self.observed is None or self._holds(columns, self.observed)
+
+    def matches_types(self, columns: Sequence[Sequence[Any]]) -> bool:
+        """Whether these instances have the types that were compiled; if so, values that do not conform are bad data."""
+        from acronumba.data.schema import hides
+
+        reads = self._lowered.reads
+        return self._holds(columns, reads) and not hides(columns, reads, self._lowered.inherited)
+
+    def _holds(self, columns: Sequence[Sequence[Any]], reads: Mapping[type, frozenset[str]]) -> bool:
+        from acronumba.data.pack import infer
+
+        seen, mine = infer(columns, reads), self._schema.fields
+        if not all(holds(t, s) for t, s in zip(self._schema.params, seen.params, strict=True)):
+            return False
+        return all(
+            name in mine.get(cls, {}) and holds(mine[cls][name], fields[name])
+            for cls, fields in seen.fields.items()
+            for name in fields
+        )

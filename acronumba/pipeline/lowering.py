@@ -1,0 +1,91 @@
+"""The types and the typed program of a specialisation.
+
+In: a function, and a sample of its data. Out: the `Schema` of the instances and the `Lowered` program. Types are
+inferred and the function is lowered again until the program reads no field that the schema does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from acronumba.data.shared import SharedTree
+from acronumba.errors import AcronumbaError
+from acronumba.ir.types import INT
+from acronumba.pipeline.fit import getter, orders_by_layout, packed_of, same_types
+from acronumba.pipeline.times import Times
+
+if TYPE_CHECKING:
+    from acronumba.data.extents import Columns
+    from acronumba.data.schema import Schema
+    from acronumba.frontend.lower import Lowered
+    from acronumba.pipeline.rejected import Attempt
+
+
+def infer_and_lower(
+    columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], tree: SharedTree, times: Times,
+    seen: Columns | None = None, rejected: list[Attempt] | None = None,
+) -> tuple[Schema, Lowered]:  # fmt: skip
+    """Infer and lower, with columns as such unless that is rejected or changes the order of a sum.
+
+    Parameters
+    ----------
+    columns
+        The instances, a column per positional parameter.
+    shared, tree
+        Values of the keyword-only parameters, and their structure.
+    times
+        Times of the function.
+    seen
+        The columns in the mini-batches that the function was compiled for before.
+    rejected
+        Collects the rejections of the front end.
+    """
+    from acronumba.data.extents import Columns
+    from acronumba.data.pack import infer
+
+    packed = packed_of(tree, shared)
+    found = infer([*columns, *packed], None)
+    rejection: AcronumbaError | None = None
+    attempts: list[Attempt] = []
+    for places in [frozenset[str]()] if packed else (seen or Columns()).choose(found):
+        try:
+            schema, lowered = _with_columns_at(places, columns, shared, packed, tree, found, times, attempts)
+        except AcronumbaError as error:
+            rejection = rejection or error
+            continue
+        if not places or not orders_by_layout(lowered.program):
+            return schema, lowered
+    if rejected is not None:
+        rejected += attempts
+    assert rejection is not None
+    raise rejection
+
+
+def _with_columns_at(
+    places: Container[str], columns: Sequence[Sequence[Any]], shared: Mapping[str, Any],
+    packed: Sequence[Sequence[Any]], tree: SharedTree, found: Schema, times: Times, attempts: list[Attempt],
+) -> tuple[Schema, Lowered]:  # fmt: skip
+    """Infer and lower until the types of the fields that are read equal the schema, with columns at some paths."""
+    from acronumba.data.extents import with_columns
+    from acronumba.data.pack import infer
+    from acronumba.frontend.lower import Read, lower
+    from acronumba.pipeline.rejected import Attempt
+
+    constants = {leaf.path: getter(leaf.path, list(shared))(shared) for leaf in tree.leaves if leaf.type == INT}
+    schema, read = with_columns(found, places), list[Read]()
+    narrowed: list[tuple[Mapping[type, frozenset[str]], Schema]] = []
+    while True:
+        try:
+            with times.stage("lower"):
+                lowered = lower(times.fn, schema.params[: len(columns)], schema.fields, tree, constants, read)
+        except AcronumbaError:
+            attempts += [Attempt(r, narrowed, places, tree, shared) for r in read]
+            raise
+        with times.stage("infer"):
+            narrow = with_columns(infer([*columns, *packed], lowered.reads), places)
+        if same_types(schema, narrow, lowered.reads):
+            return replace(narrow, params=narrow.params[: len(columns)]), lowered
+        schema = narrow
+        narrowed.append((lowered.reads, narrow))
