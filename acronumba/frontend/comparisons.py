@@ -14,10 +14,11 @@ from acronumba.data.schema import NODES
 from acronumba.errors.codes import reject
 from acronumba.frontend.attributes import attribute, by_member, not_none
 from acronumba.frontend.block import Dead, Hopeless, Point, Restart
-from acronumba.frontend.calls.by_fields import BY_FIELDS
 from acronumba.frontend.calls.objects import is_tuple, python_class
+from acronumba.frontend.calls.tables import row
 from acronumba.frontend.conditions import truth, truth_value
 from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, handles
+from acronumba.frontend.library.fields import BY_FIELDS, fields
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.magic import (
     call_special,
@@ -366,6 +367,9 @@ def fields_compared(w: Walker, val: Val) -> Val:
         return as_tuple(w, val)
     cls: Any = object_class(val)
     return TupleVal(tuple(attribute(w, val, f.name) for f in dataclasses.fields(cls) if f.compare))
+
+
+row("obj", fields, whole=True)(lambda w, a: fields_compared(w, a["obj"]))
 
 
 def compare_tuples(w: Walker, op: ast.cmpop, a: TupleVal, b: TupleVal, given: Num | None = None) -> Num:

@@ -24,7 +24,7 @@ from acronumba import AcronumbaError, InstanceErrors, compressed, nn, random
 from acronumba.api.check import compare
 from acronumba.api.results import equal
 from acronumba.frontend.calls.signatures import UNSET, signature_of
-from acronumba.frontend.calls.tables import METHODS, ROWS, Row
+from acronumba.frontend.calls.tables import ROWS, Row
 from tests.support.chosen import one_in
 from tests.support.enums import Part
 
@@ -193,7 +193,7 @@ def calls_of(row: Row) -> list[Line]:
     """Return calls with each parameter of a function or method set to other values, by name and by place."""
     function = row.function
     parameters = signature_of(function).parameters
-    method = function in [r.function for r in METHODS.values()]
+    method = row.what.startswith(".")
     name, wrapped = row.what, WRAPPED.get(function, "{}")
     shown = list(parameters.values())[1:] if method else list(parameters.values())
     if method:
@@ -337,7 +337,8 @@ def under(error: AcronumbaError, line: Line, before: str) -> bool:
 
 
 PAIRS = [r for r in ROWS.values() if r.what.endswith(".outer") and r.what != "np.subtract.outer"]
-EVERY = [r for r in (*ROWS.values(), *METHODS.values()) if not r.what.startswith("frontend.") and r not in PAIRS]
+OF_ARRAYS = [r for r in ROWS.values() if not (getattr(r.function, "__module__", "") or "").startswith("acronumba.")]
+EVERY = [r for r in OF_ARRAYS if r not in PAIRS]
 INTO = ("np.put_along_axis", "np.fill_diagonal", "np.copyto", ".sort")  # arrays that were made in the call
 EVERY = [r for r in EVERY if not r.what.endswith((*INTO, ".at", "np.linalg.svd"))]  # svd is rejected by its defaults
 EVERY = [r for r in EVERY if callable(r.function)]  # and not `np.r_`

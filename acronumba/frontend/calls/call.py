@@ -6,8 +6,10 @@ import ast
 import dataclasses
 import enum
 import functools
+import importlib
 import inspect
 import operator
+import pkgutil
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,30 +18,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.data.classes import CLASS_VARIABLE, field_names, is_written, own_constructor
-from acronumba.frontend import known_texts
+from acronumba.frontend import calls, known_texts, library
 from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.block import Dead, Restart
-from acronumba.frontend.calls import every, of_collections, of_maps
+from acronumba.frontend.calls import of_collections, of_maps
+from acronumba.frontend.calls.arguments import Args, bind, place_of
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.calls.of_arrays import as_dtype
-from acronumba.frontend.calls.of_itertools import (
-    WRITTEN,
-    has_written,
-)
-from acronumba.frontend.calls.of_library import call_written, make_getter, make_partial
+from acronumba.frontend.calls.of_library import make_getter, make_partial
 from acronumba.frontend.calls.of_matrices import call_with_matrices
 from acronumba.frontend.calls.of_order import sort_list
-from acronumba.frontend.calls.of_python import as_iterable, fold
+from acronumba.frontend.calls.of_python import fold
 from acronumba.frontend.calls.of_settings import SETTINGS, change_setting
 from acronumba.frontend.calls.of_texts import text_method
 from acronumba.frontend.calls.of_views import array_view, function_view
 from acronumba.frontend.calls.signatures import signature_of
-from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Row, bind, place_of, table_key
-from acronumba.frontend.calls.written_special import scipy_row
+from acronumba.frontend.calls.tables import Row, row_of
 from acronumba.frontend.comparisons import same_element
-from acronumba.frontend.comprehensions import extend
+from acronumba.frontend.comprehensions import as_iterable, extend
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.dicts import is_mapping
+from acronumba.frontend.library.decorators import late_row
 from acronumba.frontend.lists import (
     append,
     check_mutable,
@@ -70,7 +69,6 @@ from acronumba.frontend.values import (
     Method,
     MutableObject,
     NoneVal,
-    Num,
     ObjectValue,
     Ref,
     SharedVal,
@@ -93,15 +91,15 @@ from acronumba.ir.types import BoolT, FloatT, IntT, words
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
-HANDLERS = every.FILES  # importing them fills `ROWS` and `METHODS`
+for _package in (calls, library):  # importing their files fills `tables.ROWS`
+    for _file in pkgutil.iter_modules(_package.__path__, f"{_package.__name__}."):
+        importlib.import_module(_file.name)
 
 
 def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) -> Val:
     """Call a function, class or other object that is known at compile time."""
     if (made := call_with_matrices(w, value, args, kwargs)) is not None:
         return made
-    if has_written(value):
-        return call_written(w, value, args, kwargs)
     if any(value is setting for setting in SETTINGS):
         return change_setting(w, value, args, kwargs)
     if isinstance(value, type):
@@ -109,7 +107,7 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) 
     view = function_view(w, value, args, kwargs)
     if view is not None:
         return view
-    known = ROWS.get(table_key(value)) or scipy_row(value)
+    known = row_of(value) or late_row(value)
     if known is not None:
         return call_row(w, known, args, kwargs)
     if isinstance(value, np.ufunc) or (getattr(value, "__module__", "") or "").split(".")[0] in ("numpy", "scipy"):
@@ -237,7 +235,7 @@ def _as_python(w: Walker, row: Row, a: Args, result: Val) -> Val:
 
 def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val]) -> Val:
     """Call a class: a conversion, a dtype, a dataclass or NamedTuple."""
-    known = ROWS.get(cls)
+    known = row_of(cls)
     if known is not None:
         return call_row(w, known, args, kwargs)
     if cls is functools.partial:
@@ -411,13 +409,14 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
     if isinstance(owner, ArrayRef):
         return array_method(w, owner, name, args, kwargs)
     if isinstance(owner, Tensor):
-        known = METHODS.get((np.ndarray, name))
+        known = row_of(getattr(np.ndarray, name, None))
         if known is None:
             raise w.reject("ACR209", seen=f"the method .{name} of an array")
         return call_row(w, known, [owner, *args], kwargs)
     cls = python_class(owner)
-    if isinstance(owner, Num) and getattr(cls, name, None) in WRITTEN:
-        return call_written(w, getattr(cls, name), [owner, *args], kwargs)
+    known = row_of(getattr(cls, name, None))
+    if known is not None:
+        return call_row(w, known, [owner, *args], kwargs)
     if cls in (list, tuple) and callable(getattr(cls, name, None)):
         given = _arguments(w, f".{name}", signature_of(getattr(cls, name)), [owner, *args], kwargs)
         named = {k: v for k, v in given.items() if k in kwargs}
@@ -466,7 +465,7 @@ def array_method(w: Walker, ref: ArrayRef, name: str, args: list[Val], kwargs: d
     view = array_view(w, ref, name, args, kwargs)
     if view is not None:
         return view
-    known = METHODS.get((np.ndarray, name))
+    known = row_of(getattr(np.ndarray, name, None))
     if known is not None and known.whole:
         return call_row(w, known, [ref, *args], kwargs)
     return call_method(w, Method(w.whole(ref), name), args, kwargs)

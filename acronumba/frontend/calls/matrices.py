@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.frontend.calls.written import rejected
+from acronumba.frontend.library.decorators import rejected
 
 
 def plain(x: Any) -> Any:

@@ -39,7 +39,7 @@ from acronumba.ir.types import Array0T, ListT, NoneT, StructT, TensorT, Type
 
 _FOR_MODELS = (
     "acronumba.nn", "acronumba.random", "acronumba.compressed", "acronumba.zoo", "acronumba.bench",
-    "acronumba.frontend.calls.",
+    "acronumba.frontend.calls.", "acronumba.frontend.library.",
 )  # fmt: skip
 _FOREIGN = (sysconfig.get_path("stdlib"), str(Path(np.__file__).parent))
 

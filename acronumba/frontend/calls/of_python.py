@@ -13,23 +13,23 @@ import numpy as np
 from acronumba.data.classes import field_names
 from acronumba.frontend.attributes import attribute, either, has_attribute
 from acronumba.frontend.block import Dead
-from acronumba.frontend.calls import of_math as mathematics
-from acronumba.frontend.calls.tables import Args, Handler, row
-from acronumba.frontend.calls.written_math import MOST_DIGITS, rounded_float, rounded_int
-from acronumba.frontend.comprehensions import all_of_generator, collect, go_on_where, own_names, to_list
+from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.calls.tables import Handler, row
+from acronumba.frontend.comprehensions import all_of_generator, as_iterable, collect, go_on_where, own_names, to_list
 from acronumba.frontend.conditions import host_value, kind_of, truth
 from acronumba.frontend.handlers import ARRAYS, handles
+from acronumba.frontend.library import math as mathematics
+from acronumba.frontend.library.math import MOST_DIGITS, rounded_float, rounded_int
 from acronumba.frontend.lists import list_slice
-from acronumba.frontend.loops import iterate, one_iterable, range_count
+from acronumba.frontend.loops import iterate, range_count
 from acronumba.frontend.made import set_attribute
-from acronumba.frontend.magic import call_special, has_method, iterated
+from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.maps import size
-from acronumba.frontend.names import check_free, function_value
+from acronumba.frontend.names import function_value
 from acronumba.frontend.operators import binary
 from acronumba.frontend.tensors import INFINITE, NOT_A_NUMBER
 from acronumba.frontend.values import (
     NOT_CONST,
-    ArrayRef,
     Columns,
     Enumerate,
     Func,
@@ -161,7 +161,7 @@ def _len(w: Walker, a: Args) -> Val:
     return w.each(a["x"], one)
 
 
-@row("x", abs, method="__abs__")
+@row("x", abs, np.ndarray.__abs__)
 def _abs(w: Walker, a: Args) -> Val:
     def one(v: Val) -> Val:
         if isinstance(v, Tensor):
@@ -243,24 +243,6 @@ def _enumerate(w: Walker, a: Args) -> Val:
 @row("x", reversed, whole=True)
 def _reversed(w: Walker, a: Args) -> Val:
     return Reversed(as_iterable(w, a["x"]))
-
-
-def as_iterable(w: Walker, val: Val, at_once: bool = True) -> Val:
-    """Return a value that a loop can iterate over; with `at_once`, the call of a generator function becomes a list."""
-    if isinstance(val, UnionVal):
-        val = one_iterable(w, val)
-    val = iterated(w, unkept(val))
-    if isinstance(val, Yields) and at_once:
-        return to_list(w, val)
-    if isinstance(val, Generator):
-        return all_of_generator(w, val)
-    if isinstance(val, Stream):
-        return as_iterable(w, val.inner)
-    kinds = Columns | ListVal | Tensor | ArrayRef | Text | Range | Zip | Enumerate | Reversed | MapVal | MapView
-    if isinstance(val, kinds) or w.items_of(val) is not None:
-        return val
-    check_free(w, val)
-    raise w.reject("ACR301", seen=f"{w.describe(val)} cannot be iterated over")
 
 
 @row("x", list, whole=True)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from acronumba.frontend.calls.arguments import Args, bind
 from acronumba.frontend.calls.signatures import signature_of
-from acronumba.frontend.calls.tables import Args, bind, row
+from acronumba.frontend.calls.tables import row
 from acronumba.frontend.known_texts import known, made
 from acronumba.frontend.values import ErrorValue, NoneVal, StrVal, Val
 

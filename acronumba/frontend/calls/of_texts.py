@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from acronumba.frontend.block import Dead
-from acronumba.frontend.calls.of_python import as_iterable
-from acronumba.frontend.calls.tables import Args, row
+from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.calls.tables import row
 from acronumba.frontend.calls.written_texts import METHODS
+from acronumba.frontend.comprehensions import as_iterable
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.known_texts import known
 from acronumba.frontend.magic import text_of

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 
-def fields(obj: Any) -> Any:
-    """Return the tuple of the fields by which an object is compared: a primitive, whose handler is in `of_library`."""
+def fields(obj):
+    """Return the tuple of the fields by which an object is compared: its rule is in `comparisons`."""
     raise NotImplementedError
 
 
