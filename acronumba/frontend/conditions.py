@@ -13,10 +13,8 @@ from acronumba.data.shared import SharedNode
 from acronumba.frontend.attributes import by_member, class_attribute, not_none
 from acronumba.frontend.block import Dead, Point, Rejected
 from acronumba.frontend.calls.objects import (
-    STAND_INS,
     python_class,
     runtime_class,
-    stood_for,
 )
 from acronumba.frontend.handlers import CONDITIONS, EXPRESSIONS, handles
 from acronumba.frontend.loops import range_count
@@ -150,7 +148,7 @@ def class_filter(w: Walker, kinds: Val) -> Callable[[Type], bool]:
 
     def is_one(t: Type) -> bool:
         if not isinstance(t, Array0T) or t.sure:
-            return issubclass(stood_for(runtime_class(t)) if cls not in STAND_INS else runtime_class(t), cls)
+            return issubclass(runtime_class(t), cls)
         found = {is_one(Array0T(t.dtype)), is_one(t.scalar)}
         if len(found) > 1:
             raise w.reject("ACR308", seen=f"a test of {type_text(t)} beside other types")

@@ -65,7 +65,7 @@ from acronumba.frontend.walker import Walker
 
 # Modules whose functions are walked like the user's, but whose errors and notes refer to the user's call.
 LIBRARY = (
-    "acronumba.nn", "acronumba.random", "acronumba.compressed", "acronumba.frontend.calls.",
+    "acronumba.nn", "acronumba.random", "acronumba.compressed", "acronumba.frontend.calls.written_texts",
     "acronumba.frontend.library.",
 )  # fmt: skip
 

@@ -26,7 +26,6 @@ from acronumba.frontend.calls.arguments import Args, bind, place_of
 from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.calls.of_arrays import as_dtype
 from acronumba.frontend.calls.of_library import make_getter, make_partial
-from acronumba.frontend.calls.of_matrices import call_with_matrices
 from acronumba.frontend.calls.of_order import sort_list
 from acronumba.frontend.calls.of_python import fold
 from acronumba.frontend.calls.of_settings import SETTINGS, change_setting
@@ -98,8 +97,9 @@ for _package in (calls, library):  # importing their files fills `tables.ROWS`
 
 def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) -> Val:
     """Call a function, class or other object that is known at compile time."""
-    if (made := call_with_matrices(w, value, args, kwargs)) is not None:
-        return made
+    if any(value is c for c in (np.matrix, np.asmatrix, np.bmat)):
+        seen = _name_of(w, f"np.{value.__name__}")
+        raise w.reject("ACR202", seen=seen, rewrite="np.array(x), with `@` for matrix products")
     if any(value is setting for setting in SETTINGS):
         return change_setting(w, value, args, kwargs)
     if isinstance(value, type):
@@ -111,8 +111,7 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) 
     if known is not None:
         return call_row(w, known, args, kwargs)
     if isinstance(value, np.ufunc) or (getattr(value, "__module__", "") or "").split(".")[0] in ("numpy", "scipy"):
-        rewrite = "np.array(x), with `@` for matrix products" if value is np.bmat else ""
-        raise w.reject("ACR202", seen=_name_of(w, f"np.{getattr(value, '__name__', value)}"), rewrite=rewrite)
+        raise w.reject("ACR202", seen=_name_of(w, f"np.{getattr(value, '__name__', value)}"))
     if value is object.__setattr__ and len(args) == 3 and isinstance(args[1], StrVal):
         set_attribute(w, args[0], args[1].value, args[2])
         return NoneVal()

@@ -417,7 +417,7 @@ def _divmod(w: Walker, a: Args) -> Val:
 
 @row("x", type, whole=True)
 def _type(w: Walker, a: Args) -> Val:
-    from acronumba.frontend.calls.objects import runtime_class, stood_for
+    from acronumba.frontend.calls.objects import runtime_class
 
     val = a["x"]
     if isinstance(val, UnionVal) or (isinstance(val, Ref) and len(val.classes) > 1):
@@ -425,7 +425,7 @@ def _type(w: Walker, a: Args) -> Val:
     kind = kind_of(w, val)
     if kind is None or (isinstance(kind, Array0T) and not kind.sure):
         raise w.reject("ACR308", seen=w.describe(val))
-    return Static(stood_for(runtime_class(kind)))
+    return Static(runtime_class(kind))
 
 
 @row("obj name default", getattr, whole=True, rank0="any")
