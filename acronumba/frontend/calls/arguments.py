@@ -113,7 +113,7 @@ class Args:
     def __init__(self, w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val]) -> None:
         self.w, self.what = w, row.what
         self.places = [place_of(w, k, len(args)) for k in range(len(args))]  # the nodes of positional arguments
-        signature = signature_of(row.function)
+        signature = signature_of(row.signature)
         values, where = bind(w, row.what, signature.parameters, args, kwargs)
         names = row.names()
         self.values: dict[str, Val] = {}

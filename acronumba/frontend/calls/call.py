@@ -246,7 +246,9 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val]) -> 
         def scalar(w: Walker, a: Args) -> Val:
             return as_dtype(w, a["x"], w.dtype_name(cls))
 
-        return call_row(w, Row(function=cls, what=cls.__name__, honoured="x", handler=scalar), args, kwargs)
+        return call_row(
+            w, Row(function=cls, signature=cls, what=cls.__name__, honoured="x", handler=scalar), args, kwargs
+        )
     if issubclass(cls, enum.Enum):
         given = _arguments(w, cls.__name__, inspect.Signature([_named("value")]), args, kwargs)
         value = w.static(given["value"])

@@ -26,7 +26,8 @@ Handler = Callable[..., Val]  # the walker and the bound arguments (`arguments.A
 class Row:
     """A function, or method of a built-in type, and the handler of its calls."""
 
-    function: Any  # calls are bound to its signature
+    function: Any
+    signature: Any  # the function to whose signature calls are bound: itself, or the code of the library
     what: str  # name of the called function in messages: "np.sum", ".sum"
     honoured: str  # the parameters that the handler reads: its names for them
     handler: Handler
@@ -38,7 +39,7 @@ class Row:
 
         A name that is no parameter of the function stands for the parameter at its position: "x" for the first.
         """
-        parameters = list(signature_of(self.function).parameters)
+        parameters = list(signature_of(self.signature).parameters)
         mine = self.honoured.split()
         out = {n.removeprefix("*"): n for n in mine if n.removeprefix("*") in parameters}
         out.update({parameters[k]: n for k, n in enumerate(mine) if n.removeprefix("*") not in parameters})
@@ -58,7 +59,13 @@ def row(
     def register(handler: Handler) -> Handler:
         for f in functions:
             ROWS[table_key(f)] = Row(
-                function=signature or f, what=_name(f), honoured=honoured, handler=handler, whole=whole, rank0=rank0
+                function=f,
+                signature=signature or f,
+                what=_name(f),
+                honoured=honoured,
+                handler=handler,
+                whole=whole,
+                rank0=rank0,
             )
         return handler
 

@@ -7,26 +7,57 @@ bits. Other functions of `math` are operations of the host program (`of_python`)
 from __future__ import annotations
 
 import math
+import operator
+from typing import TYPE_CHECKING
 
-from acronumba.frontend.library.decorators import implements
+from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.conditions import host_value
+from acronumba.frontend.library.decorators import implements, primitive
+from acronumba.frontend.values import Val
+
+if TYPE_CHECKING:
+    from acronumba.frontend.walker import Walker
 
 
-def gcd(a, b):
+def _index(w: Walker, a: Args) -> Val:
+    return w.as_int(host_value(w, a["x"], a.static("what"), index=True))
+
+
+@primitive(rule=_index, whole=True)
+def index(x, what):
+    """Return an int as it is; other numbers, which Python rejects in a call of `what`, are rejected."""
+    return operator.index(x)
+
+
+@implements(math.gcd)
+def gcd(*integers):
     """Return the greatest common divisor, never negative."""
+    out = 0
+    for x in integers:
+        out = gcd_of_two(out, index(x, "math.gcd()"))
+    return out
+
+
+def gcd_of_two(a, b):
     while b != 0:
         a, b = b, a % b
     return abs(a)
 
 
-def lcm(a, b):
+@implements(math.lcm)
+def lcm(*integers):
     """Return the least common multiple, never negative."""
-    if a == 0 or b == 0:
-        return 0
-    return abs(a // gcd(a, b) * b)
+    out = 1
+    for x in integers:
+        n = index(x, "math.lcm()")
+        out = 0 if out == 0 or n == 0 else abs(out // gcd_of_two(out, n) * n)
+    return out
 
 
-def factorial(n):
+@implements(math.factorial)
+def factorial(n, /):
     """Return n!."""
+    n = index(n, "math.factorial()")
     if n < 0:
         raise ValueError("factorial() not defined for negative values")
     out = 1
@@ -35,8 +66,10 @@ def factorial(n):
     return out
 
 
-def isqrt(n):
+@implements(math.isqrt)
+def isqrt(n, /):
     """Return the integer part of the square root."""
+    n = index(n, "math.isqrt()")
     if n < 0:
         raise ValueError("isqrt() argument must be nonnegative")
     if n == 0:
@@ -49,8 +82,10 @@ def isqrt(n):
     return root
 
 
-def comb(n, k):
+@implements(math.comb)
+def comb(n, k, /):
     """Return the number of combinations of k of n elements."""
+    n, k = index(n, "math.comb()"), index(k, "math.comb()")
     if n < 0:
         raise ValueError("n must be a non-negative integer")
     if k < 0:
@@ -59,13 +94,17 @@ def comb(n, k):
         return 0
     out = 1
     for i in range(min(k, n - k)):
-        shared = gcd(out, i + 1)  # no intermediate value exceeds the result
+        shared = gcd_of_two(out, i + 1)  # no intermediate value exceeds the result
         out = out // shared * ((n - i) // ((i + 1) // shared))
     return out
 
 
-def perm(n, k):
+@implements(math.perm)
+def perm(n, k=None, /):
     """Return the number of permutations of k of n elements."""
+    if k is None:
+        return math.factorial(n)
+    n, k = index(n, "math.perm()"), index(k, "math.perm()")
     if n < 0:
         raise ValueError("n must be a non-negative integer")
     if k < 0:
@@ -78,18 +117,22 @@ def perm(n, k):
     return out
 
 
-def degrees(x):
+@implements(math.degrees)
+def degrees(x, /):
     """Return an angle in degrees."""
-    return x * (180.0 / math.pi)
+    return float(x) * (180.0 / math.pi)
 
 
-def radians(x):
+@implements(math.radians)
+def radians(x, /):
     """Return an angle in radians."""
-    return x * (math.pi / 180.0)
+    return float(x) * (math.pi / 180.0)
 
 
-def isclose(a, b, rel_tol, abs_tol):
+@implements(math.isclose)
+def isclose(a, b, *, rel_tol=1e-09, abs_tol=0.0):
     """Return whether two numbers are equal within a relative or an absolute tolerance."""
+    a, b, rel_tol, abs_tol = float(a), float(b), float(rel_tol), float(abs_tol)
     if rel_tol < 0.0 or abs_tol < 0.0:
         raise ValueError("tolerances must be non-negative")
     if a == b:
@@ -102,6 +145,7 @@ def isclose(a, b, rel_tol, abs_tol):
 
 def pow_mod(base, exponent, mod):
     """Return ``pow(base, exponent, mod)``."""
+    base, exponent, mod = index(base, "pow()"), index(exponent, "pow()"), index(mod, "pow()")
     if mod == 0:
         raise ValueError("pow() 3rd argument cannot be 0")
     if exponent < 0:
@@ -295,3 +339,10 @@ def rounded_int(x, ndigits):
     if rest > step - rest or (rest == step - rest and many % 2 == 1):
         many = many + 1
     return many * step
+
+
+@implements(math.prod)
+def prod(iterable, /, *, start=1):
+    for x in iterable:
+        start = start * x
+    return start
