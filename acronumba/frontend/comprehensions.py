@@ -353,7 +353,8 @@ def generator_function(node: ast.GeneratorExp) -> ast.FunctionDef:
             out = ast.If(test, [out], [])
         out = ast.For(gen.target, gen.iter if k else ast.Name(FIRST, ast.Load()), [out], [])
     given = ast.arguments([], [ast.arg(FIRST)], None, [], [], None, [])
-    made = ast.FunctionDef("<genexpr>", given, [out], [])
+    named = [n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)]  # bound in the function around it
+    made = ast.FunctionDef("<genexpr>", given, [*([ast.Nonlocal(named)] if named else []), out], [])
     return ast.fix_missing_locations(ast.copy_location(made, node))
 
 

@@ -206,12 +206,25 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
         return Yields(func, params, w.here)
     code = func.code
     recursive = code in w.facts.recursive
-    if not recursive and any(f.func.code == code for f in w.frames):
+    if not recursive and _is_walked(w, func):
         w.facts.recursive.add(code)
         raise Restart
     out = call_instance(w, func, params) if recursive else inline(w, func, params)
     cached = func.source.node in w.cached or (func.fn is not None and func.fn.__code__ in w.cached)
     return shared_by_calls(w, out, func) if cached else out
+
+
+def _is_walked(w: Walker, func: Func) -> bool:
+    """Whether a function calls itself, directly or not.
+
+    A function of the library may be in the arguments of its own call, as in `sum(sum(row) for row in rows)`: it calls
+    itself only if its code has its name.
+    """
+    if is_of_library(func) and func.fn is not None:
+        name = func.fn.__name__
+        if name != "<lambda>" and name not in func.fn.__code__.co_names:
+            return False
+    return any(f.func.code == func.code for f in w.frames)
 
 
 def shared_by_calls(w: Walker, val: Val, func: Func) -> Val:

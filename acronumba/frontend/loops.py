@@ -24,6 +24,7 @@ from acronumba.frontend.join_shapes import (
 from acronumba.frontend.lists import at_run_time, list_get
 from acronumba.frontend.magic import iterated, one_string
 from acronumba.frontend.maps import turns
+from acronumba.frontend.names import scope_of
 from acronumba.frontend.numbering import is_natural
 from acronumba.frontend.parts import same
 from acronumba.frontend.source import assigned_names, yields
@@ -210,7 +211,8 @@ def loop_names(w: Walker, body: Sequence[ast.stmt] | Sequence[ast.AST], *more: s
     names = sorted(assigned_names(body) | set(more))
     here = w.frame.consumer
     given = here.names if here is not None and yields(body) else ()
-    return [*((w.frame.scope, n) for n in names), *given]
+    outer = w.frame.func.source.facts.outer
+    return [*((scope_of(w, n)[0] if n in outer else w.frame.scope, n) for n in names), *given]
 
 
 def carried_names(

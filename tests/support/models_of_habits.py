@@ -536,6 +536,31 @@ def a_property_of_what_came_in(v):
     return v.w / v.norm, v.norm
 
 
+# ---- builtins in arguments of the same builtins, and names that generator expressions bind
+
+
+@case([[[1, 2], [3]], [[]], []], N)
+def builtins_of_builtins(rows, n):
+    found = any(any(y > n for y in row) for row in rows), all(all(y > n for y in row) for row in rows)
+    sums = sum(sum(row) for row in rows), sum(sum(y for y in row) for row in rows), sum(rows, [])
+    added = list(map(lambda row: list(map(lambda y: y + n, row)), rows))
+    return found, sums, added, next((next((y for y in row if y > 2), 0) for row in rows), -1)
+
+
+@case([[1, 2], [3], [], [5, -1, 2]], [2, 1, 0, 3])
+def names_bound_in_generators(xs, n):
+    iterable, last, end, total = n, -1, -1, 0
+    found = any((last := x) > iterable for x in xs)
+    for x in ((end := y) for y in xs):
+        if x > n:
+            break
+    for x in xs:
+        if any((y := z) > x for z in xs):
+            total += y
+    rows = [any((k := x) > n for x in xs) for _ in xs]
+    return found, last, end, total, rows, sum((m := x) for x in xs)
+
+
 # ---- numbers that become objects
 
 
