@@ -557,8 +557,8 @@ def names_bound_in_generators(xs, n):
     for x in xs:
         if any((y := z) > x for z in xs):
             total += y
-    rows = [any((k := x) > n for x in xs) for _ in xs]
-    return found, last, end, total, rows, sum((m := x) for x in xs)
+    rows = [any((last := x) > n for x in xs) for _ in xs]
+    return found, last, end, total, rows, sum((end := x) for x in xs)
 
 
 # ---- numbers that become objects

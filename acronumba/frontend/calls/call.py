@@ -27,13 +27,11 @@ from acronumba.frontend.calls.objects import python_class
 from acronumba.frontend.calls.of_arrays import as_dtype
 from acronumba.frontend.calls.of_library import make_getter, make_partial
 from acronumba.frontend.calls.of_order import sort_list
-from acronumba.frontend.calls.of_python import fold
 from acronumba.frontend.calls.of_settings import SETTINGS, change_setting
 from acronumba.frontend.calls.of_texts import text_method
 from acronumba.frontend.calls.of_views import array_view, function_view
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import Row, row_of
-from acronumba.frontend.comparisons import same_element
 from acronumba.frontend.comprehensions import as_iterable, extend
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.dicts import is_mapping
@@ -52,11 +50,6 @@ from acronumba.frontend.names import (
     alias,
     check_part,
     default_value,
-)
-from acronumba.frontend.operators import binary
-from acronumba.frontend.sequences import (
-    index_in,
-    remove_value,
 )
 from acronumba.frontend.values import (
     NOT_CONST,
@@ -415,9 +408,6 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
             raise w.reject("ACR209", seen=f"the method .{name} of an array")
         return call_row(w, known, [owner, *args], kwargs)
     cls = python_class(owner)
-    known = row_of(getattr(cls, name, None))
-    if known is not None:
-        return call_row(w, known, [owner, *args], kwargs)
     if cls in (list, tuple) and callable(getattr(cls, name, None)):
         given = _arguments(w, f".{name}", signature_of(getattr(cls, name)), [owner, *args], kwargs)
         named = {k: v for k, v in given.items() if k in kwargs}
@@ -428,6 +418,9 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
                 raise w.reject("ACR113", seen=f".{name} of {owner.node.path}")
             w.make_real(owner.cell)
             raise Restart
+    known = row_of(getattr(cls, name, None))
+    if known is not None:
+        return call_row(w, known, [owner, *args], kwargs)
     if isinstance(owner, ListVal):
         return list_method(w, owner, name, args, kwargs)
     if isinstance(owner, Kept):
@@ -445,16 +438,6 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
         return text_method(w, owner, name, args, kwargs)
     if name == "_replace":
         return replace_fields(w, [owner, *args], kwargs)
-    if name == "index" or name == "count":
-        items = w.items_of(owner)
-        if items is not None and 0 < len(args) < 4 and name == "index":
-            return index_in(w, owner, args)
-        if items is not None and len(args) == 1 and name == "count":
-            out = number(0)
-            for v in items:
-                same = same_element(w, v, args[0])
-                out = w.scalar("add", out, w.as_int(same))
-            return out
     raise w.reject("ACR209", seen=f"the method .{name} of {w.describe(owner)}")
 
 
@@ -511,14 +494,7 @@ def list_method(w: Walker, base: ListVal, name: str, args: list[Val], kwargs: di
             return NoneVal()
         case "copy", []:
             return list_slice(w, base, number(0), 1, w.list_lengths(base))
-        case "index", [_, *rest] if len(rest) < 3:
-            return index_in(w, base, args)
-        case "remove", [val]:
-            remove_value(w, base, val)
-            return NoneVal()
         case "clear" | "reverse", []:
             simple(w, base, "erase" if name == "clear" else name)
             return NoneVal()
-        case "count", [val]:
-            return fold(w, base, number(0), lambda acc, v: binary(w, ast.Add(), acc, same_element(w, v, val)))
     raise w.reject("ACR209", seen=f"the method .{name} of a list")

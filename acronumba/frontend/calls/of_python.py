@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,13 +12,13 @@ from acronumba.frontend.attributes import attribute, either, has_attribute
 from acronumba.frontend.block import Dead
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import Handler, row
-from acronumba.frontend.comprehensions import all_of_generator, as_call, as_iterable, collect, to_list
+from acronumba.frontend.comprehensions import as_call, as_iterable, collect, to_list
 from acronumba.frontend.conditions import host_value, kind_of, truth
 from acronumba.frontend.handlers import ARRAYS, handles
 from acronumba.frontend.library.builtins import first
 from acronumba.frontend.library.math import MOST_DIGITS, rounded_float, rounded_int
 from acronumba.frontend.lists import list_slice
-from acronumba.frontend.loops import iterate, range_count
+from acronumba.frontend.loops import range_count
 from acronumba.frontend.made import set_attribute
 from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.maps import size
@@ -255,33 +253,6 @@ def _tuple(w: Walker, a: Args) -> Val:
     if made is val:  # the list may be mutated
         made = list_slice(w, made, number(0), 1, w.list_lengths(made))
     return Kept(tuple, made, ())
-
-
-def fold(w: Walker, iterable: Val, start: Val, f: Callable[[Val, Val], Val]) -> Val:
-    """Return f(... f(f(start, x0), x1) ...)."""
-    if isinstance(iterable, Generator):
-        return fold_generator(w, iterable, start, f)
-    val = as_iterable(w, iterable)
-    items = w.items_of(val)
-    if items is not None:
-        for v in items:
-            start = f(start, v)
-        return start
-    key = (w.frame.scope, f"#fold{w.site}")
-    item = ast.Name("#item", ast.Store())
-    w.state[key] = start
-
-    def body() -> None:
-        got = f(w.state[key], w.state[(w.frame.scope, "#item")])
-        if w.block is not None:
-            w.state[key] = got
-
-    iterate(w, val, item, body, (), (key,))
-    return w.state.pop(key) if w.block is not None else start
-
-
-def fold_generator(w: Walker, gen: Generator, start: Val, f: Callable[[Val, Val], Val]) -> Val:
-    return fold(w, all_of_generator(w, gen), start, f)
 
 
 def in_any_order(w: Walker, val: Val) -> Val:
