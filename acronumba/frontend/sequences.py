@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import operator
 from typing import Any
 
 from acronumba.frontend.block import Restart
@@ -18,7 +17,7 @@ from acronumba.frontend.handlers import (
     STATEMENTS,
     handles,
 )
-from acronumba.frontend.library.comparisons import equal, ordered
+from acronumba.frontend.library.comparisons import LISTS
 from acronumba.frontend.lists import check_mutable, checked_index
 from acronumba.frontend.loops import range_count
 from acronumba.frontend.names import forget
@@ -72,16 +71,9 @@ def _compare_lists(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
     if isinstance(op, ast.NotEq):
         same = _compare_lists(w, ast.Eq(), a, b)
         return None if same is None else w.negate(same)
-    left, right = to_list(w, a), to_list(w, b)
-    if isinstance(op, ast.Eq):
-        out = w.call(w.constant(equal), (left, right), {})
-    else:
-        out = w.call(w.constant(ordered), (left, right, w.constant(ORDERS[type(op)])), {})
+    out = w.call(w.constant(LISTS[type(op)]), (to_list(w, a), to_list(w, b)), {})
     assert isinstance(out, Num)
     return out
-
-
-ORDERS = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge}
 
 
 def _is_shared_list(val: Val) -> bool:

@@ -47,19 +47,46 @@ def index_of(x, iterable):
     return -1
 
 
+# ---- lists: compared by the first elements that differ, else by their lengths
+
+
 def equal(a, b):
-    """Return whether two lists are equal."""
     if len(a) != len(b):
         return False
-    for x, y in zip(a, b, strict=True):
+    for x, y in zip(a, b, strict=False):
         if not same(x, y):
             return False
     return True
 
 
-def ordered(a, b, compare):
-    """Return whether `compare` holds for two lists: by the first elements that differ, else by the lengths."""
+def less(a, b):
     for x, y in zip(a, b, strict=False):
         if not same(x, y):
-            return compare(x, y)
-    return compare(len(a), len(b))
+            return x < y
+    return len(a) < len(b)
+
+
+def less_or_equal(a, b):
+    for x, y in zip(a, b, strict=False):
+        if not same(x, y):
+            return x <= y
+    return len(a) <= len(b)
+
+
+def greater(a, b):
+    for x, y in zip(a, b, strict=False):
+        if not same(x, y):
+            return x > y
+    return len(a) > len(b)
+
+
+def greater_or_equal(a, b):
+    for x, y in zip(a, b, strict=False):
+        if not same(x, y):
+            return x >= y
+    return len(a) >= len(b)
+
+
+LISTS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: equal, ast.Lt: less, ast.LtE: less_or_equal, ast.Gt: greater, ast.GtE: greater_or_equal,
+}  # fmt: skip
