@@ -19,8 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.ir.types import is_matrix
-
 _OF_PYTHON = 1 << 9  # of `type.__flags__`: the class was made at run time, not in C
 _HOOKS = (
     "__getattr__",
@@ -120,7 +118,7 @@ def _oddness(cls: Any) -> str:
 def _is_of_library(cls: type) -> bool:
     """Whether a class belongs to Python, NumPy or this package, and its objects are more than their fields."""
     root = cls.__module__.partition(".")[0]
-    if root == "__main__" or cls.__module__ in _PLAIN_BASES or is_matrix(cls):
+    if root == "__main__" or cls.__module__ in _PLAIN_BASES:
         return False
     return root in sys.stdlib_module_names or (root in ("numpy", "scipy", "acronumba") and not is_record(cls))
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from acronumba.data.classes import field_names, maker_of, set_field, setter_of
 from acronumba.data.texts import HEAD
-from acronumba.ir.types import NO_VALUE, UNSET, TensorT, Type, is_matrix, members
+from acronumba.ir.types import NO_VALUE, UNSET, TensorT, Type, members
 
 if TYPE_CHECKING:
     from acronumba.data.buffers import Memory
@@ -348,9 +348,7 @@ class Kind:
         self.fields = layout.fields
         self.names = field_names(layout.cls)
         self.stored = frozenset(f.name for f in layout.fields)
-        self.matrix = is_matrix(layout.cls)
-        # A NamedTuple, or a matrix: made with all its fields at once.
-        self.immutable = self.matrix or issubclass(layout.cls, tuple)
+        self.immutable = issubclass(layout.cls, tuple)  # a NamedTuple: made with all its fields at once
         self.optional = any(UNSET in members(f.type) for f in layout.fields)  # objects may be without some field
         names = tuple(f.name for f in layout.fields)
         plain = not self.optional and all(name.isidentifier() and not iskeyword(name) for name in names)
@@ -369,8 +367,6 @@ class Kind:
 
     def made(self, found: dict[str, Any]) -> Any:
         """Create an immutable object from all its attributes."""
-        if self.matrix:
-            return np.asarray(found["array"]).view(np.matrix)
         out: Any = tuple.__new__(self.cls, [found.pop(name) for name in self.names])
         for name, value in found.items():
             set_field(out, name, value)

@@ -17,7 +17,7 @@ from acronumba.data.source_guard import ABSENT
 from acronumba.frontend.advice import near
 from acronumba.frontend.block import Point, conversion
 from acronumba.frontend.calls.objects import as_function
-from acronumba.frontend.calls.of_itertools import has_written
+from acronumba.frontend.calls.tables import row_of
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import ATTRIBUTES, DESCRIPTORS, EXPRESSIONS, ITEMS, handles
 from acronumba.frontend.kinds.functions import OF_MODELS
@@ -272,7 +272,7 @@ def bound_attribute(w: Walker, owner: Val, cls: type, name: str, raw: Any, holde
         return Method(owner, name)
     if as_function(raw) is not None:
         return own_method(w, raw) if of_class else Bound(own_method(w, raw), owner)
-    if raw in (object.__init__, object.__setattr__) or has_written(raw):
+    if raw in (object.__init__, object.__setattr__) or row_of(raw) is not None:
         return Static(raw)
     if hasattr(type(raw), "__get__") and not isinstance(raw, type):
         handler = None if of_class else DESCRIPTORS.get(type(raw))

@@ -14,12 +14,13 @@ from acronumba.data.schema import NODES
 from acronumba.errors.codes import reject
 from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.block import Point
-from acronumba.frontend.calls.by_fields import BY_FIELDS
 from acronumba.frontend.calls.objects import is_tuple
+from acronumba.frontend.calls.tables import row
 from acronumba.frontend.conditions import truth, truth_value
 from acronumba.frontend.exceptions import Dead, Hopeless, Restart
 from acronumba.frontend.handlers import EXPRESSIONS, handles
-from acronumba.frontend.loops import iterate
+from acronumba.frontend.library.comparisons import BY_FIELDS, fields, same
+from acronumba.frontend.library.comparisons import contains as in_iterable
 from acronumba.frontend.magic import (
     call_special,
     has_method,
@@ -355,6 +356,10 @@ def fields_compared(w: Walker, val: Val) -> Val:
     return TupleVal(tuple(attribute(w, val, f.name) for f in dataclasses.fields(cls) if f.compare))
 
 
+row("obj", fields, whole=True)(lambda w, a: fields_compared(w, a["obj"]))
+row("a b", same, whole=True)(lambda w, a: same_element(w, a["a"], a["b"]))
+
+
 def compare_tuples(w: Walker, op: ast.cmpop, a: TupleVal, b: TupleVal, given: Num | None = None) -> Num:
     """Compare tuples item by item."""
     equality = isinstance(op, ast.Eq | ast.NotEq)
@@ -437,32 +442,12 @@ def contains(w: Walker, a: Val, b: Val) -> Num:
             return known
     items = w.items_of(b)
     if items is None and isinstance(b, ListVal | Range | MapView):
-        return contains_at_run_time(w, a, b)
+        found = w.call(w.constant(in_iterable), (a, b), {})
+        assert isinstance(found, Num)
+        return found
     if items is None:
         raise w.reject("ACR301", seen=f"`in` {w.describe(b)}", rewrite="any(x == a for x in xs)")
     out = number(False)
     for item in items:
         out = w.either(out, same_element(w, a, item))
     return out
-
-
-def contains_at_run_time(w: Walker, a: Val, b: Val) -> Num:
-    """`a in b` by a run-time loop that ends at the first match."""
-    w.counter += 1
-    key = (w.frame.scope, f"#in{w.counter}")
-    w.state[key] = number(False)
-
-    def turn() -> None:
-        item = w.state[(w.frame.scope, "#item")]
-        yes, no = w.fork(same_element(w, a, item))
-        if yes is not None:
-            w.enter(yes)
-            w.state[key] = number(True)
-            w.frame.loops[-1].breaks.append(w.point())
-            w.block = None
-        w.join([no] if no is not None else [])
-
-    iterate(w, b, ast.Name("#item", ast.Store()), turn, (), (key,))
-    found = w.state.pop(key)
-    assert isinstance(found, Num)
-    return found

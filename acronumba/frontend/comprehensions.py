@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,9 @@ import numpy as np
 from acronumba.frontend.advice import one_type
 from acronumba.frontend.handlers import ARRAYS, EXPRESSIONS, ITEMS, handles
 from acronumba.frontend.lists import append, check_mutable, list_slice, new_list, widen_items
-from acronumba.frontend.loops import iterate
+from acronumba.frontend.loops import iterate, one_iterable
 from acronumba.frontend.magic import iterated
-from acronumba.frontend.names import forget, loops_around, part_of
+from acronumba.frontend.names import check_free, forget, loops_around, nested_function, part_of
 from acronumba.frontend.source import assigned_names, spot
 from acronumba.frontend.tensors import HOST
 from acronumba.frontend.unrolling import note_turns, unrolled_range
@@ -29,10 +30,12 @@ from acronumba.frontend.values import (
     StaticList,
     Stream,
     Tensor,
+    UnionVal,
     Val,
     Yields,
     as_list,
     number,
+    unkept,
 )
 from acronumba.frontend.walker import UNROLL, Walker
 from acronumba.ir import nodes as ir
@@ -303,6 +306,47 @@ def all_of_generator(w: Walker, val: Generator) -> Val:
     """Evaluate a generator expression as the equivalent list comprehension."""
     with w.at_node(val.node):
         return comprehend(w, val.node)
+
+
+def as_iterable(w: Walker, val: Val, at_once: bool = True) -> Val:
+    """Return a value that a loop can iterate over; with `at_once`, the call of a generator function becomes a list."""
+    if isinstance(val, UnionVal):
+        val = one_iterable(w, val)
+    val = iterated(w, unkept(val))
+    if isinstance(val, Yields) and at_once:
+        return to_list(w, val)
+    if isinstance(val, Generator):
+        return all_of_generator(w, val)
+    if isinstance(val, Stream):
+        return as_iterable(w, val.inner)
+    if val.iterable or w.items_of(val) is not None:
+        return val
+    check_free(w, val)
+    raise w.reject("ACR301", seen=f"{w.describe(val)} cannot be iterated over")
+
+
+def as_call(w: Walker, gen: Generator) -> Yields:
+    """Return a generator expression as the call of the equivalent generator function."""
+    first = w.value(gen.node.generators[0].iter)
+    func = nested_function(w, generator_function(gen.node), "<genexpr>", ast.arguments([], [], None, [], [], None, []))
+    return Yields(func, {FIRST: first}, gen.node)
+
+
+FIRST = ".0"  # Python's name for the first iterable of a generator expression
+
+
+@lru_cache(maxsize=1024)
+def generator_function(node: ast.GeneratorExp) -> ast.FunctionDef:
+    """Return the generator function that a generator expression is equivalent to."""
+    out: ast.stmt = ast.Expr(ast.Yield(node.elt))
+    for k, gen in reversed(list(enumerate(node.generators))):
+        for test in reversed(gen.ifs):
+            out = ast.If(test, [out], [])
+        out = ast.For(gen.target, gen.iter if k else ast.Name(FIRST, ast.Load()), [out], [])
+    given = ast.arguments([], [ast.arg(FIRST)], None, [], [], None, [])
+    named = [n.target.id for n in ast.walk(node) if isinstance(n, ast.NamedExpr)]  # bound in the function around it
+    made = ast.FunctionDef("<genexpr>", given, [*([ast.Nonlocal(named)] if named else []), out], [])
+    return ast.fix_missing_locations(ast.copy_location(made, node))
 
 
 @contextmanager

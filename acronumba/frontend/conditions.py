@@ -12,9 +12,7 @@ from functools import partial
 from acronumba.frontend.attributes import class_attribute, not_none
 from acronumba.frontend.block import Point
 from acronumba.frontend.calls.objects import (
-    STAND_INS,
     runtime_class,
-    stood_for,
 )
 from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import CONDITIONS, EXPRESSIONS, handles
@@ -128,7 +126,7 @@ def class_filter(w: Walker, kinds: Val) -> Callable[[Type], bool]:
 
     def is_one(t: Type) -> bool:
         if not isinstance(t, Array0T) or t.sure:
-            return issubclass(stood_for(runtime_class(t)) if cls not in STAND_INS else runtime_class(t), cls)
+            return issubclass(runtime_class(t), cls)
         found = {is_one(Array0T(t.dtype)), is_one(t.scalar)}
         if len(found) > 1:
             raise w.reject("ACR308", seen=f"a test of {type_text(t)} beside other types")

@@ -11,12 +11,11 @@ from functools import partial
 from typing import TypeAlias
 
 from acronumba.frontend.comprehensions import extend, to_list
-from acronumba.frontend.functions import nested_function
 from acronumba.frontend.handlers import EXPRESSIONS, handles
 from acronumba.frontend.kinds.strings import StringValue, joined, known, made
 from acronumba.frontend.lists import append, new_list
 from acronumba.frontend.magic import one_string, text_of
-from acronumba.frontend.names import part_of, read_name
+from acronumba.frontend.names import nested_function, part_of, read_name
 from acronumba.frontend.values import (
     Generator,
     Kept,

@@ -13,8 +13,8 @@ from typing import Any
 
 from acronumba.frontend.attributes import attribute, attribute_of, attribute_owner, class_attribute
 from acronumba.frontend.boxes import open_boxes
+from acronumba.frontend.calls.arguments import bind
 from acronumba.frontend.calls.call import call_method, call_static
-from acronumba.frontend.calls.tables import bind
 from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.conditions import is_type_test, truth_value
 from acronumba.frontend.exceptions import Dead, Restart
@@ -30,7 +30,6 @@ from acronumba.frontend.names import (
     named_iterator,
     path_of,
 )
-from acronumba.frontend.source import Source
 from acronumba.frontend.values import (
     Bound,
     Columns,
@@ -56,7 +55,14 @@ from acronumba.frontend.values import (
 from acronumba.frontend.walker import Walker
 
 # Modules whose functions are walked like the user's, but whose errors and notes refer to the user's call.
-LIBRARY = ("acronumba.nn", "acronumba.random", "acronumba.compressed", "acronumba.frontend.calls.")
+LIBRARY = (
+    "acronumba.nn", "acronumba.random", "acronumba.compressed", "acronumba.frontend.calls.written_texts",
+    "acronumba.frontend.library.",
+)  # fmt: skip
+
+
+def is_of_library(func: Func) -> bool:
+    return (func.globals.get("__name__") or "").startswith(LIBRARY)
 
 
 @handles(EXPRESSIONS, ast.Call)
@@ -182,17 +188,31 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
     params = bind_arguments(w, func, args, kwargs)
     for v in params.values():
         alias(v)
-        check_free(w, v)
+        if not isinstance(v, Yields) or not is_of_library(func):
+            check_free(w, v)
     if func.source.facts.generates:
         return Yields(func, params, w.here)
     code = func.code
     recursive = code in w.facts.recursive
-    if not recursive and any(f.func.code == code for f in w.frames):
+    if not recursive and _is_walked(w, func):
         w.facts.recursive.add(code)
         raise Restart
     out = call_instance(w, func, params) if recursive else inline(w, func, params)
     cached = func.source.node in w.cached or (func.fn is not None and func.fn.__code__ in w.cached)
     return shared_by_calls(w, out, func) if cached else out
+
+
+def _is_walked(w: Walker, func: Func) -> bool:
+    """Whether a function calls itself, directly or not.
+
+    A function of the library may be in the arguments of its own call, as in `sum(sum(row) for row in rows)`: it calls
+    itself only if its code has its name.
+    """
+    if is_of_library(func) and func.fn is not None:
+        name = func.fn.__name__
+        if name != "<lambda>" and name not in func.fn.__code__.co_names:
+            return False
+    return any(f.func.code == func.code for f in w.frames)
 
 
 def shared_by_calls(w: Walker, val: Val, func: Func) -> Val:
@@ -211,7 +231,7 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val]) -> Val:
     """Inline a call: walk the body of the function."""
     frame = w.push(func, (*w.frame.path, func.source.node.lineno, w.site))
     saved = w.source, w.here, w.loc, w.outer_loc, w.caller
-    if (func.globals.get("__name__") or "").startswith(LIBRARY):
+    if is_of_library(func):
         w.outer_loc = w.loc
     w.source, w.caller = func.source, w.loc
     for name, val in params.items():
@@ -231,19 +251,6 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val]) -> Val:
             state = {k: v for k, v in state.items() if k[0] != frame.scope}
         points.append((block, state))
     return w.join_values(points, [v for _, v, _ in frame.returns])
-
-
-def nested_function(w: Walker, node: ast.FunctionDef | ast.Lambda, name: str, args: ast.arguments) -> Func:
-    """Return the value of a nested function definition or lambda."""
-    outer = w.frame
-    source = Source(node, outer.func.source.file, f"{outer.func.source.name}.{name}")
-    defaults = tuple(w.value(d) for d in args.defaults)
-    kw = {a.arg: w.value(d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None}
-    scope: Any = outer.overlays[-1][0] if outer.overlays else outer.scope
-    taken = source.facts.free | source.facts.outer
-    while scope is not None and taken.isdisjoint(w.scopes[scope][0]):  # the function uses no name of this scope
-        scope = w.scopes[scope][1].scope
-    return Func(source, outer.func.globals, outer.func.closure, scope, None, defaults, kw)
 
 
 def parameters_of(a: ast.arguments) -> dict[str, inspect.Parameter]:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 from acronumba.frontend.block import Point
 from acronumba.frontend.boxes import open_boxes
+from acronumba.frontend.comprehensions import as_call
 from acronumba.frontend.exceptions import Dead
-from acronumba.frontend.functions import LIBRARY, nested_function
+from acronumba.frontend.functions import is_of_library
 from acronumba.frontend.handlers import EXPRESSIONS, WALKS, handles
 from acronumba.frontend.loops import carried_names, end_loop, iterate
 from acronumba.frontend.names import named_iterator
@@ -45,7 +45,7 @@ def walk_generator(
     w.frame.loops.append(here.loop)
     frame = w.push(func, (*w.frame.path, func.source.node.lineno, w.site, "yields"))
     frame.consumer = here
-    if (func.globals.get("__name__") or "").startswith(LIBRARY):
+    if is_of_library(func):
         w.outer_loc = w.loc
     w.source, w.caller = func.source, w.loc
     for name, val in gen.params.items():
@@ -77,26 +77,7 @@ def walk_expression(
     extra: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None
 ) -> None:  # fmt: skip
     """Walk a generator expression as the equivalent generator function."""
-    first = w.value(gen.node.generators[0].iter)
-    func = nested_function(w, as_function(gen.node), "<genexpr>", ast.arguments([], [], None, [], [], None, []))
-    called = Yields(func, {FIRST: first}, gen.node)
-    walk_generator(w, called, target, body, inner, extra, otherwise)
-
-
-FIRST = ".0"  # Python's name for the first iterable of a generator expression
-
-
-@lru_cache(maxsize=1024)
-def as_function(node: ast.GeneratorExp) -> ast.FunctionDef:
-    """Return the generator function that a generator expression is equivalent to."""
-    out: ast.stmt = ast.Expr(ast.Yield(node.elt))
-    for k, gen in reversed(list(enumerate(node.generators))):
-        for test in reversed(gen.ifs):
-            out = ast.If(test, [out], [])
-        out = ast.For(gen.target, gen.iter if k else ast.Name(FIRST, ast.Load()), [out], [])
-    given = ast.arguments([], [ast.arg(FIRST)], None, [], [], None, [])
-    made = ast.FunctionDef("<genexpr>", given, [out], [])
-    return ast.fix_missing_locations(ast.copy_location(made, node))
+    walk_generator(w, as_call(w, gen), target, body, inner, extra, otherwise)
 
 
 @handles(WALKS, Enumerate)

@@ -22,6 +22,7 @@ from acronumba.frontend.join_shapes import (
     compatible_shapes,
 )
 from acronumba.frontend.magic import iterated, one_string
+from acronumba.frontend.names import scope_of
 from acronumba.frontend.source import assigned_names, yields
 from acronumba.frontend.unrolling import note_turns, unrolled_range
 from acronumba.frontend.values import (
@@ -200,7 +201,8 @@ def loop_names(w: Walker, body: Sequence[ast.stmt] | Sequence[ast.AST], *more: s
     names = sorted(assigned_names(body) | set(more))
     here = w.frame.consumer
     given = here.names if here is not None and yields(body) else ()
-    return [*((w.frame.scope, n) for n in names), *given]
+    outer = w.frame.func.source.facts.outer
+    return [*((scope_of(w, n)[0] if n in outer else w.frame.scope, n) for n in names), *given]
 
 
 def carried_names(

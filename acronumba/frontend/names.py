@@ -13,9 +13,10 @@ from acronumba.data.source_guard import ABSENT
 from acronumba.frontend.advice import near
 from acronumba.frontend.block import conversion
 from acronumba.frontend.calls.objects import as_function, is_foreign
+from acronumba.frontend.calls.tables import row_of
 from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import NAME_BOUND, NAME_READ
-from acronumba.frontend.source import NoSource, read_source
+from acronumba.frontend.source import NoSource, Source, read_source
 from acronumba.frontend.values import (
     ErrorValue,
     Func,
@@ -33,16 +34,6 @@ from acronumba.frontend.values import (
 )
 from acronumba.frontend.walker import GlobalRead, Walker
 from acronumba.ir.types import INT
-
-# Functions of the package that are not walked: the compiler handles their calls as operations or rejections.
-PRIMITIVES = frozenset((
-    "acronumba.nn.sigmoid", "acronumba.nn.erf", "acronumba.nn.scale_gradient", "acronumba.nn.segment_sum",
-    "acronumba.random.threefry", "acronumba.compressed.sums", "acronumba.compressed.whole_numbers",
-    "acronumba.compressed.rows_of",
-    "acronumba.frontend.calls.by_fields.fields", "acronumba.frontend.calls.written.rejected",
-    "acronumba.frontend.calls.written.root",
-    "acronumba.frontend.calls.written_special.complement", "acronumba.frontend.calls.written_orders.place_among",
-))  # fmt: skip
 
 
 def path_of(w: Walker, node: ast.expr) -> tuple[Any, ...] | None:
@@ -300,7 +291,7 @@ def behind(w: Walker, value: Any) -> types.FunctionType | None:
 def function_value(w: Walker, fn: types.FunctionType) -> Val:
     """Return a function object as a value: a `Func` to be walked, or a `Static` if it is primitive or foreign."""
     body = w.source_guard.function(fn)
-    if f"{fn.__module__}.{fn.__name__}" in PRIMITIVES or is_foreign(fn):
+    if row_of(fn) is not None or is_foreign(fn):
         return Static(fn)
     try:
         source = read_source(fn, body)
@@ -312,3 +303,16 @@ def function_value(w: Walker, fn: types.FunctionType) -> Val:
             w.errors.append(w.reject(code, source.loc(bad)).error)  # type: ignore[arg-type]
     closure = dict(zip(body.co_freevars, fn.__closure__ or (), strict=True))
     return Func(source, fn.__globals__, closure, None, fn)
+
+
+def nested_function(w: Walker, node: ast.FunctionDef | ast.Lambda, name: str, args: ast.arguments) -> Func:
+    """Return the value of a nested function definition or lambda."""
+    outer = w.frame
+    source = Source(node, outer.func.source.file, f"{outer.func.source.name}.{name}")
+    defaults = tuple(w.value(d) for d in args.defaults)
+    kw = {a.arg: w.value(d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None}
+    scope: Any = outer.overlays[-1][0] if outer.overlays else outer.scope
+    taken = source.facts.free | source.facts.outer
+    while scope is not None and taken.isdisjoint(w.scopes[scope][0]):  # the function uses no name of this scope
+        scope = w.scopes[scope][1].scope
+    return Func(source, outer.func.globals, outer.func.closure, scope, None, defaults, kw)

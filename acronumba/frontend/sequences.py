@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from typing import Any
 
-from acronumba.frontend.comparisons import compare_values, same_element
+from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.comprehensions import to_list
-from acronumba.frontend.conditions import host_value, truth
+from acronumba.frontend.conditions import host_value
 from acronumba.frontend.dicts import changeable, delete_item
 from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.handlers import (
@@ -18,8 +17,8 @@ from acronumba.frontend.handlers import (
     STATEMENTS,
     handles,
 )
+from acronumba.frontend.library.comparisons import LISTS
 from acronumba.frontend.lists import check_mutable, checked_index
-from acronumba.frontend.loops import iterate
 from acronumba.frontend.names import forget
 from acronumba.frontend.operators import is_index
 from acronumba.frontend.subscripts import (
@@ -30,7 +29,6 @@ from acronumba.frontend.subscripts import (
 )
 from acronumba.frontend.values import (
     DictVal,
-    Enumerate,
     ListVal,
     MapVal,
     Num,
@@ -40,77 +38,12 @@ from acronumba.frontend.values import (
     Tensor,
     TupleVal,
     Val,
-    Zip,
     number,
     unkept,
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import INT, words
-
-# ---- search
-
-
-def until(w: Walker, iterable: Val, start: Val, turn: Callable[[Val], tuple[Num, Val]]) -> Val:
-    """Loop over an iterable until the test of `turn` holds; return the value of that iteration, else `start`."""
-    w.counter += 1
-    key = (w.frame.scope, f"#until{w.counter}")
-    w.state[key] = start
-
-    def body() -> None:
-        test, val = turn(w.state[(w.frame.scope, "#item")])
-        yes, no = w.fork(test)
-        if yes is not None:
-            w.enter(yes)
-            w.state[key] = val
-            w.frame.loops[-1].breaks.append(w.point())
-            w.block = None
-        w.join([no] if no is not None else [])
-
-    iterate(w, iterable, ast.Name("#item", ast.Store()), body, (), (key,))
-    return w.state.pop(key)
-
-
-def place_in(w: Walker, base: Val, val: Val, bounds: tuple[Num, Num] | None = None) -> Num:
-    """Return the index of the first element that equals a value; -1 if there is none."""
-
-    def turn(pair: Val) -> tuple[Num, Val]:
-        assert isinstance(pair, TupleVal)
-        k, item = pair.items
-        assert isinstance(k, Num)
-        same = same_element(w, item, val)
-        if bounds is not None:
-            same = w.both(same, w.both(w.scalar("ge", k, bounds[0]), w.scalar("lt", k, bounds[1])))
-        return same, k
-
-    got = until(w, Enumerate(base, number(0)), number(-1), turn)
-    assert isinstance(got, Num)
-    return got
-
-
-def index_in(w: Walker, base: Val, args: list[Val]) -> Num:
-    """`xs.index(value, start, stop)`; the instance fails if the value is not found."""
-    bounds = None
-    if len(args) > 1:
-        items = w.items_of(base)
-        n = w.list_lengths(base) if isinstance(base, ListVal) else number(len(items or ()))
-        ends = [host_value(w, v, ".index()", index=True) for v in args[1:]]
-        ends = [
-            w.select(w.scalar("lt", e, number(0)), w.scalar("max", w.scalar("add", e, n), number(0)), e) for e in ends
-        ]
-        bounds = (ends[0], ends[1] if len(ends) > 1 else n)
-    place = place_in(w, base, args[0], bounds)
-    kind = "list" if isinstance(base, ListVal | StaticList) else "tuple"
-    w.check(w.scalar("ge", place, number(0)), "ValueError", f"{kind}.index(x): x not in {kind}")
-    return place
-
-
-def remove_value(w: Walker, base: ListVal, val: Val) -> None:
-    """`xs.remove(value)`."""
-    check_mutable(w, base)
-    place = place_in(w, base, val)
-    w.check(w.scalar("ge", place, number(0)), "ValueError", "list.remove(x): x not in list")
-    take_out(w, base, place)
 
 
 def take_out(w: Walker, base: ListVal, place: Num) -> None:
@@ -135,37 +68,9 @@ def _compare_lists(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
         assert isinstance(out, Num)
         return out
     if isinstance(op, ast.NotEq):
-        equal = _compare_lists(w, ast.Eq(), a, b)
-        return None if equal is None else w.negate(equal)
-    left, right = (to_list(w, v) for v in (a, b))
-    sizes = w.list_lengths(left), w.list_lengths(right)
-    name = {ast.Eq: "eq", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}[type(op)]
-    start = w.scalar(name, *sizes)
-
-    def turn(pair: Val) -> tuple[Num, Val]:
-        assert isinstance(pair, TupleVal)
-        x, y = pair.items
-        differ = w.negate(same_element(w, x, y))
-        if isinstance(op, ast.Eq):
-            return differ, number(False)
-        return differ, truth(w, compare_values(w, op, x, y))
-
-    def elements() -> Val:
-        return until(w, Zip((left, right)), start, turn)
-
-    if not isinstance(op, ast.Eq):
-        out = elements()
-        assert isinstance(out, Num)
-        return out
-    yes, no = w.fork(start)
-    points, vals = ([no], [number(False)]) if no is not None else ([], [])
-    if yes is not None:
-        w.enter(yes)
-        got = elements()
-        assert isinstance(got, Num)
-        points.append(w.point())
-        vals.append(got)
-    out = w.join_values(points, vals)
+        same = _compare_lists(w, ast.Eq(), a, b)
+        return None if same is None else w.negate(same)
+    out = w.call(w.constant(LISTS[type(op)]), (to_list(w, a), to_list(w, b)), {})
     assert isinstance(out, Num)
     return out
 

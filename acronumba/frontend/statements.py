@@ -12,9 +12,8 @@ from collections.abc import Sequence
 
 from acronumba.frontend.calls.of_settings import CONTEXTS, check_setting
 from acronumba.frontend.exceptions import Rejected
-from acronumba.frontend.functions import nested_function
 from acronumba.frontend.handlers import STATEMENTS, handles
-from acronumba.frontend.names import check_free
+from acronumba.frontend.names import check_free, nested_function
 from acronumba.frontend.values import (
     NoneVal,
     Static,

@@ -233,14 +233,6 @@ MOST_CONSTANTS = 16  # strings that are cases of a union of their own
 MOST_LENGTHS = 6  # ... and lengths of tuples of like things
 
 
-MATRIX = "acronumba.frontend.calls.matrices.Matrix"  # stand-in for `np.matrix`: an object with an array
-
-
-def is_matrix(cls: type) -> bool:
-    """Whether objects of a class are matrices of NumPy to users."""
-    return cls.__name__ == "Matrix" and class_key(cls) == MATRIX
-
-
 def class_key(cls: type) -> str:
     """Return the name that classes are sorted by."""
     return f"{cls.__module__}.{cls.__qualname__}"

@@ -44,7 +44,6 @@ from acronumba.ir.types import (
     UnsetT,
     Word,
     entry_widths,
-    is_matrix,
     maker,
     type_text,
     union_cases,
@@ -479,9 +478,6 @@ class _Builder:
             if source.origin is None:
                 self._open.append((source, made))
         else:
-            if is_matrix(source.layout.cls):
-                self._made[id(source)] = out = np.asarray(self._fields(source)["array"]).view(np.matrix)
-                return out
             made = object.__new__(source.layout.cls)
             self._open.append((source, made))
         self._made[id(source)] = made

@@ -24,7 +24,7 @@ from acronumba import AcronumbaError, InstanceErrors, compressed, nn, random
 from acronumba.api.check import compare
 from acronumba.api.results import equal
 from acronumba.frontend.calls.signatures import UNSET, signature_of
-from acronumba.frontend.calls.tables import METHODS, ROWS, Row
+from acronumba.frontend.calls.tables import ROWS, Row
 from tests.support.chosen import one_in
 from tests.support.enums import Part
 
@@ -93,7 +93,7 @@ REQUIRED: dict[Any, str] = {  # the arguments of a call that is in the language
     enumerate: "[n, 2]", reversed: "[n, 2]", list: "(n, 2)", tuple: "[n, 2]", sum: "[n, 2]", any: "[n > 9, True]",
     all: "[n > 9, True]", min: "[n, -6]", max: "[n, -6]", sorted: "[n, -6, 2]", iter: "[n, 2]", pow: "y, 2.0",
     divmod: "n, 3", type: "n", getattr: "x, 'shape'", hasattr: "x, 'shape'", setattr: "Some(), 'n', n",
-    map: "abs, [n, -6]", abs: "y",
+    map: "abs, [n, -6]", filter: "None, [n, 0]", abs: "y", math.fsum: "[y, 0.5]",
     math.acosh: "y + 1.0", math.hypot: "y, 2.0", math.gcd: "n, 6", math.lcm: "n, 6", math.factorial: "n",
     math.isqrt: "n", math.comb: "n, 2", math.perm: "n, 2", math.prod: "[n, 2]", math.floor: "y", math.ceil: "y",
     math.trunc: "y", math.isclose: "y, 0.5", next: "(q for q in [n, 2])", slice: "1, 2",
@@ -192,8 +192,8 @@ class Line:
 def calls_of(row: Row) -> list[Line]:
     """Return calls with each parameter of a function or method set to other values, by name and by place."""
     function = row.function
-    parameters = signature_of(function).parameters
-    method = function in [r.function for r in METHODS.values()]
+    parameters = signature_of(row.signature).parameters
+    method = row.what.startswith(".")
     name, wrapped = row.what, WRAPPED.get(function, "{}")
     shown = list(parameters.values())[1:] if method else list(parameters.values())
     if method:
@@ -237,7 +237,7 @@ def base_of(row: Row, shown: list[inspect.Parameter]) -> str:
     if row.what.startswith("math."):
         return ", ".join(["y", "0.5"][: len(required)])
     assert all(p.name in ("a", "x", "m", "x1", "x2", "prototype", "object", "A", "B", "array") for p in required), (
-        f"{row.what}{signature_of(row.function)}: which arguments does a call need? Say so in REQUIRED."
+        f"{row.what}{signature_of(row.signature)}: which arguments does a call need? Say so in REQUIRED."
     )
     return ", ".join(X for _ in required)
 
@@ -337,7 +337,9 @@ def under(error: AcronumbaError, line: Line, before: str) -> bool:
 
 
 PAIRS = [r for r in ROWS.values() if r.what.endswith(".outer") and r.what != "np.subtract.outer"]
-EVERY = [r for r in (*ROWS.values(), *METHODS.values()) if not r.what.startswith("frontend.") and r not in PAIRS]
+OTHERS = ("frontend.", "itertools.", "functools.", "operator.", "heapq.", "bisect.")
+EVERY = [r for r in ROWS.values() if not r.what.startswith(OTHERS) and r not in PAIRS]
+EVERY = [r for r in EVERY if getattr(r.function, "__objclass__", np.ndarray) is np.ndarray]
 INTO = ("np.put_along_axis", "np.fill_diagonal", "np.copyto", ".sort")  # arrays that were made in the call
 EVERY = [r for r in EVERY if not r.what.endswith((*INTO, ".at", "np.linalg.svd"))]  # svd is rejected by its defaults
 EVERY = [r for r in EVERY if callable(r.function)]  # and not `np.r_`
@@ -354,7 +356,7 @@ def first_of_each_kind(rows: Sequence[Row]) -> list[Any]:
     params = []
     for row in rows:
         code = getattr(row.handler, "__code__", row.handler)
-        kind = (code, row.honoured, row.whole, row.rank0, str(signature_of(row.function)))
+        kind = (code, row.honoured, row.whole, row.rank0, str(signature_of(row.signature)))
         params.append(pytest.param(row, id=row.what, marks=pytest.mark.slow if kind in seen else ()))
         seen.add(kind)
     return params

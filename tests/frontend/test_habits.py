@@ -16,7 +16,6 @@ from tests.support.plain_call import WAYS
 IDS = [f.__name__ for f, _ in CASES]
 
 
-@pytest.mark.filterwarnings("ignore:the matrix subclass")
 @pytest.mark.parametrize(("way", "f", "columns"), by_ways(CASES, IDS, compiled=12, simulated=20))
 def test_it_is_the_plain_call(way: str, f: Any, columns: Any) -> None:
     WAYS[way](f, *columns)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from acronumba import AcronumbaError, model
-from acronumba.frontend.calls.written_math import MOST_DIGITS, rounded_float, rounded_int
+from acronumba.frontend.library.math import MOST_DIGITS, rounded_float, rounded_int
 from tests.support.plain_call import agree, outcomes, plain
 
 HARD = [0.0, -0.0, math.inf, -math.inf, math.nan, 5e-324, 2.0**53, 2.0**52 + 0.5, 2.0**53 / 100, 2.675, 1.005, 0.5, 1.5,

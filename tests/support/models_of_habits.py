@@ -528,57 +528,29 @@ def a_property_of_what_came_in(v):
     return v.w / v.norm, v.norm
 
 
-# ---- np.matrix
-
-MATRICES = [np.arange(12.0).reshape(4, 3) ** 0.5, np.ones((4, 3)), np.eye(4, 3)]
+# ---- builtins in arguments of the same builtins, and names that generator expressions bind
 
 
-@case(MATRICES)
-def products_of_matrices(x):
-    m = np.matrix(x)
-    n = m.T * m + np.eye(3)
-    scaled = m * 2, 2 * m, -m, m / 2, m + m, np.eye(3) - n, n**2, n * [[1.0], [2.0], [3.0]], np.ones(4) * m
-    parts = m[0, 1], m[0], m[:, 0], n[0:2, 1], m.shape, len(m), m.sum(), m.sum(axis=0), m.max(1), [r.shape for r in m]
-    arrays = np.array(m), m.A, m.A1, isinstance(m, np.ndarray), isinstance(m, np.matrix), isinstance(m, list), m == m
-    return m, n, n.I, n.getI(), m.getT(), scaled, parts, arrays, np.linalg.inv(n), np.dot(n, m.T), np.hstack([m, m])
+@case([[[1, 2], [3]], [[]], []], N)
+def builtins_of_builtins(rows, n):
+    found = any(any(y > n for y in row) for row in rows), all(all(y > n for y in row) for row in rows)
+    sums = sum(sum(row) for row in rows), sum(sum(y for y in row) for row in rows), sum(rows, [])
+    added = list(map(lambda row: list(map(lambda y: y + n, row)), rows))
+    return found, sums, added, next((next((y for y in row if y > 2), 0) for row in rows), -1)
 
 
-@case(N)
-def matrices_written_to(k):
-    m = np.matrix(np.zeros((2, 3)))
-    m[0, 1] = k
-    row = m[1]
-    row[0, 2] = 7
-    m[:, 0] = np.matrix([[1.0], [2.0]])
-    m += 1
-    other = m
-    other[1, 1] = -3
-    return m, row, [m.T], {"m": other}
-
-
-class Filter:
-    def __init__(self, n):
-        self.x = np.matrix(np.zeros((n, 1)))
-        self.p = np.matrix(np.identity(n))
-        self.f = np.matrix(np.identity(n))
-        self.f[0, 1] = 0.1
-
-    def step(self, z):
-        self.x = self.f * self.x
-        self.p = self.f * self.p * self.f.T
-        gain = self.p * (self.p + np.eye(2)).I
-        self.x = self.x + gain * (np.matrix(z).T - self.x)
-        self.p = (np.eye(2) - gain) * self.p
-
-
-@case([np.ones((1, 2)), np.arange(6.0).reshape(3, 2), np.zeros((0, 2))])
-def a_filter_of_matrices(zs):
-    k = Filter(2)
-    p = np.eye(2)
-    for z in zs:
-        k.step(z)
-        p = k.f * p
-    return k.x, k.p, p, k
+@case([[1, 2], [3], [], [5, -1, 2]], [2, 1, 0, 3])
+def names_bound_in_generators(xs, n):
+    iterable, last, end, total = n, -1, -1, 0
+    found = any((last := x) > iterable for x in xs)
+    for x in ((end := y) for y in xs):
+        if x > n:
+            break
+    for x in xs:
+        if any((y := z) > x for z in xs):
+            total += y
+    rows = [any((last := x) > n for x in xs) for _ in xs]
+    return found, last, end, total, rows, sum((end := x) for x in xs)
 
 
 # ---- numbers that become objects

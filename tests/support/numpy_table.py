@@ -616,14 +616,13 @@ REASONS = {
 
 def supported() -> str:
     """Return the lists of functions that models may call, as they are shown in `docs/language.md`."""
-    from acronumba.frontend.calls import every, written_special
-    from acronumba.frontend.calls.tables import METHODS, ROWS
+    from acronumba.frontend.calls.tables import ROWS
+    from acronumba.frontend.library.decorators import LATER
 
-    assert every.FILES
     names: dict[str, set[str]] = {}
     for row in ROWS.values():
         module, _, name = row.what.rpartition(".")
-        if name in ("reduce", "accumulate", "reduceat", "outer", "at"):
+        if module.startswith("np.") and name in ("reduce", "accumulate", "reduceat", "outer", "at"):
             module, name = f"ufunc.{name}", module.removeprefix("np.")
         if module != "np" or hasattr(np, name):  # not SciPy's ufuncs, which do not say whose they are
             names.setdefault(module, set()).add(name)
@@ -632,9 +631,11 @@ def supported() -> str:
     shown |= {"numpy.lib.stride_tricks": "`np.lib.stride_tricks.`", "math": "`math.`"}
     for module, title in shown.items():
         lines.append(f"| {title} | {_listed(names[module])} |")
-    for path, functions in written_special.MODULES.items():
-        lines.append(f"| `{path}.`, where a module has imported it | {_listed(set(functions))} |")
-    lines.append(f"| methods of arrays | {_listed({name for cls, name in METHODS if cls is np.ndarray})} |")
+    for path in ("scipy.special", "scipy.spatial.distance", "scipy.linalg"):
+        functions = {name.rpartition(".")[2] for name in LATER if name.rpartition(".")[0] == path}
+        lines.append(f"| `{path}.`, where a module has imported it | {_listed(functions)} |")
+    methods = {f.__name__ for f in ROWS if getattr(f, "__objclass__", None) is np.ndarray}
+    lines.append(f"| methods of arrays | {_listed(methods)} |")
     for kind in ("reduce", "accumulate", "reduceat", "at"):
         lines.append(f"| `np.UFUNC.{kind}` of | {_listed(names[f'ufunc.{kind}'])} |")
     lines.append("| `np.UFUNC.outer`, `out=`, `where=` and `dtype=` | of all ufuncs with one result |")

@@ -6,8 +6,10 @@ import ast
 import dataclasses
 import enum
 import functools
+import importlib
 import inspect
 import operator
+import pkgutil
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,26 +18,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.data.classes import CLASS_VARIABLE, field_names, is_written, own_constructor
+from acronumba.frontend import calls, library
 from acronumba.frontend.attributes import attribute, not_none
-from acronumba.frontend.calls import every, of_collections, of_maps
+from acronumba.frontend.calls import of_collections, of_maps
+from acronumba.frontend.calls.arguments import Args, bind, place_of
 from acronumba.frontend.calls.of_arrays import as_dtype
-from acronumba.frontend.calls.of_itertools import (
-    WRITTEN,
-    has_written,
-)
-from acronumba.frontend.calls.of_library import call_written, make_getter, make_partial
-from acronumba.frontend.calls.of_matrices import call_with_matrices
+from acronumba.frontend.calls.of_library import make_getter, make_partial
 from acronumba.frontend.calls.of_order import sort_list
-from acronumba.frontend.calls.of_python import as_iterable, fold
 from acronumba.frontend.calls.of_settings import SETTINGS, change_setting
 from acronumba.frontend.calls.of_views import array_view, function_view
 from acronumba.frontend.calls.signatures import signature_of
-from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Row, bind, place_of, table_key
-from acronumba.frontend.calls.written_special import scipy_row
-from acronumba.frontend.comparisons import same_element
-from acronumba.frontend.comprehensions import extend
+from acronumba.frontend.calls.tables import Row, row_of
+from acronumba.frontend.comprehensions import as_iterable, extend
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead, Restart
+from acronumba.frontend.library.decorators import late_row
 from acronumba.frontend.lists import (
     append,
     check_mutable,
@@ -50,11 +47,6 @@ from acronumba.frontend.names import (
     check_part,
     default_value,
 )
-from acronumba.frontend.operators import binary
-from acronumba.frontend.sequences import (
-    index_in,
-    remove_value,
-)
 from acronumba.frontend.values import (
     NOT_CONST,
     ArrayRef,
@@ -64,7 +56,6 @@ from acronumba.frontend.values import (
     ListVal,
     Method,
     NoneVal,
-    Num,
     ObjectValue,
     SharedVal,
     Static,
@@ -84,15 +75,16 @@ from acronumba.ir.types import BoolT, FloatT, IntT, words
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
-HANDLERS = every.FILES  # importing them fills `ROWS` and `METHODS`
+for _package in (calls, library):  # importing their files fills `tables.ROWS`
+    for _file in pkgutil.iter_modules(_package.__path__, f"{_package.__name__}."):
+        importlib.import_module(_file.name)
 
 
 def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) -> Val:
     """Call a function, class or other object that is known at compile time."""
-    if (made := call_with_matrices(w, value, args, kwargs)) is not None:
-        return made
-    if has_written(value):
-        return call_written(w, value, args, kwargs)
+    if any(value is c for c in (np.matrix, np.asmatrix, np.bmat)):
+        seen = _name_of(w, f"np.{value.__name__}")
+        raise w.reject("ACR202", seen=seen, rewrite="np.array(x), with `@` for matrix products")
     if any(value is setting for setting in SETTINGS):
         return change_setting(w, value, args, kwargs)
     if isinstance(value, type):
@@ -100,12 +92,11 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) 
     view = function_view(w, value, args, kwargs)
     if view is not None:
         return view
-    known = ROWS.get(table_key(value)) or scipy_row(value)
+    known = row_of(value) or late_row(value)
     if known is not None:
         return call_row(w, known, args, kwargs)
     if isinstance(value, np.ufunc) or (getattr(value, "__module__", "") or "").split(".")[0] in ("numpy", "scipy"):
-        rewrite = "np.array(x), with `@` for matrix products" if value is np.bmat else ""
-        raise w.reject("ACR202", seen=_name_of(w, f"np.{getattr(value, '__name__', value)}"), rewrite=rewrite)
+        raise w.reject("ACR202", seen=_name_of(w, f"np.{getattr(value, '__name__', value)}"))
     if value is object.__setattr__ and len(args) == 3 and isinstance(name := w.static(args[1]), str):
         set_attribute(w, args[0], name, args[2])
         return NoneVal()
@@ -228,7 +219,7 @@ def _as_python(w: Walker, row: Row, a: Args, result: Val) -> Val:
 
 def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val]) -> Val:
     """Call a class: a conversion, a dtype, a dataclass or NamedTuple."""
-    known = ROWS.get(cls)
+    known = row_of(cls)
     if known is not None:
         return call_row(w, known, args, kwargs)
     if cls is functools.partial:
@@ -240,7 +231,9 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val]) -> 
         def scalar(w: Walker, a: Args) -> Val:
             return as_dtype(w, a["x"], w.dtype_name(cls))
 
-        return call_row(w, Row(function=cls, what=cls.__name__, honoured="x", handler=scalar), args, kwargs)
+        return call_row(
+            w, Row(function=cls, signature=cls, what=cls.__name__, honoured="x", handler=scalar), args, kwargs
+        )
     if issubclass(cls, enum.Enum):
         given = _arguments(w, cls.__name__, inspect.Signature([_named("value")]), args, kwargs)
         value = w.static(given["value"])
@@ -394,13 +387,11 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
     if isinstance(owner, ArrayRef):
         return array_method(w, owner, name, args, kwargs)
     if isinstance(owner, Tensor):
-        known = METHODS.get((np.ndarray, name))
+        known = row_of(getattr(np.ndarray, name, None))
         if known is None:
             raise w.reject("ACR209", seen=f"the method .{name} of an array")
         return call_row(w, known, [owner, *args], kwargs)
     cls = owner.python_class
-    if isinstance(owner, Num) and getattr(cls, name, None) in WRITTEN:
-        return call_written(w, getattr(cls, name), [owner, *args], kwargs)
     if cls in (list, tuple) and callable(getattr(cls, name, None)):
         given = _arguments(w, f".{name}", signature_of(getattr(cls, name)), [owner, *args], kwargs)
         named = {k: v for k, v in given.items() if k in kwargs}
@@ -411,6 +402,9 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
                 raise w.reject("ACR113", seen=f".{name} of {owner.node.path}")
             w.make_real(owner.cell)
             raise Restart
+    known = row_of(getattr(cls, name, None))
+    if known is not None:
+        return call_row(w, known, [owner, *args], kwargs)
     if isinstance(owner, ListVal):
         return list_method(w, owner, name, args, kwargs)
     if isinstance(owner, Kept):
@@ -424,16 +418,6 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
         return own
     if name == "_replace":
         return replace_fields(w, [owner, *args], kwargs)
-    if name == "index" or name == "count":
-        items = w.items_of(owner)
-        if items is not None and 0 < len(args) < 4 and name == "index":
-            return index_in(w, owner, args)
-        if items is not None and len(args) == 1 and name == "count":
-            out = number(0)
-            for v in items:
-                same = same_element(w, v, args[0])
-                out = w.scalar("add", out, w.as_int(same))
-            return out
     raise w.reject("ACR209", seen=f"the method .{name} of {w.describe(owner)}")
 
 
@@ -445,7 +429,7 @@ def array_method(w: Walker, ref: ArrayRef, name: str, args: list[Val], kwargs: d
     view = array_view(w, ref, name, args, kwargs)
     if view is not None:
         return view
-    known = METHODS.get((np.ndarray, name))
+    known = row_of(getattr(np.ndarray, name, None))
     if known is not None and known.whole:
         return call_row(w, known, [ref, *args], kwargs)
     return call_method(w, Method(w.whole(ref), name), args, kwargs)
@@ -490,14 +474,7 @@ def list_method(w: Walker, base: ListVal, name: str, args: list[Val], kwargs: di
             return NoneVal()
         case "copy", []:
             return list_slice(w, base, number(0), 1, w.list_lengths(base))
-        case "index", [_, *rest] if len(rest) < 3:
-            return index_in(w, base, args)
-        case "remove", [val]:
-            remove_value(w, base, val)
-            return NoneVal()
         case "clear" | "reverse", []:
             simple(w, base, "erase" if name == "clear" else name)
             return NoneVal()
-        case "count", [val]:
-            return fold(w, base, number(0), lambda acc, v: binary(w, ast.Add(), acc, same_element(w, v, val)))
     raise w.reject("ACR209", seen=f"the method .{name} of a list")

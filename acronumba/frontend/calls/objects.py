@@ -21,7 +21,7 @@ from acronumba.ir.types import Array0T, ListT, NoneT, StructT, TensorT, Type
 
 _FOR_MODELS = (
     "acronumba.nn", "acronumba.random", "acronumba.compressed", "acronumba.zoo", "acronumba.bench",
-    "acronumba.frontend.calls.",
+    "acronumba.frontend.calls.written_texts", "acronumba.frontend.library.",
 )  # fmt: skip
 _FOREIGN = (sysconfig.get_path("stdlib"), str(Path(np.__file__).parent))
 
@@ -49,14 +49,6 @@ def is_foreign(fn: types.FunctionType) -> bool:
 def is_tuple(val: Val) -> bool:
     """Whether a value is certainly a tuple or a NamedTuple."""
     return issubclass(val.python_class, tuple)
-
-
-STAND_INS: dict[type, type] = {}  # a class of this package -> the class that it replaces
-
-
-def stood_for(cls: type) -> type:
-    """Return the class that users see: of a stand-in, the class that it replaces."""
-    return STAND_INS.get(cls, cls)
 
 
 def runtime_class(t: Type) -> type:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.of_shapes import extents, runtime_list, with_axis
-from acronumba.frontend.calls.tables import Args, Handler, row
+from acronumba.frontend.calls.tables import Handler, row
 from acronumba.frontend.comprehensions import all_of_generator, built
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.loops import iterate
@@ -147,7 +148,7 @@ def as_dtype(w: Walker, val: Val, dtype: str) -> Tensor:
     return w.cast(w.as_tensor(val), dtype)
 
 
-@row("x dtype casting copy", method="astype", rank0="first")
+@row("x dtype casting copy", np.ndarray.astype, rank0="first")
 def _astype(w: Walker, a: Args) -> Val:
     x, dtype = a.tensor("x"), a.dtype() or "float64"
     a.may_cast([x], dtype)
@@ -184,7 +185,7 @@ def _finfo(w: Walker, a: Args) -> Val:
     return Static(np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype))
 
 
-@row("x *args", method="item")
+@row("x *args", np.ndarray.item)
 def _item(w: Walker, a: Args) -> Val:
     x = a.tensor("x")
     with w.at_node(a.where["*args"]):
@@ -203,7 +204,7 @@ def _item(w: Walker, a: Args) -> Val:
     return w.host(x, ".item()")
 
 
-@row("x", method="tolist")
+@row("x", np.ndarray.tolist)
 def _tolist(w: Walker, a: Args) -> Val:
     x = a.tensor("x")
     if not x.type.rank:

@@ -10,13 +10,12 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.objects import is_tuple
-from acronumba.frontend.calls.of_itertools import most_common
 from acronumba.frontend.calls.of_maps import map_method
-from acronumba.frontend.calls.of_python import as_iterable
-from acronumba.frontend.calls.tables import Args, row
+from acronumba.frontend.calls.tables import row
 from acronumba.frontend.comparisons import compare_values
-from acronumba.frontend.comprehensions import extend, to_list
+from acronumba.frontend.comprehensions import as_iterable, extend, to_list
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.dicts import (
     as_map,
@@ -33,6 +32,7 @@ from acronumba.frontend.handlers import (
     handles,
 )
 from acronumba.frontend.keyed import copied, find, new_map, put, set_default, where_found
+from acronumba.frontend.library.collections import most_common
 from acronumba.frontend.lists import (
     append,
     checked_index,

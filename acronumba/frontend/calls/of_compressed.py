@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from acronumba import compressed
-from acronumba.frontend.calls.tables import Args, row
+from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.calls.tables import row
 from acronumba.frontend.handlers import ARRAYS, handles
 from acronumba.frontend.magic import call_special, is_array_like
 from acronumba.frontend.values import MutableObject, ObjectValue, SharedVal, Tensor, Val, number

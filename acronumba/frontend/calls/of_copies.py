@@ -18,8 +18,9 @@ from acronumba.data.classes import field_names
 from acronumba.data.shared import SharedConst, SharedNode, SharedOpaque
 from acronumba.frontend.arrays import made_array
 from acronumba.frontend.attributes import read_field
+from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.objects import is_tuple
-from acronumba.frontend.calls.tables import Args, row
+from acronumba.frontend.calls.tables import row
 from acronumba.frontend.dicts import new_dict
 from acronumba.frontend.lists import list_slice, new_list
 from acronumba.frontend.made import check_constructor, made_by_fields

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.of_arrays import as_dtype
-from acronumba.frontend.calls.tables import Args, row
+from acronumba.frontend.calls.tables import row
 from acronumba.frontend.values import NOT_CONST, EnumVal, Num, Static, Tensor, Val, number
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.of_shapes import _shape, _tensor_items, extents, with_axis
-from acronumba.frontend.calls.tables import Args, Handler, row
-from acronumba.frontend.calls.written_shapes import bordered, continued
+from acronumba.frontend.calls.tables import Handler, row
 from acronumba.frontend.conditions import host_value
+from acronumba.frontend.library.numpy_shapes import bordered, continued
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.values import NoneVal, Num, Tensor, TupleVal, Val, number
 from acronumba.ir import nodes as ir

@@ -9,69 +9,25 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from acronumba.frontend.attributes import attribute
-from acronumba.frontend.calls.by_fields import fields
-from acronumba.frontend.calls.of_itertools import ITERATORS, KNOWN, WRITTEN
-from acronumba.frontend.calls.of_python import as_iterable
-from acronumba.frontend.calls.tables import Args, row
-from acronumba.frontend.comparisons import fields_compared
+from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.calls.tables import row
 from acronumba.frontend.handlers import CALLS, handles
 from acronumba.frontend.subscripts import get_item
 from acronumba.frontend.values import (
     NOT_CONST,
-    Generator,
     Method,
-    NoneVal,
     Num,
     Partial,
     Range,
     Stream,
-    Tensor,
     TupleVal,
     UnionVal,
     Val,
-    Yields,
     number,
 )
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
-
-
-def call_written(w: Walker, function: Any, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
-    """Call the replacement of a library function in the compiled language."""
-    given = [as_iterable(w, v) if isinstance(v, Generator | Stream | Yields) else v for v in args]
-    out = _known(w, function, given, kwargs) if function in KNOWN else None
-    if out is None:
-        out = w.call(w.constant(WRITTEN[function]), tuple(given), kwargs)
-    return Stream(out) if function in ITERATORS else out
-
-
-def _known(w: Walker, function: Any, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
-    """Return the result of a function in `KNOWN` as a tuple; None if some items are unknown, or there are too many."""
-    parts: list[Any] = []
-    for v in args:
-        items = None if isinstance(v, Tensor) else w.items_of(v)
-        known = w.static(v) if items is None else items
-        if known is NOT_CONST:
-            return None
-        parts.append(known)
-    named: dict[str, Any] = {}
-    for name, v in kwargs.items():
-        named[name] = v if name == "fillvalue" else w.static(v)
-        if named[name] is NOT_CONST:
-            return None
-    if function is itertools.zip_longest:
-        named.setdefault("fillvalue", NoneVal())
-    try:
-        found = list(itertools.islice(function(*parts, **named), _MOST))
-    except (TypeError, ValueError) as error:
-        raise w.reject("ACR203", seen=str(error)) from None
-    if len(found) == _MOST:
-        return None
-    return TupleVal(tuple(TupleVal(v) if isinstance(v, tuple) else v for v in found))
-
-
-_MOST = 257  # one more than the most items that are unrolled
 
 
 @row("start step", itertools.count, whole=True)
@@ -144,8 +100,3 @@ def _callable(w: Walker, a: Args) -> Val:
     if isinstance(val, UnionVal) or val.object_classes():
         raise w.reject("ACR308", seen=f"callable() of {w.describe(val)}")
     return number(val.is_choosable or isinstance(val, Partial | Method))
-
-
-@row("obj", fields, whole=True)
-def _fields(w: Walker, a: Args) -> Val:
-    return fields_compared(w, a["obj"])

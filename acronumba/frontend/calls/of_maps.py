@@ -6,8 +6,9 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from acronumba.frontend.calls.of_python import as_iterable
-from acronumba.frontend.calls.tables import Args, row
+from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.calls.tables import row
+from acronumba.frontend.comprehensions import as_iterable
 from acronumba.frontend.dicts import (
     changeable,
     changed_in_place,

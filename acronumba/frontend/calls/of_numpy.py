@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from acronumba import nn, random
+from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.of_arrays import as_dtype
-from acronumba.frontend.calls.tables import Args, Handler, row
+from acronumba.frontend.calls.tables import Handler, row
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.magic import call_special, is_array_like
@@ -109,7 +110,7 @@ row("x y", np.logical_xor)(_logical("xor", 2))
 row("x", np.logical_not)(_logical("not", 1))
 
 
-@row("x min max", method="clip")
+@row("x min max", np.ndarray.clip)
 def _clip(w: Walker, a: Args) -> Val:
     x = a["x"] if isinstance(a["x"], Num) else a.tensor("x")
     x = w.from_number(x, w.natural(x)) if isinstance(x, Num) else x  # an array: its dtype is not weak
@@ -149,7 +150,7 @@ def _where(w: Walker, a: Args) -> Val:
     return w.where(a["cond"], a["x"], a["y"])
 
 
-@row("cond", np.nonzero, method="nonzero")
+@row("cond", np.nonzero, np.ndarray.nonzero)
 def _nonzero(w: Walker, a: Args) -> Val:
     x = a.tensor("cond")
     if not x.type.rank:
@@ -202,15 +203,15 @@ def _mask(w: Walker, a: Args, val: Val) -> Tensor | None:
     return w.cast(mask, "bool")
 
 
-row("a axis dtype keepdims initial where", np.sum, method="sum")(_reduction("sum"))
-row("a axis dtype keepdims initial where", np.prod, method="prod")(_reduction("prod"))
-row("a axis keepdims initial where", np.max, np.amax, method="max")(_reduction("max"))
-row("a axis keepdims initial where", np.min, np.amin, method="min")(_reduction("min"))
-row("a axis keepdims where", np.any, method="any")(_reduction("any"))
-row("a axis keepdims where", np.all, method="all")(_reduction("all"))
+row("a axis dtype keepdims initial where", np.sum, np.ndarray.sum)(_reduction("sum"))
+row("a axis dtype keepdims initial where", np.prod, np.ndarray.prod)(_reduction("prod"))
+row("a axis keepdims initial where", np.max, np.amax, np.ndarray.max)(_reduction("max"))
+row("a axis keepdims initial where", np.min, np.amin, np.ndarray.min)(_reduction("min"))
+row("a axis keepdims where", np.any, np.ndarray.any)(_reduction("any"))
+row("a axis keepdims where", np.all, np.ndarray.all)(_reduction("all"))
 
 
-@row("a axis dtype keepdims where", np.mean, method="mean")
+@row("a axis dtype keepdims where", np.mean, np.ndarray.mean)
 def _mean(w: Walker, a: Args) -> Val:
     x, dtype = a.tensor("a"), a.dtype()
     mask = mask_of(w, a)
@@ -225,7 +226,7 @@ def _mean(w: Walker, a: Args) -> Val:
     return w.mean(x, a.reduced("axis", x.type.rank), a.flag("keepdims"), dtype)
 
 
-@row("a axis ddof keepdims", np.var, method="var")
+@row("a axis ddof keepdims", np.var, np.ndarray.var)
 def _var(w: Walker, a: Args) -> Val:
     x = a.tensor("a")
     with w.at_node(a.where["ddof"]):
@@ -233,7 +234,7 @@ def _var(w: Walker, a: Args) -> Val:
     return w.variance(x, a.reduced("axis", x.type.rank), a.flag("keepdims"), ddof)
 
 
-@row("a axis ddof keepdims", np.std, method="std")
+@row("a axis ddof keepdims", np.std, np.ndarray.std)
 def _std(w: Walker, a: Args) -> Val:
     square = _var(w, a)
     assert isinstance(square, Tensor)
@@ -249,8 +250,8 @@ def _arg_reduction(op: str) -> Handler:
     return handler
 
 
-row("a axis keepdims", np.argmax, method="argmax")(_arg_reduction("argmax"))
-row("a axis keepdims", np.argmin, method="argmin")(_arg_reduction("argmin"))
+row("a axis keepdims", np.argmax, np.ndarray.argmax)(_arg_reduction("argmax"))
+row("a axis keepdims", np.argmin, np.ndarray.argmin)(_arg_reduction("argmin"))
 
 
 def _scan(op: str) -> Handler:
@@ -264,7 +265,7 @@ def _scan(op: str) -> Handler:
     return handler
 
 
-@row("x axis kind stable order", np.argsort, method="argsort", rank0="array")
+@row("x axis kind stable order", np.argsort, np.ndarray.argsort, rank0="array")
 def _argsort(w: Walker, a: Args) -> Val:
     a.choice("order", None)
     x = a.tensor("x")
@@ -273,8 +274,8 @@ def _argsort(w: Walker, a: Args) -> Val:
     return w.order(x, a.axis("axis", x.type.rank))
 
 
-row("a axis dtype", np.cumsum, method="cumsum")(_scan("sum"))
-row("a axis dtype", np.cumprod, method="cumprod")(_scan("prod"))
+row("a axis dtype", np.cumsum, np.ndarray.cumsum)(_scan("sum"))
+row("a axis dtype", np.cumprod, np.ndarray.cumprod)(_scan("prod"))
 
 
 @row("x ord axis keepdims", np.linalg.norm)
@@ -335,7 +336,7 @@ def _matmul(w: Walker, a: Args) -> Val:
     return w.matmul(a.tensor("x"), a.tensor("y"))
 
 
-@row("x y", np.dot, method="dot")
+@row("x y", np.dot, np.ndarray.dot)
 def _dot(w: Walker, a: Args) -> Val:
     return w.dot(a.tensor("x"), a.tensor("y"))
 

@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from acronumba.frontend.attributes import not_none
+from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.of_python import (
-    as_iterable,
     in_any_order,
 )
-from acronumba.frontend.calls.tables import Args, row
-from acronumba.frontend.calls.written_orders import order_by_comparison
+from acronumba.frontend.calls.tables import row
 from acronumba.frontend.comparisons import compare_values
-from acronumba.frontend.comprehensions import built, extend, to_list
+from acronumba.frontend.comprehensions import as_iterable, built, extend, to_list
 from acronumba.frontend.conditions import host_value, truth
 from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.kinds.arrays import AMBIGUOUS, EMPTY
+from acronumba.frontend.library.numpy_orders import order_by_comparison
 from acronumba.frontend.lists import list_slice, simple
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.values import (

@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-import ast
 import math
-import types
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from acronumba.data.classes import field_names
 from acronumba.frontend.attributes import attribute, either, has_attribute
-from acronumba.frontend.calls import of_math as mathematics
-from acronumba.frontend.calls.tables import Args, Handler, row
-from acronumba.frontend.calls.written_math import MOST_DIGITS, rounded_float, rounded_int
-from acronumba.frontend.comprehensions import all_of_generator, collect, go_on_where, own_names, to_list
+from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.calls.tables import Handler, row
+from acronumba.frontend.comprehensions import (
+    as_call,
+    as_iterable,
+    collect,
+    to_list,
+)
 from acronumba.frontend.conditions import host_value, kind_of, truth
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import ARRAYS, handles
+from acronumba.frontend.library.builtins import first
+from acronumba.frontend.library.math import MOST_DIGITS, rounded_float, rounded_int
 from acronumba.frontend.lists import list_slice
-from acronumba.frontend.loops import iterate, one_iterable
 from acronumba.frontend.made import set_attribute
-from acronumba.frontend.magic import call_special, has_method, iterated
-from acronumba.frontend.names import check_free, function_value
-from acronumba.frontend.operators import binary
+from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.tensors import INFINITE, NOT_A_NUMBER
 from acronumba.frontend.values import (
     NOT_CONST,
     Columns,
     Enumerate,
-    Func,
     Generator,
     Kept,
     ListVal,
     MapVal,
     MapView,
-    MaybeUnbound,
     NoneVal,
     Num,
     Range,
@@ -58,10 +56,7 @@ from acronumba.ir.ops import MATH, SCALARS
 from acronumba.ir.types import (
     BOOL,
     FLOAT,
-    INT,
-    NEVER,
     Array0T,
-    Type,
 )
 
 if TYPE_CHECKING:
@@ -146,7 +141,7 @@ def _len(w: Walker, a: Args) -> Val:
     return w.each(a["x"], one)
 
 
-@row("x", abs, method="__abs__")
+@row("x", abs, np.ndarray.__abs__)
 def _abs(w: Walker, a: Args) -> Val:
     def one(v: Val) -> Val:
         if isinstance(v, Tensor):
@@ -230,23 +225,6 @@ def _reversed(w: Walker, a: Args) -> Val:
     return Reversed(as_iterable(w, a["x"]))
 
 
-def as_iterable(w: Walker, val: Val, at_once: bool = True) -> Val:
-    """Return a value that a loop can iterate over; with `at_once`, the call of a generator function becomes a list."""
-    if isinstance(val, UnionVal):
-        val = one_iterable(w, val)
-    val = iterated(w, unkept(val))
-    if isinstance(val, Yields) and at_once:
-        return to_list(w, val)
-    if isinstance(val, Generator):
-        return all_of_generator(w, val)
-    if isinstance(val, Stream):
-        return as_iterable(w, val.inner)
-    if val.iterable or w.items_of(val) is not None:
-        return val
-    check_free(w, val)
-    raise w.reject("ACR301", seen=f"{w.describe(val)} cannot be iterated over")
-
-
 @row("x", list, whole=True)
 def _list(w: Walker, a: Args) -> Val:
     val = as_iterable(w, a["x"])
@@ -267,96 +245,10 @@ def _tuple(w: Walker, a: Args) -> Val:
     return Kept(tuple, made, ())
 
 
-@row("x start", sum, rank0="any")
-def _sum(w: Walker, a: Args) -> Val:
-    val = unkept(a["x"])
-    if isinstance(val, MapVal) and val.is_set and val.type.key in (INT, BOOL, NEVER):
-        val = in_any_order(w, val)
-    return fold(w, val, a["start"], lambda acc, v: binary(w, ast.Add(), acc, v))
-
-
-def fold(w: Walker, iterable: Val, start: Val, f: Callable[[Val, Val], Val]) -> Val:
-    """Return f(... f(f(start, x0), x1) ...)."""
-    if isinstance(iterable, Generator):
-        return fold_generator(w, iterable, start, f)
-    val = as_iterable(w, iterable)
-    items = w.items_of(val)
-    if items is not None:
-        for v in items:
-            start = f(start, v)
-        return start
-    key = (w.frame.scope, f"#fold{w.site}")
-    item = ast.Name("#item", ast.Store())
-    w.state[key] = start
-
-    def body() -> None:
-        got = f(w.state[key], w.state[(w.frame.scope, "#item")])
-        if w.block is not None:
-            w.state[key] = got
-
-    iterate(w, val, item, body, (), (key,))
-    return w.state.pop(key) if w.block is not None else start
-
-
-def fold_generator(w: Walker, gen: Generator, start: Val, f: Callable[[Val, Val], Val]) -> Val:
-    return fold(w, all_of_generator(w, gen), start, f)
-
-
 def in_any_order(w: Walker, val: Val) -> Val:
     """Return an iterable whose order does not matter: of a set, a view of its elements in any order."""
     val = unkept(val)
     return MapView(val, "elements") if isinstance(val, MapVal) and val.is_set else val
-
-
-@row("x", any)
-def _any(w: Walker, a: Args) -> Val:
-    return _any_all(w, in_any_order(w, a["x"]), True)
-
-
-@row("x", all)
-def _all(w: Walker, a: Args) -> Val:
-    return _any_all(w, in_any_order(w, a["x"]), False)
-
-
-def _any_all(w: Walker, val: Val, stop: bool) -> Val:
-    """`any` and `all`: leave the loop as soon as the result is known."""
-    key = (w.frame.scope, f"#any{w.site}")
-    w.state[key] = number(not stop)
-
-    def test(v: Val) -> None:
-        yes, no = w.fork(truth(w, v))
-        leave, stay = (yes, no) if stop else (no, yes)
-        if leave is not None:
-            w.enter(leave)
-            w.state[key] = number(stop)
-            w.frame.loops[-1].breaks.append(w.point())
-            w.block = None
-        w.join([stay] if stay is not None else [])
-
-    if isinstance(val, Generator) and len(val.node.generators) == 1:
-        gen = val.node.generators[0]
-        iterable = w.expr(gen.iter)
-
-        def body() -> None:
-            go_on_where(w, gen.ifs)
-            if w.block is None:
-                return
-            yes, no = w.branch(val.node.elt)
-            leave, stay = (yes, no) if stop else (no, yes)
-            for p in leave:
-                w.enter(p)
-                w.state[key] = number(stop)
-                w.frame.loops[-1].breaks.append(w.point())
-                w.block = None
-            w.join(stay)
-
-        with own_names(w, [gen]):
-            iterate(w, iterable, gen.target, body, [ast.Expr(val.node.elt)], (key,))
-    else:
-        item = ast.Name("#item", ast.Store())
-        iterable = as_iterable(w, val)
-        iterate(w, iterable, item, lambda: test(w.state[(w.frame.scope, "#item")]), (), (key,))
-    return w.state.pop(key) if w.block is not None else number(False)
 
 
 @row("x", iter, whole=True)
@@ -366,36 +258,11 @@ def _iter(w: Walker, a: Args) -> Val:
 
 @row("iterator default", next, whole=True)
 def _next(w: Walker, a: Args) -> Val:
-    """`next((... for ...), default)`: no item after the first is evaluated."""
     val = a["iterator"]
-    if not isinstance(val, Generator) or len(val.node.generators) > 1:
+    if not isinstance(val, Generator):
         seen = f"next() of {w.describe(val)}"
         raise w.reject("ACR202", a.where["iterator"], seen=seen, rewrite="next(x for x in xs), or an index of a list")
-    gen = val.node.generators[0]
-    key = (w.frame.scope, f"#next{w.site}")
-    w.state.pop(key, None)
-    if "default" in a.given:
-        w.state[key] = a["default"]
-    iterable = w.expr(gen.iter)
-
-    def body() -> None:
-        go_on_where(w, gen.ifs)
-        if w.block is None:
-            return
-        w.state[key] = w.expr(val.node.elt)
-        w.frame.loops[-1].breaks.append(w.point())
-        w.block = None
-
-    with own_names(w, [gen]):
-        iterate(w, iterable, gen.target, body, [ast.Expr(val.node.elt)], (key,))
-    found = w.state.pop(key, None) if w.block is not None else None
-    if isinstance(found, MaybeUnbound):
-        w.check(found.bound, "StopIteration", "")
-        found = found.value
-    if found is None:
-        w.fail("StopIteration", "")
-        raise Dead
-    return found
+    return w.call(w.constant(first), [as_call(w, val), *([a["default"]] if "default" in a.given else ())], {})
 
 
 @row("start stop step", slice, whole=True)
@@ -405,21 +272,9 @@ def _slice(w: Walker, a: Args) -> Val:
     return SliceVal(a["start"], a["stop"], a["step"])
 
 
-@row("x y mod", pow)
-def _pow(w: Walker, a: Args) -> Val:
-    if not isinstance(a["mod"], NoneVal):
-        return _written(w, mathematics.pow_mod, [a["x"], a["y"], a["mod"]], INT)
-    return binary(w, ast.Pow(), a["x"], a["y"])
-
-
-@row("x y", divmod)
-def _divmod(w: Walker, a: Args) -> Val:
-    return TupleVal((binary(w, ast.FloorDiv(), a["x"], a["y"]), binary(w, ast.Mod(), a["x"], a["y"])))
-
-
 @row("x", type, whole=True)
 def _type(w: Walker, a: Args) -> Val:
-    from acronumba.frontend.calls.objects import runtime_class, stood_for
+    from acronumba.frontend.calls.objects import runtime_class
 
     val = a["x"]
     if isinstance(val, UnionVal) or (isinstance(val, Ref) and len(val.classes) > 1):
@@ -427,7 +282,7 @@ def _type(w: Walker, a: Args) -> Val:
     kind = kind_of(w, val)
     if kind is None or (isinstance(kind, Array0T) and not kind.sure):
         raise w.reject("ACR308", seen=w.describe(val))
-    return Static(stood_for(runtime_class(kind)))
+    return Static(runtime_class(kind))
 
 
 @row("obj name default", getattr, whole=True, rank0="any")
@@ -459,19 +314,6 @@ def _setattr(w: Walker, a: Args) -> Val:
         raise w.reject("ACR301", a.where["name"], seen=f"{name!r} for the name of an attribute")
     set_attribute(w, a["obj"], name, a["value"])
     return NoneVal()
-
-
-@row("f xs *iterables", map, whole=True)
-def _map(w: Walker, a: Args) -> Val:
-    columns = [as_iterable(w, v, at_once=False) for v in (a["xs"], *a.rest)]
-    if len(columns) == 1:
-        return Stream(collect(w, columns[0], lambda v: w.call(a["f"], (v,), {})))
-
-    def one(v: Val) -> Val:
-        assert isinstance(v, TupleVal)
-        return w.call(a["f"], v.items, {})
-
-    return Stream(collect(w, Zip(tuple(columns)), one))
 
 
 # ---- math
@@ -536,58 +378,3 @@ def _math_trunc(w: Walker, a: Args) -> Val:
     if isinstance(a["x"], Tensor) and a["x"].array0 is not None:
         w.check(w.negate(a["x"].array0), "TypeError", NO_TRUNC)
     return _rounded(w, "trunc", host_value(w, a["x"], "math.trunc()"))
-
-
-@row("x start", math.prod)
-def _math_prod(w: Walker, a: Args) -> Val:
-    return fold(w, a["x"], a["start"], lambda acc, v: binary(w, ast.Mult(), acc, v))
-
-
-def _written(w: Walker, function: Callable[..., Any], args: Sequence[Val], kind: Type) -> Val:
-    """Call a function of `mathematics` with all arguments converted to a type."""
-    what = f"math.{function.__name__}"
-    if kind == INT:
-        nums = [host_value(w, v, f"{what}()", index=True) for v in args]
-    else:
-        nums = [as_float(w, v, f"{what}()") for v in args]
-    assert isinstance(function, types.FunctionType)
-    func = function_value(w, function)
-    assert isinstance(func, Func)
-    return w.call(func, [w.as_int(x) if kind == INT else x for x in nums], {})
-
-
-def _math_written(function: Callable[..., Any], kind: Type) -> Handler:
-    return lambda w, a: _written(w, function, tuple(a.values.values()), kind)
-
-
-def _math_folded(function: Callable[..., Any], first: int) -> Handler:
-    def handler(w: Walker, a: Args) -> Val:
-        out, *rest = a.rest if len(a.rest) > 1 else (number(first), *a.rest)
-        for v in rest:
-            out = _written(w, function, [out, v], INT)
-        return out
-
-    return handler
-
-
-row("*args", math.gcd)(_math_folded(mathematics.gcd, 0))
-row("*args", math.lcm)(_math_folded(mathematics.lcm, 1))
-row("n", math.factorial)(_math_written(mathematics.factorial, INT))
-row("n", math.isqrt)(_math_written(mathematics.isqrt, INT))
-row("n k", math.comb)(_math_written(mathematics.comb, INT))
-
-
-@row("n k", math.perm)
-def _perm(w: Walker, a: Args) -> Val:
-    if isinstance(a["k"], NoneVal):
-        return _written(w, mathematics.factorial, [a["n"]], INT)
-    return _written(w, mathematics.perm, [a["n"], a["k"]], INT)
-
-
-row("x", math.degrees)(_math_written(mathematics.degrees, FLOAT))
-row("x", math.radians)(_math_written(mathematics.radians, FLOAT))
-
-
-@row("a b rel_tol abs_tol", math.isclose)
-def _isclose(w: Walker, a: Args) -> Val:
-    return _written(w, mathematics.isclose, [a[k] for k in ("a", "b", "rel_tol", "abs_tol")], FLOAT)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from acronumba.frontend.calls.arguments import bind
 from acronumba.frontend.calls.signatures import signature_of
-from acronumba.frontend.calls.tables import bind
 from acronumba.frontend.values import ErrorValue, NoneVal, Val
 
 if TYPE_CHECKING:

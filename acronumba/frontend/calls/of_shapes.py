@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from acronumba.frontend.attributes import not_none
-from acronumba.frontend.calls.tables import Args, Handler, row
+from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.calls.tables import Handler, row
 from acronumba.frontend.comprehensions import all_of_generator, concat_list, stack_list, uniform
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
@@ -216,7 +217,7 @@ def _reshape(w: Walker, a: Args) -> Val:
     return _reshaped(w, a, _shape(w, a))
 
 
-@row("x *shape order", method="reshape", rank0="first")
+@row("x *shape order", np.ndarray.reshape, rank0="first")
 def _reshape_method(w: Walker, a: Args) -> Val:
     parts = a.rest
     if not parts:
@@ -237,7 +238,7 @@ def _transpose(w: Walker, a: Args) -> Val:
     return _reversed(w, a.tensor("x")) if a.static("axes") is None else _transposed(w, a, "axes")
 
 
-@row("x *axes", method="transpose", rank0="first")
+@row("x *axes", np.ndarray.transpose, rank0="first")
 def _transpose_method(w: Walker, a: Args) -> Val:
     parts = a.rest
     if not parts or (len(parts) == 1 and isinstance(parts[0], NoneVal)):
@@ -245,7 +246,7 @@ def _transpose_method(w: Walker, a: Args) -> Val:
     return _transposed(w, a.replaced("*axes", parts[0]) if len(parts) == 1 else a, "*axes")
 
 
-@row("x i j", np.swapaxes, method="swapaxes")
+@row("x i j", np.swapaxes, np.ndarray.swapaxes)
 def _swapaxes(w: Walker, a: Args) -> Val:
     x = a.tensor("x")
     order = list(range(x.type.rank))
@@ -276,7 +277,7 @@ def _expand_dims(w: Walker, a: Args) -> Val:
     return w.reshape(x, tuple(1 if k in where else next(rest) for k in range(rank)))
 
 
-@row("x axis", np.squeeze, method="squeeze", rank0="first")
+@row("x axis", np.squeeze, np.ndarray.squeeze, rank0="first")
 def _squeeze(w: Walker, a: Args) -> Val:
     x = a.tensor("x")
     if a.static("axis") is None:
@@ -298,12 +299,12 @@ def _broadcast_to(w: Walker, a: Args) -> Val:
     return out if shape else replace(out, array0=number(True), aliased=True)  # an array that is read-only
 
 
-@row("x order", np.ravel, method="ravel")
+@row("x order", np.ravel, np.ndarray.ravel)
 def _ravel(w: Walker, a: Args) -> Val:
     return _reshaped(w, a, [number(-1)]) if a.static("order") != "C" else w.flatten(a.tensor("x"))
 
 
-@row("x order", method="flatten")
+@row("x order", np.ndarray.flatten)
 def _flatten(w: Walker, a: Args) -> Val:
     out = _ravel(w, a)
     return copied(w, out) if isinstance(out, Tensor) else out
@@ -335,7 +336,7 @@ def _flip(w: Walker, a: Args) -> Val:
     return w.slice(x, parts)
 
 
-@row("x index axis mode", np.take, method="take")
+@row("x index axis mode", np.take, np.ndarray.take)
 def _take(w: Walker, a: Args) -> Val:
     out = _taken(w, a)  # a copy, whatever the index is
     return Tensor(out.type, out.ref, out.dims, fresh=True, array0=out.array0)
@@ -372,7 +373,7 @@ def with_axis(w: Walker, x: Tensor) -> Tensor:
     return x if x.type.rank else w.reshape(x, (1,))
 
 
-@row("x", method="copy", rank0="first")
+@row("x", np.ndarray.copy, rank0="first")
 def _copy(w: Walker, a: Args) -> Val:
     return copied(w, a.tensor("x"))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from acronumba.frontend.calls.tables import Args, row
+from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.calls.tables import row
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.kinds.strings import StringValue, known, made, string

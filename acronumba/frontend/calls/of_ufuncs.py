@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.frontend.arrays import written_tensor
-from acronumba.frontend.calls import of_numpy, written
-from acronumba.frontend.calls.tables import METHODS, ROWS, Args, Handler, row
+from acronumba.frontend.calls import of_numpy
+from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.calls.tables import ROWS, Handler, row
+from acronumba.frontend.library import numpy_elementwise
 from acronumba.frontend.ufuncs import CALLED
 from acronumba.frontend.values import ArrayRef, NoneVal, Num, Tensor, TupleVal, Val
 from acronumba.frontend.writing import assign_item
@@ -17,7 +19,7 @@ from acronumba.frontend.writing import assign_item
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
-ELEMENTWISE = (of_numpy, written)  # importing them registers the rows of ufuncs
+ELEMENTWISE = (of_numpy, numpy_elementwise)  # importing them registers the rows of ufuncs
 
 REDUCTIONS: dict[Any, Any] = {
     np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min, np.logical_and: np.all,
@@ -146,4 +148,4 @@ def _into(plain: Handler) -> Handler:
 
 
 row(f"{ROWS[np.clip].honoured} out", np.clip, rank0=ROWS[np.clip].rank0)(_into(ROWS[np.clip].handler))
-row("x min max out", method="clip")(_into(METHODS[np.ndarray, "clip"].handler))
+row("x min max out", np.ndarray.clip)(_into(ROWS[np.ndarray.clip].handler))

@@ -10,9 +10,8 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from acronumba.frontend.calls.of_python import as_iterable
 from acronumba.frontend.calls.written_texts import METHODS
-from acronumba.frontend.comprehensions import built
+from acronumba.frontend.comprehensions import as_iterable, built
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import CONSTANTS, WORDS, handles

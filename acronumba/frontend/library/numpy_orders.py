@@ -7,30 +7,30 @@ of a `partition`), it is that of a stable sort.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from acronumba import nn
-from acronumba.frontend.calls.tables import Args, row
-from acronumba.frontend.calls.written import stands_for
+from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.library.decorators import implements, primitive
 from acronumba.frontend.values import Val
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
-UniqueAll: Any = type(np.unique_all([0]))
-UniqueCounts: Any = type(np.unique_counts([0]))
-UniqueInverse: Any = type(np.unique_inverse([0]))
+UniqueAll = type(np.unique_all([0]))
+UniqueCounts = type(np.unique_counts([0]))
+UniqueInverse = type(np.unique_inverse([0]))
 
 
-def places(x: Any) -> Any:
+def places(x):
     """Return the rank of each element in sorted order, along the last axis."""
     return np.argsort(np.argsort(x))
 
 
-@stands_for(np.sort, axis="flat", choices={"order": [None]})
-def sort(a: Any, axis: Any, kind: Any, stable: Any, order: Any) -> Any:
+@implements(np.sort, axis="flat", choices={"order": [None]})
+def sort(a, axis, kind, stable, order):
     """Return a sorted copy."""
     a = np.asarray(a)
     if axis is None:
@@ -38,26 +38,26 @@ def sort(a: Any, axis: Any, kind: Any, stable: Any, order: Any) -> Any:
     return np.take_along_axis(a, np.argsort(a, axis), axis)
 
 
-@stands_for(method="sort", axis="one", choices={"order": [None]}, writes=True)
-def sort_in_place(a: Any, axis: Any, kind: Any, order: Any, stable: Any) -> None:
+@implements(np.ndarray.sort, axis="one", choices={"order": [None]}, writes=True)
+def sort_in_place(a, axis, kind, order, stable):
     """Sort an array in place."""
     a[...] = np.sort(a.copy(), axis)
 
 
-@stands_for(np.partition, axis="flat", choices={"order": [None]})
-def partition(a: Any, kth: Any, axis: Any, order: Any) -> Any:
+@implements(np.partition, axis="flat", choices={"order": [None]})
+def partition(a, kth, axis, order):
     """Return a sorted copy, which is a valid partition at any `kth`."""
     return np.sort(a, axis)
 
 
-@stands_for(np.argpartition, method="argpartition", axis="flat", choices={"order": [None]})
-def argpartition(a: Any, kth: Any, axis: Any, order: Any) -> Any:
+@implements(np.argpartition, np.ndarray.argpartition, axis="flat", choices={"order": [None]})
+def argpartition(a, kth, axis, order):
     """Return the indices that sort an array, which is a valid partition at any `kth`."""
     return np.argsort(a, axis)
 
 
-@stands_for(np.lexsort)
-def lexsort(keys: Any, axis: Any) -> Any:
+@implements(np.lexsort)
+def lexsort(keys, axis):
     """Return the indices that sort by several keys, of which the last is the primary one."""
     out = np.argsort(keys[0], axis)
     for k in range(1, len(keys)):
@@ -65,18 +65,18 @@ def lexsort(keys: Any, axis: Any) -> Any:
     return out
 
 
-def place_among(a: Any, v: Any, right: Any) -> Any:
-    """Return the indices at which to insert values in a sorted vector: an operation of the compiler."""
-    return np.searchsorted(a, v, side="right" if right else "left")
-
-
-@row("a v right", place_among)
 def _place_among(w: Walker, a: Args) -> Val:
     return w.search(a.tensor("a"), a.tensor("v"), a.flag("right"))
 
 
-@stands_for(np.searchsorted, method="searchsorted", choices={"side": ["left", "right"]})
-def searchsorted(a: Any, v: Any, side: Any) -> Any:
+@primitive(rule=_place_among)
+def place_among(a, v, right):
+    """Return the indices at which to insert values in a sorted vector."""
+    return np.searchsorted(a, v, side="right" if right else "left")
+
+
+@implements(np.searchsorted, np.ndarray.searchsorted, choices={"side": ["left", "right"]})
+def searchsorted(a, v, side):
     """Return how many elements of a sorted array precede each value, or with `side` "right" do not follow it.
 
     In an array that is not sorted, the result is the one that NumPy's binary search finds.
@@ -88,8 +88,8 @@ def searchsorted(a: Any, v: Any, side: Any) -> Any:
     return place_among(a.astype(kind), v.astype(kind), side == "right")
 
 
-@stands_for(np.digitize)
-def digitize(x: Any, bins: Any, right: Any) -> Any:
+@implements(np.digitize)
+def digitize(x, bins, right):
     """Return the index of the bin of each value; bins may increase or decrease."""
     bins = np.asarray(bins)
     rises, falls = np.all(bins[1:] >= bins[:-1]), np.all(bins[1:] <= bins[:-1])
@@ -106,8 +106,8 @@ def digitize(x: Any, bins: Any, right: Any) -> Any:
 COUNTS_ARE_INTS = isinstance(np.count_nonzero(()), int)  # up to NumPy 2.3
 
 
-@stands_for(np.count_nonzero, axis="several")
-def count_nonzero(a: Any, axis: Any, keepdims: Any) -> Any:
+@implements(np.count_nonzero, axis="several")
+def count_nonzero(a, axis, keepdims):
     """Return the number of nonzero elements."""
     found = np.sum(np.asarray(a) != 0, axis=axis, keepdims=keepdims, dtype=np.int64)
     if COUNTS_ARE_INTS and axis is None and not keepdims:
@@ -115,26 +115,26 @@ def count_nonzero(a: Any, axis: Any, keepdims: Any) -> Any:
     return found
 
 
-@stands_for(np.flatnonzero)
-def flatnonzero(a: Any) -> Any:
+@implements(np.flatnonzero)
+def flatnonzero(a):
     """Return the indices of the nonzero elements of the flattened array."""
     return np.nonzero(np.ravel(a))[0]
 
 
-@stands_for(np.argwhere)
-def argwhere(a: Any) -> Any:
+@implements(np.argwhere)
+def argwhere(a):
     """Return the indices of the nonzero elements, one row per element."""
     return np.stack(np.nonzero(a), axis=1)
 
 
-@stands_for(np.extract)
-def extract(condition: Any, arr: Any) -> Any:
+@implements(np.extract)
+def extract(condition, arr):
     """Return the elements at which a condition holds."""
     return np.ravel(arr)[np.nonzero(np.ravel(condition))[0]]
 
 
-@stands_for(np.compress)
-def compress(condition: Any, a: Any, axis: Any) -> Any:
+@implements(np.compress)
+def compress(condition, a, axis):
     """Return the slices along an axis at which a condition holds."""
     a = np.asarray(a)
     if axis is None:
@@ -142,8 +142,8 @@ def compress(condition: Any, a: Any, axis: Any) -> Any:
     return np.take(a, np.nonzero(condition)[0], axis)
 
 
-@stands_for(np.trim_zeros, choices={"trim": ["fb", "f", "b", "bf"]})
-def trim_zeros(filt: Any, trim: Any) -> Any:
+@implements(np.trim_zeros, choices={"trim": ["fb", "f", "b", "bf"]})
+def trim_zeros(filt, trim):
     """Return a vector without its leading zeros, its trailing zeros, or both."""
     filt = np.asarray(filt)
     rest = np.nonzero(filt)[0]
@@ -157,7 +157,7 @@ def trim_zeros(filt: Any, trim: Any) -> Any:
 # ---- sets
 
 
-def first_of(s: Any) -> Any:
+def first_of(s):
     """Return the mask of elements of a sorted vector that differ from their predecessors; all NaN are equal."""
     new = s[1:] != s[:-1]
     if s.dtype.kind == "f":
@@ -165,8 +165,8 @@ def first_of(s: Any) -> Any:
     return np.concatenate([np.ones(min(len(s), 1), np.bool_), new])
 
 
-@stands_for(np.unique)
-def unique(ar: Any, return_index: Any, return_inverse: Any, return_counts: Any) -> Any:
+@implements(np.unique)
+def unique(ar, return_index, return_inverse, return_counts):
     """Return the sorted distinct elements, and on request their first indices, inverse indices and counts."""
     ar = np.asarray(ar)
     flat = ar.reshape(-1)
@@ -177,7 +177,7 @@ def unique(ar: Any, return_index: Any, return_inverse: Any, return_counts: Any) 
     out = s[found]
     if not (return_index or return_inverse or return_counts):
         return out
-    more: tuple[Any, ...] = (out,)
+    more = (out,)
     if return_index:
         more = (*more, at[found])
     if return_inverse:
@@ -187,65 +187,65 @@ def unique(ar: Any, return_index: Any, return_inverse: Any, return_counts: Any) 
     return more
 
 
-@stands_for(np.unique_all)
-def unique_all(x: Any) -> Any:
+@implements(np.unique_all)
+def unique_all(x):
     """Return the sorted distinct elements, their first indices, the inverse indices and the counts."""
     values, index, inverse, counts = np.unique(x, True, True, True)
     return UniqueAll(values, index, inverse, counts)
 
 
-@stands_for(np.unique_counts)
-def unique_counts(x: Any) -> Any:
+@implements(np.unique_counts)
+def unique_counts(x):
     """Return the sorted distinct elements, and their counts."""
     values, counts = np.unique(x, return_counts=True)
     return UniqueCounts(values, counts)
 
 
-@stands_for(np.unique_inverse)
-def unique_inverse(x: Any) -> Any:
+@implements(np.unique_inverse)
+def unique_inverse(x):
     """Return the sorted distinct elements, and the inverse indices."""
     values, inverse = np.unique(x, return_inverse=True)
     return UniqueInverse(values, inverse)
 
 
-@stands_for(np.isin)
-def isin(element: Any, test_elements: Any, assume_unique: Any, invert: Any) -> Any:
+@implements(np.isin)
+def isin(element, test_elements, assume_unique, invert):
     """Return the mask of elements that occur in another array."""
     element = np.asarray(element)
     found = np.any(element[..., None] == np.ravel(test_elements), axis=-1)
     return np.asarray(~found if invert else found)
 
 
-@stands_for(np.union1d)
-def union1d(ar1: Any, ar2: Any) -> Any:
+@implements(np.union1d)
+def union1d(ar1, ar2):
     """Return the sorted distinct elements of both arrays."""
     return np.unique(np.concatenate([np.ravel(ar1), np.ravel(ar2)]))
 
 
-@stands_for(np.intersect1d)
-def intersect1d(ar1: Any, ar2: Any) -> Any:
+@implements(np.intersect1d)
+def intersect1d(ar1, ar2):
     """Return the sorted distinct elements that occur in both arrays."""
     a, b = np.unique(ar1), np.unique(ar2)
     kind = np.result_type(a, b)
     return a[np.isin(a, b)].astype(kind)
 
 
-@stands_for(np.setdiff1d)
-def setdiff1d(ar1: Any, ar2: Any) -> Any:
+@implements(np.setdiff1d)
+def setdiff1d(ar1, ar2):
     """Return the sorted distinct elements of the first array that do not occur in the second."""
     a = np.unique(ar1)
     return a[~np.isin(a, ar2)]
 
 
-@stands_for(np.setxor1d)
-def setxor1d(ar1: Any, ar2: Any) -> Any:
+@implements(np.setxor1d)
+def setxor1d(ar1, ar2):
     """Return the sorted distinct elements that occur in exactly one of two arrays."""
     a, b = np.unique(ar1), np.unique(ar2)
     return np.sort(np.concatenate([a[~np.isin(a, b)], b[~np.isin(b, a)]]))
 
 
-@stands_for(np.bincount)
-def bincount(x: Any, weights: Any, minlength: Any) -> Any:
+@implements(np.bincount)
+def bincount(x, weights, minlength):
     """Return the number of occurrences of each integer, or the sum of its weights."""
     x = np.asarray(x)
     if len(x) == 0:
@@ -262,8 +262,8 @@ def bincount(x: Any, weights: Any, minlength: Any) -> Any:
 # ---- medians and quantiles
 
 
-@stands_for(np.median)
-def median(a: Any, axis: Any, keepdims: Any) -> Any:
+@implements(np.median)
+def median(a, axis, keepdims):
     """Return the middle element in sorted order, or the mean of the middle two; NaN if any element is NaN."""
     a = np.asarray(a)
     whole = (1,) * a.ndim
@@ -284,7 +284,7 @@ def median(a: Any, axis: Any, keepdims: Any) -> Any:
     return out
 
 
-def between(s: Any, q: Any) -> Any:
+def between(s, q):
     """Return quantiles along the first axis, which is sorted, by linear interpolation."""
     n = s.shape[0]
     at = q * (n - 1)
@@ -298,8 +298,8 @@ def between(s: Any, q: Any) -> Any:
     return np.where(np.isnan(s[n - 1]), np.nan, near)
 
 
-@stands_for(np.quantile)
-def quantile(a: Any, q: Any, axis: Any, keepdims: Any) -> Any:
+@implements(np.quantile)
+def quantile(a, q, axis, keepdims):
     """Return quantiles, by linear interpolation."""
     a, q = np.asarray(a), np.asarray(q)
     kind = np.result_type(a, np.float64) if a.dtype.kind != "f" else a.dtype
@@ -323,8 +323,8 @@ def quantile(a: Any, q: Any, axis: Any, keepdims: Any) -> Any:
     return out[()]
 
 
-@stands_for(np.percentile)
-def percentile(a: Any, q: Any, axis: Any, keepdims: Any) -> Any:
+@implements(np.percentile)
+def percentile(a, q, axis, keepdims):
     """Return percentiles, by linear interpolation."""
     return np.quantile(a, np.asarray(q) / 100, axis=axis, keepdims=keepdims)
 
@@ -332,7 +332,7 @@ def percentile(a: Any, q: Any, axis: Any, keepdims: Any) -> Any:
 # ---- sorting by comparison
 
 
-def order_by_comparison(keys: Any, down: Any) -> Any:
+def order_by_comparison(keys, down):
     """Return the indices that sort keys, stably: a bottom-up merge sort that compares by `<` alone."""
     n = len(keys)
     order = [n - 1 - k if down else k for k in range(n)]

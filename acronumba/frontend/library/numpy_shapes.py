@@ -2,45 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from acronumba import nn
-from acronumba.frontend.calls.written import rejected, stands_for
+from acronumba.frontend.library.decorators import implements, rejected
 
 # ---- constructors
 
 
-@stands_for(np.tri)
-def tri(N: Any, M: Any, k: Any, dtype: Any) -> Any:
+@implements(np.tri)
+def tri(N, M, k, dtype):
     """Return a matrix of ones at and below a diagonal, and zeros above it."""
     columns = N if M is None else M
     return (np.arange(N)[:, None] >= np.arange(-k, columns - k)[None, :]).astype(dtype)
 
 
-def below(m: Any, k: Any) -> Any:
+def below(m, k):
     """Return the mask of the last two axes that is true at and below a diagonal."""
     rows = m.shape[-1] if m.ndim == 1 else m.shape[-2]
     return np.arange(rows)[:, None] + k >= np.arange(m.shape[-1])[None, :]
 
 
-@stands_for(np.tril)
-def tril(m: Any, k: Any) -> Any:
+@implements(np.tril)
+def tril(m, k):
     """Return an array with zeros above a diagonal."""
     m = np.asarray(m)
     return np.where(below(m, k), m, m.dtype.type(0))
 
 
-@stands_for(np.triu)
-def triu(m: Any, k: Any) -> Any:
+@implements(np.triu)
+def triu(m, k):
     """Return an array with zeros below a diagonal."""
     m = np.asarray(m)
     return np.where(below(m, k - 1), m.dtype.type(0), m)
 
 
-@stands_for(np.diagonal, method="diagonal")
-def diagonal(a: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
+@implements(np.diagonal, np.ndarray.diagonal)
+def diagonal(a, offset, axis1, axis2):
     """Return the elements on a diagonal."""
     a = np.moveaxis(np.asarray(a), (axis1, axis2), (-2, -1))
     n = max(min(a.shape[-2] - max(-offset, 0), a.shape[-1] - max(offset, 0)), 0)
@@ -48,8 +46,8 @@ def diagonal(a: Any, offset: Any, axis1: Any, axis2: Any) -> Any:
     return a[..., k + max(-offset, 0), k + max(offset, 0)]
 
 
-@stands_for(np.diag)
-def diag(v: Any, k: Any) -> Any:
+@implements(np.diag)
+def diag(v, k):
     """Return a matrix with a vector on a diagonal, or the diagonal of a matrix."""
     v = np.asarray(v)
     if v.ndim == 2:
@@ -60,20 +58,20 @@ def diag(v: Any, k: Any) -> Any:
     return np.where(on, padded[None, :], v.dtype.type(0))
 
 
-@stands_for(np.diagflat)
-def diagflat(v: Any, k: Any) -> Any:
+@implements(np.diagflat)
+def diagflat(v, k):
     """Return a matrix with the flattened elements on a diagonal."""
     return np.diag(np.ravel(v), k)
 
 
-@stands_for(np.trace, method="trace")
-def trace(a: Any, offset: Any, axis1: Any, axis2: Any, dtype: Any) -> Any:
+@implements(np.trace, np.ndarray.trace)
+def trace(a, offset, axis1, axis2, dtype):
     """Return the sum of a diagonal."""
     return np.sum(np.diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype)
 
 
-@stands_for(np.vander)
-def vander(x: Any, N: Any, increasing: Any) -> Any:
+@implements(np.vander)
+def vander(x, N, increasing):
     """Return the Vandermonde matrix: a row of powers per number."""
     x = np.asarray(x)
     n = len(x) if N is None else N
@@ -85,8 +83,8 @@ def vander(x: Any, N: Any, increasing: Any) -> Any:
     return out if increasing else out[:, ::-1]
 
 
-@stands_for(np.linspace)
-def linspace(start: Any, stop: Any, num: Any, endpoint: Any, dtype: Any) -> Any:
+@implements(np.linspace)
+def linspace(start, stop, num, endpoint, dtype):
     """Return evenly spaced numbers."""
     start = (np.asarray(start) if np.ndim(start) else start) * 1.0  # Python's numbers stay weak
     stop = (np.asarray(stop) if np.ndim(stop) else stop) * 1.0
@@ -106,14 +104,14 @@ def linspace(start: Any, stop: Any, num: Any, endpoint: Any, dtype: Any) -> Any:
     return np.floor(y).astype(dtype) if np.dtype(dtype).kind in ("i", "u") else y.astype(dtype)
 
 
-@stands_for(np.logspace)
-def logspace(start: Any, stop: Any, num: Any, endpoint: Any, base: Any) -> Any:
+@implements(np.logspace)
+def logspace(start, stop, num, endpoint, base):
     """Return powers of a base with evenly spaced exponents."""
     return np.power(base, np.linspace(start, stop, num, endpoint))
 
 
-@stands_for(np.geomspace)
-def geomspace(start: Any, stop: Any, num: Any, endpoint: Any) -> Any:
+@implements(np.geomspace)
+def geomspace(start, stop, num, endpoint):
     """Return a geometric sequence from `start` to `stop`."""
     start, stop = np.asarray(start).astype(np.float64), np.asarray(stop).astype(np.float64)
     if np.any(start == 0) or np.any(stop == 0):
@@ -128,27 +126,27 @@ def geomspace(start: Any, stop: Any, num: Any, endpoint: Any) -> Any:
     return out * way
 
 
-@stands_for(np.tril_indices)
-def tril_indices(n: Any, k: Any, m: Any) -> Any:
+@implements(np.tril_indices)
+def tril_indices(n, k, m):
     """Return the indices of the elements at and below a diagonal."""
     return np.nonzero(np.tri(n, m, k, bool))
 
 
-@stands_for(np.triu_indices)
-def triu_indices(n: Any, k: Any, m: Any) -> Any:
+@implements(np.triu_indices)
+def triu_indices(n, k, m):
     """Return the indices of the elements at and above a diagonal."""
     return np.nonzero(~np.tri(n, m, k - 1, bool))
 
 
-@stands_for(np.hanning)
-def hanning(M: Any) -> Any:
+@implements(np.hanning)
+def hanning(M):
     """Return the Hann window."""
     n = np.arange(1 - M, M, 2)
     return np.ones(M) if M == 1 else 0.5 + 0.5 * np.cos(np.pi * n / (M - 1))
 
 
-@stands_for(np.hamming)
-def hamming(M: Any) -> Any:
+@implements(np.hamming)
+def hamming(M):
     """Return the Hamming window."""
     n = np.arange(1 - M, M, 2)
     return np.ones(M) if M == 1 else 0.54 + 0.46 * np.cos(np.pi * n / (M - 1))
@@ -157,8 +155,8 @@ def hamming(M: Any) -> Any:
 # ---- rearrangement
 
 
-@stands_for(np.repeat, method="repeat")
-def repeat(a: Any, repeats: Any, axis: Any) -> Any:
+@implements(np.repeat, np.ndarray.repeat)
+def repeat(a, repeats, axis):
     """Return an array with each element, or slice along an axis, repeated."""
     a = np.asarray(a)
     if axis is None:
@@ -173,8 +171,8 @@ def repeat(a: Any, repeats: Any, axis: Any) -> Any:
     return np.take(a, np.searchsorted(ends, np.arange(int(np.sum(times))), side="right"), axis)
 
 
-@stands_for(np.roll, axis="several")
-def roll(a: Any, shift: Any, axis: Any) -> Any:
+@implements(np.roll, axis="several")
+def roll(a, shift, axis):
     """Return elements shifted along an axis; those beyond its end come first."""
     a = np.asarray(a)
     if axis is None:
@@ -187,20 +185,20 @@ def roll(a: Any, shift: Any, axis: Any) -> Any:
     return np.take(a, (np.arange(n) - shift) % max(n, 1), axis)
 
 
-@stands_for(np.fliplr)
-def fliplr(m: Any) -> Any:
+@implements(np.fliplr)
+def fliplr(m):
     """Return an array with its second axis reversed."""
     return np.asarray(m)[:, ::-1]
 
 
-@stands_for(np.flipud)
-def flipud(m: Any) -> Any:
+@implements(np.flipud)
+def flipud(m):
     """Return an array with its first axis reversed."""
     return np.asarray(m)[::-1]
 
 
-@stands_for(np.rot90)
-def rot90(m: Any, k: Any, axes: Any) -> Any:
+@implements(np.rot90)
+def rot90(m, k, axes):
     """Return an array rotated by k times 90 degrees in the plane of two axes."""
     m = np.asarray(m)
     if axes[0] % m.ndim == axes[1] % m.ndim:
@@ -215,24 +213,24 @@ def rot90(m: Any, k: Any, axes: Any) -> Any:
     return np.flip(np.swapaxes(m, axes[0], axes[1]), axes[1])
 
 
-@stands_for(np.rollaxis)
-def rollaxis(a: Any, axis: Any, start: Any) -> Any:
+@implements(np.rollaxis)
+def rollaxis(a, axis, start):
     """Return an array with an axis moved before another one."""
     a = np.asarray(a)
     axis, start = axis % a.ndim, start + a.ndim if start < 0 else start
     return np.moveaxis(a, axis, start - 1 if axis < start else start)
 
 
-@stands_for(np.append)
-def append(arr: Any, values: Any, axis: Any) -> Any:
+@implements(np.append)
+def append(arr, values, axis):
     """Return two arrays, concatenated."""
     if axis is None:
         return np.concatenate([np.ravel(arr), np.ravel(values)])
     return np.concatenate([np.asarray(arr), np.asarray(values)], axis=axis)
 
 
-@stands_for(np.insert)
-def insert(arr: Any, obj: Any, values: Any, axis: Any) -> Any:
+@implements(np.insert)
+def insert(arr, obj, values, axis):
     """Return an array with values inserted before one index of an axis."""
     arr = np.asarray(arr)
     if axis is None:
@@ -247,8 +245,8 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any) -> Any:
     return np.moveaxis(np.concatenate([a[:at], new, a[at:]]), 0, axis)
 
 
-@stands_for(np.delete)
-def delete(arr: Any, obj: Any, axis: Any) -> Any:
+@implements(np.delete)
+def delete(arr, obj, axis):
     """Return an array without one index of an axis."""
     arr = np.asarray(arr)
     if axis is None:
@@ -262,8 +260,8 @@ def delete(arr: Any, obj: Any, axis: Any) -> Any:
     return np.take(arr, np.where(rows < at, rows, rows + 1), axis)
 
 
-@stands_for(np.resize)
-def resize(a: Any, new_shape: Any) -> Any:
+@implements(np.resize)
+def resize(a, new_shape):
     """Return an array of a given shape, filled by repeating the elements."""
     flat = np.ravel(a)
     shape = new_shape if isinstance(new_shape, tuple) else (new_shape,)
@@ -276,8 +274,8 @@ def resize(a: Any, new_shape: Any) -> Any:
 # ---- look-ups
 
 
-@stands_for(np.take_along_axis, axis="flat")
-def take_along_axis(arr: Any, indices: Any, axis: Any) -> Any:
+@implements(np.take_along_axis, axis="flat")
+def take_along_axis(arr, indices, axis):
     """Return the elements at given indices along an axis."""
     arr, indices = np.asarray(arr), np.asarray(indices)
     if axis is None:
@@ -299,19 +297,19 @@ def take_along_axis(arr: Any, indices: Any, axis: Any) -> Any:
     return np.moveaxis(found, -1, axis)
 
 
-@stands_for(np.unravel_index, choices={"order": ["C"]})
-def unravel_index(indices: Any, shape: Any, order: Any) -> Any:
+@implements(np.unravel_index, choices={"order": ["C"]})
+def unravel_index(indices, shape, order):
     """Return the index on each axis of flat (C order) indices."""
     at = np.asarray(indices)
-    out: tuple[Any, ...] = ()
+    out = ()
     for k in range(len(shape) - 1, 0, -1):
         out = (at % shape[k], *out)
         at = at // shape[k]
     return (at, *out)
 
 
-@stands_for(np.ravel_multi_index, choices={"order": ["C"]})
-def ravel_multi_index(multi_index: Any, dims: Any, order: Any) -> Any:
+@implements(np.ravel_multi_index, choices={"order": ["C"]})
+def ravel_multi_index(multi_index, dims, order):
     """Return the flat (C order) indices of indices on each axis."""
     out = np.asarray(multi_index[0])
     for k in range(1, len(dims)):
@@ -319,8 +317,8 @@ def ravel_multi_index(multi_index: Any, dims: Any, order: Any) -> Any:
     return out[()]
 
 
-@stands_for(np.interp)
-def interp(x: Any, xp: Any, fp: Any, left: Any, right: Any) -> Any:
+@implements(np.interp)
+def interp(x, xp, fp, left, right):
     """Return the piecewise linear interpolant of given points at x."""
     xp, fp, x = np.asarray(xp) * 1.0, np.asarray(fp) * 1.0, np.asarray(x) * 1.0
     n = len(xp)
@@ -337,21 +335,21 @@ def interp(x: Any, xp: Any, fp: Any, left: Any, right: Any) -> Any:
 # ---- frequencies
 
 
-@stands_for(np.fft.fftfreq)
-def fftfreq(n: Any, d: Any) -> Any:
+@implements(np.fft.fftfreq)
+def fftfreq(n, d):
     """Return the sample frequencies of a discrete Fourier transform."""
     k = np.arange(n)
     return np.where(k < (n - 1) // 2 + 1, k, k - n) * (1.0 / (n * d))
 
 
-@stands_for(np.fft.rfftfreq)
-def rfftfreq(n: Any, d: Any) -> Any:
+@implements(np.fft.rfftfreq)
+def rfftfreq(n, d):
     """Return the sample frequencies of a discrete Fourier transform of real input."""
     return np.arange(n // 2 + 1) * (1.0 / (n * d))
 
 
-@stands_for(np.fft.fftshift)
-def fftshift(x: Any, axes: Any) -> Any:
+@implements(np.fft.fftshift)
+def fftshift(x, axes):
     """Return an array with the zero frequency moved from the start to the middle of axes."""
     x = np.asarray(x)
     for k in range(x.ndim) if axes is None else axes if isinstance(axes, tuple) else (axes,):
@@ -359,8 +357,8 @@ def fftshift(x: Any, axes: Any) -> Any:
     return x
 
 
-@stands_for(np.fft.ifftshift)
-def ifftshift(x: Any, axes: Any) -> Any:
+@implements(np.fft.ifftshift)
+def ifftshift(x, axes):
     """Return an array with the zero frequency moved from the middle to the start of axes."""
     x = np.asarray(x)
     for k in range(x.ndim) if axes is None else axes if isinstance(axes, tuple) else (axes,):
@@ -368,8 +366,8 @@ def ifftshift(x: Any, axes: Any) -> Any:
     return x
 
 
-@stands_for(np.unwrap)
-def unwrap(p: Any, discont: Any, axis: Any, period: Any) -> Any:
+@implements(np.unwrap)
+def unwrap(p, discont, axis, period):
     """Return angles with jumps of more than half a period removed."""
     p = np.moveaxis(np.asarray(p), axis, -1)
     step = np.diff(p)  # integers in their own dtype, as in NumPy
@@ -385,8 +383,8 @@ def unwrap(p: Any, discont: Any, axis: Any, period: Any) -> Any:
 # ---- writes
 
 
-@stands_for(np.put_along_axis, writes=True)
-def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> Any:
+@implements(np.put_along_axis, writes=True)
+def put_along_axis(arr, indices, values, axis):
     """Write values at given indices along an axis."""
     if arr.ndim == 1:
         arr[indices] = values
@@ -398,8 +396,8 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> Any:
         rejected("np.put_along_axis of more than two axes", "x[i, j, k] = v")
 
 
-@stands_for(np.fill_diagonal, writes=True)
-def fill_diagonal(a: Any, val: Any) -> Any:
+@implements(np.fill_diagonal, writes=True)
+def fill_diagonal(a, val):
     """Write to the diagonal of a matrix."""
     if a.ndim != 2:
         rejected("np.fill_diagonal of what is no matrix", "x[k, k, k] = v")
@@ -407,20 +405,20 @@ def fill_diagonal(a: Any, val: Any) -> Any:
     a[k, k] = val
 
 
-@stands_for(np.copyto, writes=True)
-def copyto(dst: Any, src: Any) -> Any:
+@implements(np.copyto, writes=True)
+def copyto(dst, src):
     """Copy values into an array."""
     dst[...] = src
 
 
-def place_by_place(f: Any, sums: Any) -> Any:
+def place_by_place(f, sums):
     """Return the method `at` of a ufunc: an index that occurs twice is updated twice, in order.
 
     With `sums`, the updates of each element are summed first: one operation in place of a loop.
     """
 
-    def at(a: Any, indices: Any, b: Any) -> None:
-        index: Any = indices if isinstance(indices, slice | tuple) else np.asarray(indices)
+    def at(a, indices, b):
+        index = indices if isinstance(indices, slice | tuple) else np.asarray(indices)
         if isinstance(index, slice | tuple) or index.dtype == bool or index.ndim > 1:
             rejected("ufunc.at of other indices than one array of ints", "a loop: x[i] += v")
         if np.result_type(a, b) != a.dtype:
@@ -441,13 +439,13 @@ def place_by_place(f: Any, sums: Any) -> Any:
 
 
 for _f in (np.add, np.subtract, np.multiply, np.maximum, np.minimum):
-    stands_for(_f.at, writes=True)(place_by_place(_f, _f in (np.add, np.subtract)))
+    implements(_f.at, writes=True)(place_by_place(_f, _f in (np.add, np.subtract)))
 
 
 # ---- borders, for `np.pad`
 
 
-def bordered(x: Any, axis: Any, low: Any, high: Any, first: Any, last: Any) -> Any:
+def bordered(x, axis, low, high, first, last):
     """Return an array padded with constants before and after an axis."""
     rows = np.moveaxis(x, axis, 0)
     before = np.full((low, *rows.shape[1:]), np.asarray(first).astype(x.dtype))
@@ -455,7 +453,7 @@ def bordered(x: Any, axis: Any, low: Any, high: Any, first: Any, last: Any) -> A
     return np.moveaxis(np.concatenate([before, rows, after]), 0, axis)
 
 
-def continued(x: Any, axis: Any, low: Any, high: Any, mode: Any) -> Any:
+def continued(x, axis, low, high, mode):
     """Return an array padded along an axis with its own elements, as `mode` says."""
     n = x.shape[axis]
     if n == 0:
@@ -474,8 +472,8 @@ def continued(x: Any, axis: Any, low: Any, high: Any, mode: Any) -> Any:
     return np.take(x, at, axis)
 
 
-@stands_for(np.apply_along_axis)
-def apply_along_axis(func1d: Any, axis: Any, arr: Any) -> Any:
+@implements(np.apply_along_axis)
+def apply_along_axis(func1d, axis, arr):
     """Return an array with each vector along an axis replaced by a function's result for it."""
     arr = np.asarray(arr)
     axis = axis % arr.ndim

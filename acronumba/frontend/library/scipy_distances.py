@@ -1,18 +1,17 @@
-"""Functions of `scipy.spatial.distance` in the compiled language (see `written_special`)."""
+"""Functions of `scipy.spatial.distance` in the compiled language."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 
-from acronumba.frontend.calls.written import rejected, root
+from acronumba.frontend.library.decorators import implements, rejected
+from acronumba.frontend.library.numpy_elementwise import root
 
 METRICS = ("euclidean", "sqeuclidean", "cityblock", "cosine", "chebyshev", "correlation")
 
 
-def cdist(XA: Any, XB: Any, metric: Any) -> Any:
+@implements("scipy.spatial.distance.cdist", choices={"metric": METRICS})
+def cdist(XA, XB, metric):
     """Return the matrix of distances between the rows of two matrices."""
     a, b = np.asarray(XA), np.asarray(XB)
     if a.ndim != 2:
@@ -24,7 +23,8 @@ def cdist(XA: Any, XB: Any, metric: Any) -> Any:
     return _between(a.astype(np.float64)[:, None, :], b.astype(np.float64)[None, :, :], metric)
 
 
-def pdist(X: Any, metric: Any) -> Any:
+@implements("scipy.spatial.distance.pdist", choices={"metric": METRICS})
+def pdist(X, metric):
     """Return the distances between all pairs of rows i < j of a matrix, in lexicographic order of (i, j)."""
     x = np.asarray(X)
     if x.ndim != 2:
@@ -34,7 +34,7 @@ def pdist(X: Any, metric: Any) -> Any:
     return _between(x[i], x[j], metric)
 
 
-def _between(x: Any, y: Any, metric: Any) -> Any:
+def _between(x, y, metric):
     """Return the distances between vectors along the last axis."""
     if metric == "correlation":
         x, y = x - np.mean(x, axis=-1, keepdims=True), y - np.mean(y, axis=-1, keepdims=True)
@@ -50,7 +50,8 @@ def _between(x: Any, y: Any, metric: Any) -> Any:
     return square if metric == "sqeuclidean" else root(square)
 
 
-def squareform(X: Any, checks: Any) -> Any:
+@implements("scipy.spatial.distance.squareform", choices={"checks": (True, False)})
+def squareform(X, checks):
     """Convert the distances of all pairs to a symmetric matrix, or a matrix to the distances."""
     x = np.asarray(X)
     if x.ndim == 2:
@@ -80,14 +81,15 @@ def squareform(X: Any, checks: Any) -> Any:
 # ---- distances of two vectors
 
 
-def _vector(u: Any) -> Any:
+def _vector(u):
     u = np.asarray(u)
     if u.ndim != 1:
         raise ValueError("Input vector should be 1-D.")
     return u
 
 
-def euclidean(u: Any, v: Any) -> Any:
+@implements("scipy.spatial.distance.euclidean")
+def euclidean(u, v):
     """Return the norm of u - v: a Python float if u - v has a float dtype, as in SciPy."""
     d = _vector(u) - _vector(v)
     if d.dtype.kind == "f" and len(d) == 0:
@@ -101,7 +103,8 @@ def euclidean(u: Any, v: Any) -> Any:
     return float(out.astype(d.dtype)) if d.dtype.kind == "f" else out
 
 
-def sqeuclidean(u: Any, v: Any) -> Any:
+@implements("scipy.spatial.distance.sqeuclidean")
+def sqeuclidean(u, v):
     """Return the squared norm of u - v."""
     u, v = _vector(u), _vector(v)
     u = u if u.dtype.kind == "f" else u.astype(np.float64)
@@ -110,12 +113,14 @@ def sqeuclidean(u: Any, v: Any) -> Any:
     return np.dot(d, d)
 
 
-def cityblock(u: Any, v: Any) -> Any:
+@implements("scipy.spatial.distance.cityblock")
+def cityblock(u, v):
     """Return the sum of the absolute differences."""
     return np.sum(np.abs(_vector(u) - _vector(v)))
 
 
-def chebyshev(u: Any, v: Any) -> Any:
+@implements("scipy.spatial.distance.chebyshev")
+def chebyshev(u, v):
     """Return the largest absolute difference, as Python's `max`: NaN only if the first one is NaN."""
     d = np.abs(_vector(u) - _vector(v))
     if len(d) == 0:
@@ -125,17 +130,19 @@ def chebyshev(u: Any, v: Any) -> Any:
     return np.where(np.isnan(d[0]), d[0], np.max(np.where(np.isnan(d), 0, d)))[()]
 
 
-def cosine(u: Any, v: Any) -> Any:
+@implements("scipy.spatial.distance.cosine")
+def cosine(u, v):
     """Return 1 minus the cosine of the angle between two vectors."""
     return _apart(_vector(u), _vector(v), False)
 
 
-def correlation(u: Any, v: Any) -> Any:
+@implements("scipy.spatial.distance.correlation")
+def correlation(u, v):
     """Return 1 minus the correlation of two vectors."""
     return _apart(_vector(u), _vector(v), True)
 
 
-def _apart(u: Any, v: Any, centered: Any) -> Any:
+def _apart(u, v, centered):
     if u.dtype == np.bool_ or v.dtype == np.bool_:
         rejected("the angle of vectors of bools", "u.astype(float)")
     if centered:
@@ -144,12 +151,3 @@ def _apart(u: Any, v: Any, centered: Any) -> Any:
     norms = np.sqrt((np.dot(u, u) * np.dot(v, v)).astype(np.float64))
     kind = across.dtype.type if across.dtype.kind == "f" else np.float64
     return np.clip(1 - kind(across) / kind(norms), 0, 2)
-
-
-FUNCTIONS = {
-    "cdist": cdist, "pdist": pdist, "squareform": squareform, "euclidean": euclidean, "sqeuclidean": sqeuclidean,
-    "cityblock": cityblock, "chebyshev": chebyshev, "cosine": cosine, "correlation": correlation,
-}  # fmt: skip
-CHOICES: Mapping[str, Mapping[str, Sequence[Any]]] = {
-    "cdist": {"metric": METRICS}, "pdist": {"metric": METRICS}, "squareform": {"checks": (True, False)},
-}  # fmt: skip

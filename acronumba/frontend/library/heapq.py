@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import bisect
 import heapq
-from typing import Any
 
-from acronumba.frontend.calls.of_itertools import stands_for
+from acronumba.frontend.library.decorators import implements
 
 
-def _to_leaf(heap: Any, start: Any) -> None:
+def _to_leaf(heap, start):
     """Move the lesser children up on a path from `start` to a leaf, then sift the element of `start` up from there."""
     item = heap[start]
     n = len(heap)
@@ -28,7 +27,7 @@ def _to_leaf(heap: Any, start: Any) -> None:
     _to_root(heap, start, k)
 
 
-def _to_root(heap: Any, start: Any, k: Any) -> None:
+def _to_root(heap, start, k):
     """Sift the element at `k` up while it is less than its parent, to `start` at most."""
     item = heap[k]
     while k > start:
@@ -40,14 +39,14 @@ def _to_root(heap: Any, start: Any, k: Any) -> None:
     heap[k] = item
 
 
-@stands_for(heapq.heappush, iterator=False)
-def heappush(heap: Any, item: Any) -> None:
+@implements(heapq.heappush)
+def heappush(heap, item):
     heap.append(item)
     _to_root(heap, 0, len(heap) - 1)
 
 
-@stands_for(heapq.heappop, iterator=False)
-def heappop(heap: Any) -> Any:
+@implements(heapq.heappop)
+def heappop(heap):
     if len(heap) == 0:
         raise IndexError("index out of range")
     last = heap.pop()
@@ -59,14 +58,14 @@ def heappop(heap: Any) -> Any:
     return first
 
 
-@stands_for(heapq.heapify, iterator=False)
-def heapify(heap: Any) -> None:
+@implements(heapq.heapify)
+def heapify(heap):
     for k in range(len(heap) // 2 - 1, -1, -1):
         _to_leaf(heap, k)
 
 
-@stands_for(heapq.heapreplace, iterator=False)
-def heapreplace(heap: Any, item: Any) -> Any:
+@implements(heapq.heapreplace)
+def heapreplace(heap, item):
     if len(heap) == 0:
         raise IndexError("index out of range")
     first = heap[0]
@@ -75,8 +74,8 @@ def heapreplace(heap: Any, item: Any) -> Any:
     return first
 
 
-@stands_for(heapq.heappushpop, iterator=False)
-def heappushpop(heap: Any, item: Any) -> Any:
+@implements(heapq.heappushpop)
+def heappushpop(heap, item):
     if len(heap) > 0 and heap[0] < item:
         first = heap[0]
         heap[0] = item
@@ -85,20 +84,20 @@ def heappushpop(heap: Any, item: Any) -> Any:
     return item
 
 
-@stands_for(heapq.nsmallest, iterator=False)
-def nsmallest(n: Any, iterable: Any, key: Any = None) -> Any:
+@implements(heapq.nsmallest)
+def nsmallest(n, iterable, key=None):
     out = sorted(iterable) if key is None else sorted(iterable, key=key)
     return out[: max(n, 0)]
 
 
-@stands_for(heapq.nlargest, iterator=False)
-def nlargest(n: Any, iterable: Any, key: Any = None) -> Any:
+@implements(heapq.nlargest)
+def nlargest(n, iterable, key=None):
     out = sorted(iterable, reverse=True) if key is None else sorted(iterable, key=key, reverse=True)
     return out[: max(n, 0)]
 
 
-@stands_for(bisect.bisect_left, iterator=False)
-def bisect_left(a: Any, x: Any, lo: Any = 0, hi: Any = None, *, key: Any = None) -> Any:
+@implements(bisect.bisect_left)
+def bisect_left(a, x, lo=0, hi=None, *, key=None):
     if lo < 0:
         raise ValueError("lo must be non-negative")
     end = len(a) if hi is None else hi
@@ -112,8 +111,8 @@ def bisect_left(a: Any, x: Any, lo: Any = 0, hi: Any = None, *, key: Any = None)
     return lo
 
 
-@stands_for(bisect.bisect_right, iterator=False)
-def bisect_right(a: Any, x: Any, lo: Any = 0, hi: Any = None, *, key: Any = None) -> Any:
+@implements(bisect.bisect_right)
+def bisect_right(a, x, lo=0, hi=None, *, key=None):
     if lo < 0:
         raise ValueError("lo must be non-negative")
     end = len(a) if hi is None else hi
@@ -127,11 +126,11 @@ def bisect_right(a: Any, x: Any, lo: Any = 0, hi: Any = None, *, key: Any = None
     return lo
 
 
-@stands_for(bisect.insort_left, iterator=False)
-def insort_left(a: Any, x: Any, lo: Any = 0, hi: Any = None, *, key: Any = None) -> None:
+@implements(bisect.insort_left)
+def insort_left(a, x, lo=0, hi=None, *, key=None):
     a.insert(bisect_left(a, x if key is None else key(x), lo, hi, key=key), x)
 
 
-@stands_for(bisect.insort_right, iterator=False)
-def insort_right(a: Any, x: Any, lo: Any = 0, hi: Any = None, *, key: Any = None) -> None:
+@implements(bisect.insort_right)
+def insort_right(a, x, lo=0, hi=None, *, key=None):
     a.insert(bisect_right(a, x if key is None else key(x), lo, hi, key=key), x)

@@ -1,142 +1,56 @@
-"""NumPy's functions as compositions of others, in the compiled language; calls of them are inlined.
-
-This file has the element-wise ones; `written_orders`, `written_shapes` and `written_products` have most others. Facts
-known at compile time (axes, ranks, dtypes, None) decide which branches are compiled.
-"""
+"""NumPy's element-wise functions as compositions of others, in the compiled language."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from acronumba import nn
-from acronumba.frontend.calls.tables import Args, row
-from acronumba.frontend.values import NoneVal, Num, Val
+from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.library.decorators import implements, primitive
+from acronumba.frontend.values import Val
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
 
-def stands_for(
-    *functions: Any, method: str = "", axis: str = "", choices: Mapping[str, Sequence[Any]] | None = None,
-    writes: bool = False,
-) -> Callable[[Any], Any]:  # fmt: skip
-    """Register the decorated function as the code of functions of NumPy, and of the array method `method`.
-
-    Arguments of a ufunc arrive in the dtypes in which NumPy computes, other arguments as the call gives them. The
-    parameters of the decorated function are honoured: by name, or by position if NumPy's function lacks the name. An
-    argument is rejected, with the caret under it, if its value is not in its `choices`, or if an axis is not an int. An
-    `axis` of "flat" also allows None, "several" None and tuples, and "" None if that is NumPy's default. A function
-    that `writes` gets arrays themselves, in place of their values.
-    """
-
-    def register(f: Any) -> Any:
-        handler = of_function(f, axis, choices or {})
-        for function in functions:
-            if isinstance(function, np.ufunc) and function.signature is None:
-                row("x y"[: 2 * function.nin - 1], function, rank0="scalar")(_of_ufunc(function, f))
-            else:
-                row(" ".join(inspect.signature(f).parameters), function, rank0="any", whole=writes)(handler)
-        if method:
-            row(" ".join(inspect.signature(f).parameters), method=method, rank0="any", whole=writes)(handler)
-        return f
-
-    return register
-
-
-def rejected(what: str, instead: str) -> Any:
-    """Reject the call that is compiled: library code calls this for arguments that it does not support."""
-    raise NotImplementedError(what, instead)
-
-
-@row("what instead", rejected)
-def _rejected(w: Walker, a: Args) -> Val:
-    raise w.reject("ACR202", seen=a.static("what"), rewrite=a.static("instead"))
-
-
-def root(total: Any) -> Any:
-    """Return the square root of a sum of squares; its derivative at 0 is 0."""
-    return np.sqrt(total)
-
-
-@row("total", root)
 def _root(w: Walker, a: Args) -> Val:
     return w.root(a.tensor("total"), 2)
 
 
-def _of_ufunc(ufunc: np.ufunc, f: Any) -> Callable[[Walker, Args], Val]:
-    def handler(w: Walker, a: Args) -> Val:
-        parts = [v if isinstance(v, Num) else w.as_tensor(v) for v in a.values.values()]
-        ins, out = w.resolve(ufunc, parts)
-        return w.call(w.constant(f), tuple(w.operands(parts, ins, out)), {})
-
-    return handler
+@primitive(rule=_root)
+def root(total):
+    """Return the square root of a sum of squares; its derivative at 0 is 0."""
+    return np.sqrt(total)
 
 
-def of_function(f: Any, axis: str, choices: Mapping[str, Sequence[Any]]) -> Callable[[Walker, Args], Val]:
-    """Return the handler that calls a function in the compiled language."""
-
-    def handler(w: Walker, a: Args) -> Val:
-        for name, values in choices.items():
-            a.choice(name, *values)
-        if "axis" in a.given:
-            _check_axis(w, a, axis)
-        return w.call(w.constant(f), (), a.values)
-
-    return handler
-
-
-ARRAYS = ("a", "x", "x1", "m", "arr", "array", "ar", "y", "p")  # NumPy's names of the array that has the axis
-
-
-def _check_axis(w: Walker, a: Args, kinds: str) -> None:
-    """Reject an axis that `kinds` does not allow, or that the array does not have."""
-    value = a.static("axis")
-    if value is None and (kinds in ("flat", "several") or (not kinds and "axis" in a.optional)):
-        return
-    if isinstance(value, tuple) and kinds != "several":
-        raise w.reject("ACR202", a.where["axis"], seen=f"several axes for {a.what}", rewrite="one axis")
-    name = next((n for n in ARRAYS if not isinstance(a.values.get(n, NoneVal()), NoneVal)), "")
-    if not name:
-        a.whole("axis")
-        return
-    with w.at_node(a.where[name]):
-        rank = w.as_tensor(a.values[name]).type.rank
-    if rank and kinds == "several":
-        a.axes("axis", rank)
-    elif rank:
-        a.axis("axis", rank)
-
-
-@stands_for(np.logaddexp)
-def logaddexp(x: Any, y: Any) -> Any:
+@implements(np.logaddexp)
+def logaddexp(x, y):
     """Return ``log(exp(x) + exp(y))``, without overflow."""
     return np.maximum(x, y) + np.log1p(np.exp(-apart(x, y)))
 
 
-def apart(x: Any, y: Any) -> Any:
+def apart(x, y):
     """Return ``abs(x - y)``; where they are equal, infinities too, it is 0 and has derivative 0."""
     same = x == y
     return np.abs(np.where(same, 0, x) - np.where(same, 0, y))
 
 
-@stands_for(np.logaddexp2)
-def logaddexp2(x: Any, y: Any) -> Any:
+@implements(np.logaddexp2)
+def logaddexp2(x, y):
     """Return ``log2(2**x + 2**y)``, without overflow."""
     return np.maximum(x, y) + np.log1p(np.exp2(-apart(x, y))) * 1.4426950408889634
 
 
-@stands_for(np.exp2)
-def exp2(x: Any) -> Any:
+@implements(np.exp2)
+def exp2(x):
     """Return 2 to the power of x."""
     return np.power(x.dtype.type(2), x)
 
 
-@stands_for(np.cbrt)
-def cbrt(x: Any) -> Any:
+@implements(np.cbrt)
+def cbrt(x):
     """Return the cube root: a power, refined by one Newton step."""
     size = np.abs(x)
     some = (size > 0) & (size < np.inf)
@@ -146,8 +60,8 @@ def cbrt(x: Any) -> Any:
     return np.copysign(np.where(some, better, size), x)
 
 
-@stands_for(np.hypot)
-def hypot(x: Any, y: Any) -> Any:
+@implements(np.hypot)
+def hypot(x, y):
     """Return ``sqrt(x * x + y * y)``; x and y are scaled by a power of 2 where squares overflow or underflow."""
     power = 600 if x.dtype == np.float64 else 100
     far = 2.0**500 if x.dtype == np.float64 else 2.0**60  # from 1 / far to far, squares are normal floats
@@ -158,46 +72,46 @@ def hypot(x: Any, y: Any) -> Any:
     return np.where(np.isinf(x) | np.isinf(y), kind(np.inf), root(u * u + v * v) / scale)
 
 
-@stands_for(np.ceil)
-def ceil(x: Any) -> Any:
+@implements(np.ceil)
+def ceil(x):
     """Return the smallest integer that is not less than x."""
     return -np.floor(-x) if x.dtype.kind == "f" else x.copy()
 
 
-@stands_for(np.trunc)
-def trunc(x: Any) -> Any:
+@implements(np.trunc)
+def trunc(x):
     """Return x rounded toward zero."""
     return np.copysign(np.floor(np.abs(x)), x) if x.dtype.kind == "f" else x.copy()
 
 
-@stands_for(np.rint)
-def rint(x: Any) -> Any:
+@implements(np.rint)
+def rint(x):
     """Return the nearest integer, ties to even."""
     big = x.dtype.type(4503599627370496.0 if x.dtype == np.float64 else 8388608.0)  # from here on floats are integers
     a = np.abs(x)
     return nn.stop_gradient(np.copysign(np.where(a < big, (a + big) - big, a), x))
 
 
-@stands_for(np.signbit)
-def signbit(x: Any) -> Any:
+@implements(np.signbit)
+def signbit(x):
     """Return whether the sign bit is set, also of zeros and NaN."""
     return np.copysign(1, x) < 0
 
 
-@stands_for(np.isinf)
-def isinf(x: Any) -> Any:
+@implements(np.isinf)
+def isinf(x):
     """Return whether a number is infinite."""
     return np.abs(x) == np.inf if x.dtype.kind == "f" else x != x
 
 
-@stands_for(np.isfinite)
-def isfinite(x: Any) -> Any:
+@implements(np.isfinite)
+def isfinite(x):
     """Return whether a number is neither infinite nor NaN."""
     return np.abs(x) < np.inf if x.dtype.kind == "f" else x == x
 
 
-@stands_for(np.fmod)
-def fmod(x: Any, y: Any) -> Any:
+@implements(np.fmod)
+def fmod(x, y):
     """Return the remainder of ``x / y``, with the sign of x."""
     if x.dtype.kind == "f":
         nothing = (x == 0) & (np.abs(y) > 0)  # x itself, since the derivative of np.abs(x) at 0 is 0
@@ -206,67 +120,68 @@ def fmod(x: Any, y: Any) -> Any:
     return np.where((rest != 0) & ((x < 0) != (y < 0)), rest - y, rest)
 
 
-@stands_for(np.fabs)
-def fabs(x: Any) -> Any:
+@implements(np.fabs)
+def fabs(x):
     """Return the absolute value, a float."""
     return np.abs(x)
 
 
-@stands_for(np.positive)
-def positive(x: Any) -> Any:
+@implements(np.positive)
+def positive(x):
     """Return a copy of x."""
     return x.copy()
 
 
-@stands_for(np.conjugate)
-def conjugate(x: Any) -> Any:
+@implements(np.conjugate)
+def conjugate(x):
     """Return a copy of x: a real number is its own conjugate."""
     return x.copy()
 
 
-@row("x", method="conj", rank0="first")
-def _conj(w: Walker, a: Args) -> Val:
-    return a.tensor("x")
+@implements(np.ndarray.conj)
+def conj(x):
+    """Return x, which is its own conjugate."""
+    return x
 
 
-@stands_for(np.fmax)
-def fmax(x: Any, y: Any) -> Any:
+@implements(np.fmax)
+def fmax(x, y):
     """Return the larger number; NaN only if both are NaN."""
     return np.where((x >= y) | np.isnan(y), x, y)
 
 
-@stands_for(np.fmin)
-def fmin(x: Any, y: Any) -> Any:
+@implements(np.fmin)
+def fmin(x, y):
     """Return the smaller number; NaN only if both are NaN."""
     return np.where((x <= y) | np.isnan(y), x, y)
 
 
-@stands_for(np.heaviside)
-def heaviside(x: Any, y: Any) -> Any:
+@implements(np.heaviside)
+def heaviside(x, y):
     """Return 0, y or 1 where x is negative, zero or positive."""
     return np.where(x == 0, y, np.where(x < 0, x.dtype.type(0), np.where(x > 0, x.dtype.type(1), x)))
 
 
-@stands_for(np.float_power)
-def float_power(x: Any, y: Any) -> Any:
+@implements(np.float_power)
+def float_power(x, y):
     """Return ``x**y`` in float64."""
     return np.power(x, y)
 
 
-@stands_for(np.deg2rad, np.radians)
-def radians(x: Any) -> Any:
+@implements(np.deg2rad, np.radians)
+def radians(x):
     """Return an angle in radians."""
     return x * (np.pi / 180)
 
 
-@stands_for(np.rad2deg, np.degrees)
-def degrees(x: Any) -> Any:
+@implements(np.rad2deg, np.degrees)
+def degrees(x):
     """Return an angle in degrees."""
     return x * (180 / np.pi)
 
 
-@stands_for(np.ldexp)
-def ldexp(x: Any, y: Any) -> Any:
+@implements(np.ldexp)
+def ldexp(x, y):
     """Return ``x * 2**y``, in four steps, as the power alone may overflow or underflow."""
     most = 600 if x.dtype == np.float64 else 80  # four steps lead from the smallest float past the largest
     y = np.clip(y.astype(np.int64), -4 * most, 4 * most)
@@ -276,13 +191,13 @@ def ldexp(x: Any, y: Any) -> Any:
     return x
 
 
-def without_sign(x: Any) -> Any:
+def without_sign(x):
     """Return the absolute values of integers as uint64, which holds that of the least int64."""
     return np.abs(x.astype(np.int64)).astype(np.uint64) if x.dtype.kind == "i" else x.astype(np.uint64)
 
 
-@stands_for(np.gcd)
-def gcd(x: Any, y: Any) -> Any:
+@implements(np.gcd)
+def gcd(x, y):
     """Return the greatest common divisor: Euclid's algorithm, until it is done for all elements."""
     kind = x.dtype
     x, y = without_sign(x), without_sign(y)
@@ -291,8 +206,8 @@ def gcd(x: Any, y: Any) -> Any:
     return x.astype(kind)
 
 
-@stands_for(np.lcm)
-def lcm(x: Any, y: Any) -> Any:
+@implements(np.lcm)
+def lcm(x, y):
     """Return the least common multiple, which wraps on overflow."""
     kind = x.dtype
     x, y = without_sign(x), without_sign(y)
@@ -302,45 +217,45 @@ def lcm(x: Any, y: Any) -> Any:
 # ---- functions that are no ufuncs
 
 
-@stands_for(np.real)
-def real(val: Any) -> Any:
+@implements(np.real)
+def real(val):
     """Return the real part: the number itself."""
     return np.asarray(val)[()]
 
 
-@stands_for(np.imag)
-def imag(val: Any) -> Any:
+@implements(np.imag)
+def imag(val):
     """Return the imaginary part: zeros."""
     return np.zeros_like(val)
 
 
-@stands_for(np.angle)
-def angle(z: Any, deg: Any) -> Any:
+@implements(np.angle)
+def angle(z, deg):
     """Return the angle to the positive real axis: 0 or pi."""
     out = np.arctan2(0, z)
     return out * (180 / np.pi) if deg else out
 
 
-@stands_for(np.isneginf)
-def isneginf(x: Any) -> Any:
+@implements(np.isneginf)
+def isneginf(x):
     """Return whether a number is minus infinity."""
     return np.isinf(x) & np.signbit(x)
 
 
-@stands_for(np.isposinf)
-def isposinf(x: Any) -> Any:
+@implements(np.isposinf)
+def isposinf(x):
     """Return whether a number is infinity."""
     return np.isinf(x) & ~np.signbit(x)
 
 
-@stands_for(np.fix)
-def fix(x: Any) -> Any:
+@implements(np.fix)
+def fix(x):
     """Return x rounded toward zero."""
     return np.trunc(x)
 
 
-@stands_for(np.round, np.around, method="round")
-def rounded(a: Any, decimals: Any) -> Any:
+@implements(np.round, np.around, np.ndarray.round)
+def rounded(a, decimals):
     """Round to decimals as NumPy does: scale by a power of 10, round to the nearest integer, scale back."""
     x = np.asarray(a)
     if x.dtype == np.bool_:
@@ -357,8 +272,8 @@ def rounded(a: Any, decimals: Any) -> Any:
     return np.rint(x / 10.0**-decimals) * 10.0**-decimals
 
 
-@stands_for(np.nan_to_num)
-def nan_to_num(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+@implements(np.nan_to_num)
+def nan_to_num(x, nan, posinf, neginf):
     """Return x with NaN and infinities replaced by numbers."""
     x = np.array(x)
     if x.dtype.kind != "f":
@@ -371,22 +286,22 @@ def nan_to_num(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     return known[()]
 
 
-@stands_for(np.divmod)
-def both_parts(x: Any, y: Any) -> Any:
+@implements(np.divmod)
+def both_parts(x, y):
     """Return the floored quotient and the remainder."""
     return np.floor_divide(x, y), np.remainder(x, y)
 
 
-@stands_for(np.modf)
-def modf(x: Any) -> Any:
+@implements(np.modf)
+def modf(x):
     """Return the fractional and the integral part, both with the sign of x."""
     whole = np.trunc(x)
     fraction = np.where(x == 0, x, np.copysign(np.where(np.isinf(x), 0, x - whole), x))
     return fraction * x.dtype.type(1), whole  # the product is a scalar where np.where gives an array of rank 0
 
 
-@stands_for(np.sinc)
-def sinc(x: Any) -> Any:
+@implements(np.sinc)
+def sinc(x):
     """Return ``sin(pi x) / (pi x)``, and 1 at 0."""
     x = np.asarray(x)
     x = x if x.dtype.kind == "f" else x.astype(np.float64)
@@ -394,8 +309,8 @@ def sinc(x: Any) -> Any:
     return np.sin(turned) / turned
 
 
-@stands_for(np.isclose)
-def isclose(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: Any) -> Any:
+@implements(np.isclose)
+def isclose(a, b, rtol, atol, equal_nan):
     """Return whether ``abs(a - b) <= atol + rtol * abs(b)``, for each element."""
     b = np.asarray(b)
     b = b if b.dtype.kind == "f" else b.astype(np.float64)
@@ -403,14 +318,14 @@ def isclose(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: Any) -> Any:
     return near | (np.isnan(a) & np.isnan(b)) if equal_nan else near
 
 
-@stands_for(np.allclose)
-def allclose(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: Any) -> Any:
+@implements(np.allclose)
+def allclose(a, b, rtol, atol, equal_nan):
     """Return whether `isclose` holds for all elements."""
     return bool(np.all(np.isclose(a, b, rtol, atol, equal_nan)))
 
 
-@stands_for(np.array_equal)
-def array_equal(a1: Any, a2: Any, equal_nan: Any) -> Any:
+@implements(np.array_equal)
+def array_equal(a1, a2, equal_nan):
     """Return whether two arrays have the same shape and elements."""
     a1, a2 = np.asarray(a1), np.asarray(a2)
     if a1.ndim != a2.ndim or a1.shape != a2.shape:
@@ -419,8 +334,8 @@ def array_equal(a1: Any, a2: Any, equal_nan: Any) -> Any:
     return bool(np.all(same | (np.isnan(a1) & np.isnan(a2)) if equal_nan else same))
 
 
-@stands_for(np.select)
-def select(condlist: Any, choicelist: Any, default: Any) -> Any:
+@implements(np.select)
+def select(condlist, choicelist, default):
     """Return the choice of the first condition that holds, else the default."""
     out = default
     for k in range(len(condlist) - 1, -1, -1):
@@ -428,8 +343,8 @@ def select(condlist: Any, choicelist: Any, default: Any) -> Any:
     return out
 
 
-@stands_for(np.choose, choices={"mode": ["raise"]})
-def choose(a: Any, choices: Any, mode: Any) -> Any:
+@implements(np.choose, choices={"mode": ["raise"]})
+def choose(a, choices, mode):
     """Return, for each index in `a`, the element at its position in the array ``choices[index]``."""
     a = np.asarray(a)
     if np.any((a < 0) | (a >= len(choices))):

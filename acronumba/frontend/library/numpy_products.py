@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from acronumba.frontend.calls.written import rejected, root, stands_for
+from acronumba.frontend.library.decorators import implements, rejected
+from acronumba.frontend.library.numpy_elementwise import root
 
 # ---- sums and differences
 
 
-@stands_for(np.cumulative_sum)
-def cumulative_sum(x: Any, axis: Any, dtype: Any, include_initial: Any) -> Any:
+@implements(np.cumulative_sum)
+def cumulative_sum(x, axis, dtype, include_initial):
     """Return the cumulative sums, preceded by 0 if `include_initial`."""
     x = np.asarray(x)
     axis = 0 if axis is None else axis
@@ -24,8 +23,8 @@ def cumulative_sum(x: Any, axis: Any, dtype: Any, include_initial: Any) -> Any:
     )
 
 
-@stands_for(np.cumulative_prod)
-def cumulative_prod(x: Any, axis: Any, dtype: Any, include_initial: Any) -> Any:
+@implements(np.cumulative_prod)
+def cumulative_prod(x, axis, dtype, include_initial):
     """Return the cumulative products, preceded by 1 if `include_initial`."""
     x = np.asarray(x)
     axis = 0 if axis is None else axis
@@ -37,8 +36,8 @@ def cumulative_prod(x: Any, axis: Any, dtype: Any, include_initial: Any) -> Any:
     )
 
 
-@stands_for(np.diff)
-def diff(a: Any, n: Any, axis: Any) -> Any:
+@implements(np.diff)
+def diff(a, n, axis):
     """Return the n-th differences of adjacent elements."""
     out = np.moveaxis(np.asarray(a), axis, -1)
     for _ in range(n):
@@ -46,29 +45,29 @@ def diff(a: Any, n: Any, axis: Any) -> Any:
     return np.moveaxis(out, -1, axis)
 
 
-@stands_for(np.ediff1d)
-def ediff1d(ary: Any) -> Any:
+@implements(np.ediff1d)
+def ediff1d(ary):
     """Return the differences of adjacent elements of the flattened array."""
     flat = np.ravel(ary)
     return flat[1:] - flat[:-1]
 
 
-@stands_for(np.trapezoid)
-def trapezoid(y: Any, x: Any, dx: Any, axis: Any) -> Any:
+@implements(np.trapezoid)
+def trapezoid(y, x, dx, axis):
     """Return the integral by the trapezoidal rule."""
     y = np.moveaxis(np.asarray(y), axis, -1)
     step = dx if x is None else np.diff(np.asarray(x))
     return np.sum(step * (y[..., 1:] + y[..., :-1]) / 2.0, axis=-1)
 
 
-@stands_for(np.ptp, axis="several")
-def ptp(a: Any, axis: Any, keepdims: Any) -> Any:
+@implements(np.ptp, axis="several")
+def ptp(a, axis, keepdims):
     """Return the maximum minus the minimum."""
     return np.max(a, axis=axis, keepdims=keepdims) - np.min(a, axis=axis, keepdims=keepdims)
 
 
-@stands_for(np.average)
-def average(a: Any, axis: Any, weights: Any, keepdims: Any) -> Any:
+@implements(np.average)
+def average(a, axis, weights, keepdims):
     """Return the mean, weighted if there are weights."""
     a = np.asarray(a)
     if weights is None:
@@ -91,43 +90,43 @@ def average(a: Any, axis: Any, weights: Any, keepdims: Any) -> Any:
 # ---- without NaN
 
 
-def known(a: Any, other: Any) -> Any:
+def known(a, other):
     """Return an array with NaN replaced by another number."""
     a = np.asarray(a)
     return np.where(np.isnan(a), a.dtype.type(other), a) if a.dtype.kind == "f" else a
 
 
-def there(a: Any, axis: Any, keepdims: Any) -> Any:
+def there(a, axis, keepdims):
     """Return the number of elements that are not NaN."""
     return np.sum(~np.isnan(a), axis=axis, keepdims=keepdims)
 
 
-@stands_for(np.nansum, axis="several")
-def nansum(a: Any, axis: Any, dtype: Any, keepdims: Any) -> Any:
+@implements(np.nansum, axis="several")
+def nansum(a, axis, dtype, keepdims):
     """Return the sum of the elements that are not NaN."""
     return np.sum(known(a, 0), axis=axis, dtype=dtype, keepdims=keepdims)
 
 
-@stands_for(np.nanprod, axis="several")
-def nanprod(a: Any, axis: Any, dtype: Any, keepdims: Any) -> Any:
+@implements(np.nanprod, axis="several")
+def nanprod(a, axis, dtype, keepdims):
     """Return the product of the elements that are not NaN."""
     return np.prod(known(a, 1), axis=axis, dtype=dtype, keepdims=keepdims)
 
 
-@stands_for(np.nancumsum)
-def nancumsum(a: Any, axis: Any, dtype: Any) -> Any:
+@implements(np.nancumsum)
+def nancumsum(a, axis, dtype):
     """Return the cumulative sums, with NaN taken as 0."""
     return np.cumsum(known(a, 0), axis=axis, dtype=dtype)
 
 
-@stands_for(np.nancumprod)
-def nancumprod(a: Any, axis: Any, dtype: Any) -> Any:
+@implements(np.nancumprod)
+def nancumprod(a, axis, dtype):
     """Return the cumulative products, with NaN taken as 1."""
     return np.cumprod(known(a, 1), axis=axis, dtype=dtype)
 
 
-@stands_for(np.nanmax, axis="several")
-def nanmax(a: Any, axis: Any, keepdims: Any) -> Any:
+@implements(np.nanmax, axis="several")
+def nanmax(a, axis, keepdims):
     """Return the largest element that is not NaN."""
     a = np.asarray(a)
     if a.dtype.kind != "f":
@@ -136,8 +135,8 @@ def nanmax(a: Any, axis: Any, keepdims: Any) -> Any:
     return np.where(there(a, axis, keepdims) == 0, a.dtype.type(np.nan), out)[()]
 
 
-@stands_for(np.nanmin, axis="several")
-def nanmin(a: Any, axis: Any, keepdims: Any) -> Any:
+@implements(np.nanmin, axis="several")
+def nanmin(a, axis, keepdims):
     """Return the smallest element that is not NaN."""
     a = np.asarray(a)
     if a.dtype.kind != "f":
@@ -146,8 +145,8 @@ def nanmin(a: Any, axis: Any, keepdims: Any) -> Any:
     return np.where(there(a, axis, keepdims) == 0, a.dtype.type(np.nan), out)[()]
 
 
-@stands_for(np.nanmean, axis="several")
-def nanmean(a: Any, axis: Any, keepdims: Any) -> Any:
+@implements(np.nanmean, axis="several")
+def nanmean(a, axis, keepdims):
     """Return the mean of the elements that are not NaN."""
     a = np.asarray(a)
     if a.dtype.kind != "f":
@@ -155,8 +154,8 @@ def nanmean(a: Any, axis: Any, keepdims: Any) -> Any:
     return np.sum(known(a, 0), axis=axis, keepdims=keepdims) / there(a, axis, keepdims).astype(a.dtype)
 
 
-@stands_for(np.nanvar, axis="several")
-def nanvar(a: Any, axis: Any, ddof: Any, keepdims: Any) -> Any:
+@implements(np.nanvar, axis="several")
+def nanvar(a, axis, ddof, keepdims):
     """Return the variance of the elements that are not NaN."""
     a = np.asarray(a)
     if a.dtype.kind != "f":
@@ -167,22 +166,22 @@ def nanvar(a: Any, axis: Any, ddof: Any, keepdims: Any) -> Any:
     return np.where(n <= 0, a.dtype.type(np.nan), out)[()]
 
 
-@stands_for(np.nanstd, axis="several")
-def nanstd(a: Any, axis: Any, ddof: Any, keepdims: Any) -> Any:
+@implements(np.nanstd, axis="several")
+def nanstd(a, axis, ddof, keepdims):
     """Return the standard deviation of the elements that are not NaN."""
     return root(np.nanvar(a, axis=axis, ddof=ddof, keepdims=keepdims))
 
 
-@stands_for(np.nanargmax)
-def nanargmax(a: Any, axis: Any, keepdims: Any) -> Any:
+@implements(np.nanargmax)
+def nanargmax(a, axis, keepdims):
     """Return the index of the largest element that is not NaN."""
     if np.any(there(a, axis, False) == 0):
         raise ValueError("All-NaN slice encountered")
     return np.argmax(known(a, -np.inf), axis=axis, keepdims=keepdims)
 
 
-@stands_for(np.nanargmin)
-def nanargmin(a: Any, axis: Any, keepdims: Any) -> Any:
+@implements(np.nanargmin)
+def nanargmin(a, axis, keepdims):
     """Return the index of the smallest element that is not NaN."""
     if np.any(there(a, axis, False) == 0):
         raise ValueError("All-NaN slice encountered")
@@ -192,8 +191,8 @@ def nanargmin(a: Any, axis: Any, keepdims: Any) -> Any:
 # ---- products
 
 
-@stands_for(np.vecdot, axis="one")
-def vecdot(x1: Any, x2: Any, axis: Any) -> Any:
+@implements(np.vecdot, axis="one")
+def vecdot(x1, x2, axis):
     """Return the dot products of vectors along an axis, the last one by default."""
     x1, x2 = np.asarray(x1), np.asarray(x2)
     if x1.ndim == 0 or x2.ndim == 0:
@@ -203,8 +202,8 @@ def vecdot(x1: Any, x2: Any, axis: Any) -> Any:
     return np.sum(x1 * x2, axis=-1, dtype=np.result_type(x1, x2))
 
 
-@stands_for(np.matvec)
-def matvec(x1: Any, x2: Any) -> Any:
+@implements(np.matvec)
+def matvec(x1, x2):
     """Return the products of matrices with vectors."""
     x1, x2 = np.asarray(x1), np.asarray(x2)
     if x1.ndim < 2 or x2.ndim == 0:
@@ -212,8 +211,8 @@ def matvec(x1: Any, x2: Any) -> Any:
     return np.matmul(x1, x2[..., None])[..., 0]
 
 
-@stands_for(np.vecmat)
-def vecmat(x1: Any, x2: Any) -> Any:
+@implements(np.vecmat)
+def vecmat(x1, x2):
     """Return the products of vectors with matrices."""
     x1, x2 = np.asarray(x1), np.asarray(x2)
     if x1.ndim == 0 or x2.ndim < 2:
@@ -221,8 +220,8 @@ def vecmat(x1: Any, x2: Any) -> Any:
     return np.matmul(x1[..., None, :], x2)[..., 0, :]
 
 
-@stands_for(np.kron)
-def kron(a: Any, b: Any) -> Any:
+@implements(np.kron)
+def kron(a, b):
     """Return the Kronecker product of arrays of at most two axes."""
     a, b = np.asarray(a), np.asarray(b)
     rank = max(a.ndim, b.ndim)
@@ -236,22 +235,22 @@ def kron(a: Any, b: Any) -> Any:
     return rejected("np.kron of more than two axes", "np.einsum, and reshape")
 
 
-@stands_for(np.linalg.cross)
-def cross_of_three(x1: Any, x2: Any) -> Any:
+@implements(np.linalg.cross)
+def cross_of_three(x1, x2):
     """Return the cross products of vectors with three components."""
     a, b = np.asarray(x1), np.asarray(x2)
     a, b = np.broadcast_arrays(a, b)
     return np.stack([a[..., i] * b[..., j] - a[..., j] * b[..., i] for i, j in ((1, 2), (2, 0), (0, 1))], axis=-1)
 
 
-@stands_for(np.cross)
-def cross(a: Any, b: Any) -> Any:
+@implements(np.cross)
+def cross(a, b):
     """Return the cross products of vectors with three components."""
     return np.linalg.cross(a, b)
 
 
-@stands_for(np.convolve, choices={"mode": ["full", "same", "valid"]})
-def convolve(a: Any, v: Any, mode: Any) -> Any:
+@implements(np.convolve, choices={"mode": ["full", "same", "valid"]})
+def convolve(a, v, mode):
     """Return the discrete convolution of two sequences."""
     a, v = np.atleast_1d(a), np.atleast_1d(v)
     if len(a) == 0 or len(v) == 0:
@@ -268,14 +267,14 @@ def convolve(a: Any, v: Any, mode: Any) -> Any:
     return out[m - 1 : n] if mode == "valid" else out[(m - 1) // 2 : (m - 1) // 2 + n]
 
 
-@stands_for(np.correlate, choices={"mode": ["full", "same", "valid"]})
-def correlate(a: Any, v: Any, mode: Any) -> Any:
+@implements(np.correlate, choices={"mode": ["full", "same", "valid"]})
+def correlate(a, v, mode):
     """Return the cross-correlation of two sequences."""
     return np.convolve(a, np.asarray(v)[::-1], mode)
 
 
-@stands_for(np.cov, choices={"ddof": [None, 0, 1]})
-def cov(m: Any, rowvar: Any, bias: Any, ddof: Any) -> Any:
+@implements(np.cov, choices={"ddof": [None, 0, 1]})
+def cov(m, rowvar, bias, ddof):
     """Return the covariance matrix of rows (columns unless `rowvar`)."""
     x = np.asarray(m)
     x = x if x.dtype == np.float64 else x.astype(np.float64)
@@ -289,8 +288,8 @@ def cov(m: Any, rowvar: Any, bias: Any, ddof: Any) -> Any:
     return c
 
 
-@stands_for(np.corrcoef)
-def corrcoef(x: Any, rowvar: Any) -> Any:
+@implements(np.corrcoef)
+def corrcoef(x, rowvar):
     """Return the correlation matrix of rows (columns unless `rowvar`)."""
     x = np.asarray(x)
     if x.ndim == 1:
@@ -305,7 +304,7 @@ def corrcoef(x: Any, rowvar: Any) -> Any:
     return np.clip(c / root[:, None] / root[None, :], -1, 1)
 
 
-def _of_rows(x: Any, less: Any) -> Any:
+def _of_rows(x, less):
     """Return the covariance matrix of rows; the divisor is their length minus `less`."""
     x = x - np.mean(x, axis=1, keepdims=True)
     return x @ x.T / max(x.shape[1] - less, 0)
@@ -314,10 +313,10 @@ def _of_rows(x: Any, less: Any) -> Any:
 # ---- methods of ufuncs
 
 
-def by_segments(total: Any, least: Any) -> Any:
+def by_segments(total, least):
     """Return the method `reduceat` of a ufunc, from its reduction along axis 1 and its identity in a dtype."""
 
-    def reduceat(array: Any, indices: Any, axis: Any, dtype: Any) -> Any:
+    def reduceat(array, indices, axis, dtype):
         x, starts = np.moveaxis(np.asarray(array), axis, 0), np.asarray(indices).astype(np.int64)
         n, many = x.shape[0], starts.shape[0]
         kind = total(np.zeros((1, 1), x.dtype), dtype).dtype
@@ -335,7 +334,7 @@ def by_segments(total: Any, least: Any) -> Any:
     return reduceat
 
 
-def summed(x: Any, kind: Any) -> Any:
+def summed(x, kind):
     """Return the sums along axis 1; unlike in `np.sum`, a sum of nothing but -0 is -0."""
     out = np.sum(x, axis=1, dtype=kind)
     if out.dtype.kind != "f":
@@ -343,29 +342,29 @@ def summed(x: Any, kind: Any) -> Any:
     return np.where(np.all((x == 0) & np.signbit(x), axis=1), out.dtype.type(-0.0), out)
 
 
-def in_dtype(x: Any, kind: Any) -> Any:
+def in_dtype(x, kind):
     """Return an array cast to a dtype, unless that is None."""
     return x if kind is None else x.astype(kind)
 
 
-def lowest(dtype: Any) -> Any:
+def lowest(dtype):
     """Return the least value of a dtype: the identity of `np.maximum`."""
     return dtype.type(-np.inf) if dtype.kind == "f" else dtype.type(0 if dtype == np.bool_ else np.iinfo(dtype).min)
 
 
-def highest(dtype: Any) -> Any:
+def highest(dtype):
     """Return the greatest value of a dtype: the identity of `np.minimum`."""
     return dtype.type(np.inf) if dtype.kind == "f" else dtype.type(1 if dtype == np.bool_ else np.iinfo(dtype).max)
 
 
-stands_for(np.add.reduceat)(by_segments(summed, lambda kind: kind.type(-0.0)))
-stands_for(np.multiply.reduceat)(by_segments(lambda x, kind: np.prod(x, axis=1, dtype=kind), lambda kind: kind.type(1)))
-stands_for(np.maximum.reduceat)(by_segments(lambda x, kind: np.max(in_dtype(x, kind), axis=1), lowest))
-stands_for(np.minimum.reduceat)(by_segments(lambda x, kind: np.min(in_dtype(x, kind), axis=1), highest))
+implements(np.add.reduceat)(by_segments(summed, lambda kind: kind.type(-0.0)))
+implements(np.multiply.reduceat)(by_segments(lambda x, kind: np.prod(x, axis=1, dtype=kind), lambda kind: kind.type(1)))
+implements(np.maximum.reduceat)(by_segments(lambda x, kind: np.max(in_dtype(x, kind), axis=1), lowest))
+implements(np.minimum.reduceat)(by_segments(lambda x, kind: np.min(in_dtype(x, kind), axis=1), highest))
 
 
-@stands_for(np.logaddexp.reduce)
-def logaddexp_reduce(array: Any, axis: Any, keepdims: Any) -> Any:
+@implements(np.logaddexp.reduce)
+def logaddexp_reduce(array, axis, keepdims):
     """Return the logarithm of the sum of exponentials along an axis."""
     x = np.asarray(array)
     most = np.max(
@@ -380,8 +379,8 @@ def logaddexp_reduce(array: Any, axis: Any, keepdims: Any) -> Any:
     return out if keepdims else np.squeeze(out, axis)[()]
 
 
-@stands_for(np.bitwise_or.reduce)
-def bitwise_or_reduce(array: Any, axis: Any) -> Any:
+@implements(np.bitwise_or.reduce)
+def bitwise_or_reduce(array, axis):
     """Return the bitwise or of the elements along an axis."""
     rows = np.moveaxis(np.asarray(array), axis, 0)
     out = np.zeros(rows.shape[1:], rows.dtype)
@@ -390,8 +389,8 @@ def bitwise_or_reduce(array: Any, axis: Any) -> Any:
     return out[()]
 
 
-@stands_for(np.bitwise_xor.reduce)
-def bitwise_xor_reduce(array: Any, axis: Any) -> Any:
+@implements(np.bitwise_xor.reduce)
+def bitwise_xor_reduce(array, axis):
     """Return the bitwise exclusive or of the elements along an axis."""
     rows = np.moveaxis(np.asarray(array), axis, 0)
     out = np.zeros(rows.shape[1:], rows.dtype)

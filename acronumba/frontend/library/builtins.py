@@ -1,0 +1,83 @@
+"""Python's builtin functions in the compiled language."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.library.decorators import implements, primitive
+from acronumba.frontend.library.math import pow_mod
+from acronumba.frontend.values import MapVal, MapView, Val, unkept
+from acronumba.ir.types import BOOL, INT, NEVER
+
+if TYPE_CHECKING:
+    from acronumba.frontend.walker import Walker
+
+
+def _unordered(w: Walker, a: Args) -> Val:
+    val = unkept(a["iterable"])
+    if not isinstance(val, MapVal) or not val.is_set or (a.flag("exact") and val.type.key not in (INT, BOOL, NEVER)):
+        return val
+    return MapView(val, "elements")
+
+
+@primitive(rule=_unordered, whole=True)
+def unordered(iterable, exact):
+    """Return the elements of a set in any order, other iterables as they are; with `exact` only of sets of ints."""
+    return iterable
+
+
+@implements(any)
+def any_(iterable, /):
+    for x in unordered(iterable, False):
+        if x:
+            return True
+    return False
+
+
+@implements(all)
+def all_(iterable, /):
+    for x in unordered(iterable, False):
+        if not x:
+            return False
+    return True
+
+
+@implements(sum)
+def sum_(iterable, /, start=0):
+    for x in unordered(iterable, True):
+        start = start + x
+    return start
+
+
+@implements(map, iterator=True)
+def map_(function, iterable, /, *iterables):
+    if len(iterables) == 0:
+        return [function(x) for x in iterable]
+    return [function(*xs) for xs in zip(iterable, *iterables, strict=False)]
+
+
+@implements(filter, iterator=True)
+def filter_(function, iterable, /):
+    if function is None:
+        return [x for x in iterable if x]
+    return [x for x in iterable if function(x)]
+
+
+@implements(divmod)
+def divmod_(x, y, /):
+    return x // y, x % y
+
+
+@implements(pow)
+def pow_(base, exp, mod=None):
+    return base**exp if mod is None else pow_mod(base, exp, mod)
+
+
+def first(iterable, *default):
+    """Return the first item of an iterable: the others are not computed."""
+    for x in iterable:
+        return x
+    if len(default) == 0:
+        raise StopIteration
+    return default[0]
