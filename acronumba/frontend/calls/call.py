@@ -402,6 +402,9 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
                 raise w.reject("ACR113", seen=f".{name} of {owner.node.path}")
             w.make_real(owner.cell)
             raise Restart
+    own = owner.method(w, name, args, kwargs)
+    if own is not None:
+        return own
     known = row_of(getattr(cls, name, None))
     if known is not None:
         return call_row(w, known, [owner, *args], kwargs)
@@ -413,9 +416,6 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
         return of_maps.map_method(w, owner, name, args, kwargs)
     if name in ("copy",) and isinstance(owner, StaticList):
         return new_list(w, owner.items)
-    own = owner.method(w, name, args, kwargs)
-    if own is not None:
-        return own
     if name == "_replace":
         return replace_fields(w, [owner, *args], kwargs)
     raise w.reject("ACR209", seen=f"the method .{name} of {w.describe(owner)}")

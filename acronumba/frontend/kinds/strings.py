@@ -1,7 +1,7 @@
 """Strings: constants, and strings of run time, which are words.
 
 In: the operations of `Value`. Out: operations of `SCALARS` on strings, which compute constants at compile time. The
-other methods of strings are made of these in the compiled language, in `calls.written_texts`.
+other methods of strings are made of these, in `library.strings`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from acronumba.frontend.calls.written_texts import METHODS
+from acronumba.frontend.calls.tables import row_of
 from acronumba.frontend.comprehensions import as_iterable, built
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
@@ -170,7 +170,7 @@ class StringValue(Value):
 
     # ---- methods
 
-    def method(self, w: Walker, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
+    def method(self, w: Walker, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
         args = [as_iterable(w, v) if isinstance(v, Generator | Stream) else v for v in args]
         constants = self.num.const is not NOT_CONST and NOT_CONST not in map(w.static, args)
         if constants or (self.num.const is not NOT_CONST and name == "format"):
@@ -188,10 +188,10 @@ class StringValue(Value):
                 return self._in_case(w, name)
             case "removeprefix" | "removesuffix", [StringValue() as end] if not kwargs:
                 return self._without(w, name, end)
-        if name in METHODS:
-            return w.call(w.constant(METHODS[name]), (self, *args), kwargs)
-        seen = f"the method .{name} of {self.describe(w)}"
-        raise w.reject("ACR209", seen=seen, rewrite="do it before the batch")
+        if row_of(getattr(str, name, None)) is None:
+            seen = f"the method .{name} of {self.describe(w)}"
+            raise w.reject("ACR209", seen=seen, rewrite="do it before the batch")
+        return None  # it is in the library
 
     def _method_of_constant(self, w: Walker, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
         """Call Python's own method with constant arguments."""

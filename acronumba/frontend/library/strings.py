@@ -1,16 +1,14 @@
-"""Methods of strings made of others, in the compiled language: splitting, stripping, replacing, searching, padding.
-
-In: the string and the arguments of the call. Out: the result of Python's method.
-"""
+"""Methods of strings in the compiled language: splitting, stripping, replacing, searching, padding."""
 
 from __future__ import annotations
 
-from typing import Any
+from acronumba.frontend.library.decorators import implements
 
 
-def split(s: Any, sep: Any = None, maxsplit: Any = -1) -> Any:
+@implements(str.split)
+def split(s, sep=None, maxsplit=-1):
     """Return the parts between separators; the words if `sep` is None."""
-    out: list[str] = []
+    out = []
     if sep is None:
         n = len(s)
         k = 0
@@ -38,37 +36,41 @@ def split(s: Any, sep: Any = None, maxsplit: Any = -1) -> Any:
     return out
 
 
-def _begin(s: Any, chars: Any) -> Any:
+def _begin(s, chars):
     k = 0
     while k < len(s) and (s[k].isspace() if chars is None else s[k] in chars):
         k += 1
     return k
 
 
-def _end(s: Any, chars: Any, start: Any) -> Any:
+def _end(s, chars, start):
     k = len(s)
     while k > start and (s[k - 1].isspace() if chars is None else s[k - 1] in chars):
         k -= 1
     return k
 
 
-def strip(s: Any, chars: Any = None) -> Any:
+@implements(str.strip)
+def strip(s, chars=None):
     """Return a string without leading and trailing characters of `chars`, or whitespace."""
     start = _begin(s, chars)
     return s[start : _end(s, chars, start)]
 
 
-def lstrip(s: Any, chars: Any = None) -> Any:
+@implements(str.lstrip)
+def lstrip(s, chars=None):
     """Return a string without leading characters of `chars`, or whitespace."""
     return s[_begin(s, chars) :]
 
 
-def rstrip(s: Any, chars: Any = None) -> Any:
+@implements(str.rstrip)
+def rstrip(s, chars=None):
     """Return a string without trailing characters of `chars`, or whitespace."""
     return s[: _end(s, chars, 0)]
 
 
-def replace(s: Any, old: Any, new: Any, count: Any = -1) -> Any:
+@implements(str.replace)
+def replace(s, old, new, count=-1):
     """Return a string with the first `count` (all if negative) occurrences of `old` replaced by `new`."""
     if len(old) == 0:
         most = len(s) + 1 if count < 0 else count
@@ -77,7 +79,8 @@ def replace(s: Any, old: Any, new: Any, count: Any = -1) -> Any:
     return new.join(split(s, old, count))
 
 
-def count(s: Any, sub: Any) -> Any:
+@implements(str.count)
+def count(s, sub):
     """Return the number of non-overlapping occurrences of a substring."""
     if len(sub) == 0:
         return len(s) + 1
@@ -89,7 +92,8 @@ def count(s: Any, sub: Any) -> Any:
     return out
 
 
-def rfind(s: Any, sub: Any) -> Any:
+@implements(str.rfind)
+def rfind(s, sub):
     """Return the index of the last occurrence of a substring; -1 if there is none."""
     k = len(s) - len(sub)
     while k >= 0 and not s[k:].startswith(sub):
@@ -97,7 +101,8 @@ def rfind(s: Any, sub: Any) -> Any:
     return max(k, -1)
 
 
-def partition(s: Any, sep: Any) -> Any:
+@implements(str.partition)
+def partition(s, sep):
     """Return the part before the first separator, the separator, and the part after it."""
     if len(sep) == 0:
         raise ValueError("empty separator")
@@ -107,19 +112,15 @@ def partition(s: Any, sep: Any) -> Any:
     return s[:k], sep, s[k + len(sep) :]
 
 
-def capitalize(s: Any) -> Any:
+@implements(str.capitalize)
+def capitalize(s):
     """Return a string with its first character in upper case, and the others in lower case."""
     return s[:1].upper() + s[1:].lower()
 
 
-def zfill(s: Any, width: Any) -> Any:
+@implements(str.zfill)
+def zfill(s, width):
     """Return a string padded with zeros at the left, after a sign."""
     signed = s[:1] == "-" or s[:1] == "+"
     zeros = "0" * max(width - len(s), 0)
     return s[:1] + zeros + s[1:] if signed else zeros + s
-
-
-METHODS = {
-    "split": split, "strip": strip, "lstrip": lstrip, "rstrip": rstrip, "replace": replace, "count": count,
-    "rfind": rfind, "partition": partition, "capitalize": capitalize, "zfill": zfill,
-}  # fmt: skip
