@@ -21,14 +21,10 @@ from acronumba.frontend.names import path_of
 from acronumba.frontend.values import (
     NOT_CONST,
     EnumVal,
-    Kept,
-    MaybeUnbound,
     NoneVal,
     Num,
-    Range,
     Ref,
     SharedVal,
-    SliceVal,
     Static,
     Tensor,
     TupleVal,
@@ -95,15 +91,11 @@ def is_any(w: Walker, val: UnionVal, wanted: Callable[[Type], bool]) -> tuple[Nu
 
 def kind_of(w: Walker, val: Val) -> Type | None:
     """Return a type that stands for the class of a value, for `isinstance` and `is None`."""
-    match val:
-        case SharedVal(node=node):
-            if node.kind == "object":
-                return StructT(node.cls)
-            val = w.materialise(val)
-        case MaybeUnbound():
-            return kind_of(w, val.value)
-        case SliceVal() | Range() | Kept():  # not representable at run time, but of a known class
-            return StructT(val.python_class)
+    val = val.bound_value()
+    if isinstance(val, SharedVal) and not val.object_classes():
+        val = w.materialise(val)
+    if val.word_type() is None and val.python_class is not object and not isinstance(val, TupleVal):
+        return StructT(val.python_class)  # not representable at run time, but of a known class
     try:
         return w.type_of(val)
     except Rejected:

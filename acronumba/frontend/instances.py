@@ -22,6 +22,7 @@ from acronumba.frontend.join_shapes import (
     JoinShape,
     ListShape,
     MapShape,
+    Parameter,
     PartsShape,
     StaticShape,
     TensorShape,
@@ -30,18 +31,12 @@ from acronumba.frontend.join_shapes import (
 )
 from acronumba.frontend.names import forget_assigned, named_iterator
 from acronumba.frontend.values import (
-    NOT_CONST,
-    ArrayRef,
     Bound,
     DictVal,
     EnumVal,
     ErrorValue,
     Func,
     Kept,
-    ListVal,
-    MapVal,
-    MaybeUnbound,
-    MutableObject,
     NoneVal,
     Num,
     ObjectValue,
@@ -51,19 +46,15 @@ from acronumba.frontend.values import (
     Tensor,
     TupleVal,
     Val,
-    is_row,
 )
 from acronumba.frontend.walker import Frame, Instance, Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
     MOST_LENGTHS,
-    Array0T,
     BoolT,
     EnumT,
     FloatT,
     IntT,
-    ListT,
-    TensorT,
     UnionT,
     union,
     words,
@@ -95,7 +86,7 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val]) -> Val:
         given = [as_carried(w, v, carried) for v in given]
     given = [_of_any_length(w, v, (code, k)) for k, v in enumerate(given)]
     loose = code in w.facts.loose
-    templates = [parameter_of(w, v, (code, k), k in plain, loose) for k, v in enumerate(given)]
+    templates = [v.parameter_shape(w, Parameter((code, k), k in plain, loose)) for k, v in enumerate(given)]
     key = (code, tuple(template_key(w, t) for t in templates), scopes)
     instance = w.instances.get(key)
     if instance is None:
@@ -222,77 +213,6 @@ def as_carried(w: Walker, val: Val, classes: set[type]) -> Val:
         case TupleVal() | DictVal() | ObjectValue():
             return replace(val, items=tuple(as_carried(w, v, classes) for v in val.items))
     return val
-
-
-def parameter_of(w: Walker, val: Val, where: tuple[Any, ...], plain: bool, loose: bool) -> JoinShape:
-    """Return the join shape of an argument; `where`: code of the callee, index of the parameter, indices of parts."""
-    match val:
-        case Num() if not plain and val.const is not NOT_CONST:
-            return StaticShape(val)
-        case Num():
-            return TypeShape(val.type)
-        case EnumVal():
-            return StaticShape(val) if val.const is not NOT_CONST and not plain else val.join_shape(w)
-        case Tensor() if isinstance(val.ref, ir.SharedArg):
-            return StaticShape(val)
-        case Tensor() | ArrayRef():
-            return _array_parameter(w, val, loose)
-        case TupleVal() | DictVal() | ObjectValue() | StaticList() if not isinstance(val, StaticList) or is_row(val):
-            kind = {TupleVal: "tuple", DictVal: "dict", ObjectValue: "record", StaticList: "list"}[type(val)]
-            meta: Any = len(val.items)
-            if isinstance(val, StaticList):
-                val.stored = True
-            if isinstance(val, DictVal):
-                meta = val.keys
-            if isinstance(val, ObjectValue):
-                if val.cls not in w.facts.carried.get(where[0], ()):
-                    return TypeShape(w.type_of(val))
-                meta = (val.cls, val.names)
-            parts = enumerate(val.items)
-            cell = val.cell if isinstance(val, DictVal | StaticList) else None
-            return PartsShape(kind, meta, tuple(parameter_of(w, v, (*where, k), plain, loose) for k, v in parts), cell)
-        case MapVal():
-            mine = w.cell(("parameter", where))
-            mine.real = True
-            return MapShape(w.unify_cells(mine, val.cell), val.is_set)
-        case ListVal() | StaticList():
-            if isinstance(val, StaticList):
-                w.make_real(val.cell)
-                w.type_of(val)
-            cell = val.cell.find()
-            if not val.is_local():
-                return TypeShape(ListT(cell.item))
-            mine = w.cell(("parameter", where))
-            mine.real = True
-            if w.stays_empty(mine, cell):
-                return TypeShape(ListT(cell.item))
-            return ListShape(w.unify_cells(mine, cell), True)
-        case MutableObject():
-            w.row_of(val)  # it is aliased from now on
-            return TypeShape(w.type_of(val))
-        case MaybeUnbound():
-            raise w.reject("ACR306", seen="an argument that may have no value")
-        case SharedVal():
-            return StaticShape(val)
-        case OneOfFunctions():
-            return ChoiceShape(tuple(parameter_of(w, v, (*where, k), plain, loose) for k, v in enumerate(val.options)))
-    if val.children():
-        parts = enumerate(val.children())
-        return PartsShape("holder", val, tuple(parameter_of(w, v, (*where, k), plain, loose) for k, v in parts))
-    shape = val.join_shape(w)
-    return shape
-
-
-def _array_parameter(w: Walker, val: Tensor | ArrayRef, loose: bool) -> JoinShape:
-    """Return the join shape of an array parameter, with its allocation sites, so that the callee may write into it."""
-    if isinstance(val, ArrayRef) and val.place.find().passed:
-        w.type_of(val)
-        return ArrayShape(val, (None,) * len(val.numbers()))
-    if isinstance(val.python_type, Array0T):
-        return TypeShape(val.python_type)
-    dims = tuple(None if loose or not isinstance(d, int) else d for d in val.dims)
-    places = (val.place,) if isinstance(val, ArrayRef) else val.whole.places
-    return TensorShape(TensorT(val.type.dtype, dims), dims, False, False, places, True)
 
 
 def template_key(w: Walker, shape: JoinShape, which: bool = True) -> Any:

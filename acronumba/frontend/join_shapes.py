@@ -15,6 +15,18 @@ if TYPE_CHECKING:
     from acronumba.frontend.kinds.value import Val
 
 
+@record()
+class Parameter:
+    """A parameter of a recursive function, or a part of one, of which a join shape is asked."""
+
+    where: tuple[Any, ...]  # code of the function, index of the parameter, indices of parts
+    plain: bool  # numbers known at compile time count as run-time ones
+    loose: bool  # extents of arrays are not part of the shape
+
+    def part(self, k: int) -> Parameter:
+        return Parameter((*self.where, k), self.plain, self.loose)
+
+
 @record(eq=False)
 class StaticShape:
     """The same value on every path, which needs no variable."""

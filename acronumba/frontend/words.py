@@ -476,15 +476,7 @@ class Words(Cells):
         """Return a value read from a field of an object made in the call, with the facts of this field's values."""
         if place is None:
             return val
-        cell = self.field_cell(*place)
-        match val:
-            case ListVal() if cell.pure:
-                return replace(val, own=True, place=place)
-            case UnionVal() | MapVal():
-                val = replace(val, place=place)
-            case TupleVal() | DictVal() | StaticList():
-                val = replace(val, items=tuple(self.placed(v, place) for v in val.items))
-        return val.with_places(tuple(cell.places))
+        return val.from_field(place, self.field_cell(*place))
 
     def _struct_word(self, val: UnionVal) -> ir.Var:
         case, where = case_slices(val.type)[0]

@@ -197,7 +197,7 @@ class _Deep:
 
     def of(self, val: Val) -> Val:
         """Return the copy of a value: one and the same wherever the value is reached."""
-        key = self.key(val)
+        key = val.identity()
         if key is not None and key in self.copies:
             return self.copies[key]
         self.keep.append(val)
@@ -219,21 +219,6 @@ class _Deep:
             return val.node.path
         if isinstance(val, Tensor) and isinstance(val.ref, ir.SharedArg) and is_array(val):
             return self.w.shared_params[val.ref.index].path
-        return None
-
-    def key(self, val: Val) -> Any:
-        """Return the identity of a value: values with equal keys are the same object; None if it is unknown."""
-        match val:
-            case SharedVal(node=shared):
-                return shared.path
-            case Tensor(ref=ir.SharedArg(index=index)):
-                return index
-            case Tensor(ref=var) | Ref(var=var) | ListVal(var=var) | MapVal(var=var):
-                return id(var)
-            case MutableObject(key=made):
-                return made
-            case StaticList() | DictVal() | ArrayRef():
-                return id(val)
         return None
 
     def made(self, val: Val) -> Val:
@@ -294,7 +279,7 @@ class _Deep:
 
     def object(self, val: Val, cls: type) -> Val:
         """Return a copy of an object."""
-        key = self.key(val)
+        key = val.identity()
         if key in self.around or (isinstance(val, Ref) and cls in self.classes):
             seen = f"copy.deepcopy of {cls.__name__}, whose objects may hold others of their class"
             raise self.w.reject("ACR202", seen=seen, rewrite="copy.copy(x) of each object that is changed")

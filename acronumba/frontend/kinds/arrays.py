@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
-from acronumba.frontend.join_shapes import ArrayShape, JoinShape, TensorShape, TypeShape
+from acronumba.frontend.join_shapes import ArrayShape, JoinShape, Parameter, StaticShape, TensorShape, TypeShape
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal
 from acronumba.frontend.kinds.numbers import Num, as_number, number
 from acronumba.frontend.kinds.value import NOT_CONST, Turns, Val, Value, all_same
@@ -145,6 +145,16 @@ class Tensor(Value):
         ref = w.word(w.read(index)) if w.block is not None else w.var("", INT)
         return w.op("take", (self.ref, ref), self.type.dtype, self.dims[1:], (0,), base=self)
 
+    def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
+        return (
+            StaticShape(self)
+            if isinstance(self.ref, ir.SharedArg)
+            else _parameter_shape(self, self.whole.places, parameter)
+        )
+
+    def identity(self) -> object:
+        return self.ref.index if isinstance(self.ref, ir.SharedArg) else id(self.ref)
+
 
 @record(eq=False, frozen=False)
 class AllocationSite:
@@ -279,6 +289,15 @@ class ArrayRef(Value):
     def places_in(self) -> Iterable[AllocationSite]:
         return (self.place,)
 
+    def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
+        if not self.place.find().passed:
+            return _parameter_shape(self, (self.place,), parameter)
+        w.type_of(self)
+        return ArrayShape(self, (None,) * len(self.numbers()))
+
+    def identity(self) -> object:
+        return id(self)
+
 
 def _array_text(val: Tensor | ArrayRef) -> str:
     """Return a description of an array: its dtype and extents."""
@@ -286,3 +305,11 @@ def _array_text(val: Tensor | ArrayRef) -> str:
         return type_text(val.python_type)
     dims = ", ".join(str(d) if isinstance(d, int) else "?" for d in val.dims)
     return f"{val.type.dtype}[{dims}]"
+
+
+def _parameter_shape(val: Tensor | ArrayRef, places: tuple[AllocationSite, ...], parameter: Parameter) -> JoinShape:
+    """Return the shape of an array parameter, with its allocation sites, so that the callee may write into it."""
+    if isinstance(val.python_type, Array0T):
+        return TypeShape(val.python_type)
+    dims = tuple(None if parameter.loose or not isinstance(d, int) else d for d in val.dims)
+    return TensorShape(TensorT(val.type.dtype, dims), dims, False, False, places, True)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
-from acronumba.frontend.join_shapes import ChoiceShape, JoinShape
+from acronumba.frontend.join_shapes import ChoiceShape, JoinShape, Parameter
 from acronumba.frontend.kinds.numbers import Num, number
-from acronumba.frontend.kinds.value import Constant, Val, Value, all_same
+from acronumba.frontend.kinds.value import Constant, Val, Value, all_same, part_shapes
 from acronumba.frontend.source import Source
 from acronumba.records import record
 
@@ -226,6 +226,9 @@ class OneOfFunctions(Value):
 
     def truth(self, w: Walker) -> Num:
         return number(True)
+
+    def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
+        return ChoiceShape(part_shapes(w, self.options, parameter))
 
 
 def options_of(val: Val) -> tuple[Val, ...]:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
-from acronumba.frontend.join_shapes import JoinShape, ListShape, PartsShape
+from acronumba.frontend.join_shapes import JoinShape, ListShape, Parameter, PartsShape, TypeShape
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.numbers import Num, number
-from acronumba.frontend.kinds.value import Constant, FieldPlace, Turns, Val, Value, static_items
+from acronumba.frontend.kinds.value import Constant, FieldPlace, Turns, Val, Value, part_shapes, static_items
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import NEVER, NONE, DictT, ListT, TupleT, Type, type_text, unlike, words
 from acronumba.records import record
@@ -112,6 +112,15 @@ class ListVal(Value):
     def within(self, container: ListVal | MapVal) -> Val:
         return replace(self, outer=container, own=self.own or container.cell.pure)
 
+    def from_field(self, place: FieldPlace, cell: ElementInfo) -> Val:
+        return replace(self, own=True, place=place) if cell.pure else self
+
+    def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
+        return _parameter_shape(w, self.cell.find(), self.own, parameter)
+
+    def identity(self) -> object:
+        return id(self.var)
+
 
 @record(eq=False, frozen=False)
 class StaticList(Value):
@@ -191,6 +200,17 @@ class StaticList(Value):
     def turns(self, w: Walker) -> Turns:
         return at_run_time(w, self.items).turns(w)
 
+    def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
+        if self.is_row:
+            self.stored = True
+            return PartsShape("list", len(self.items), part_shapes(w, self.items, parameter), self.cell)
+        w.make_real(self.cell)
+        w.type_of(self)
+        return _parameter_shape(w, self.cell.find(), self.is_local(), parameter)
+
+    def identity(self) -> object:
+        return id(self)
+
 
 def is_row(val: Val) -> bool:
     """Whether a list is stored and joined as its elements: it has unlike elements, and is not mutated."""
@@ -205,3 +225,12 @@ def at_run_time(w: Walker, items: Sequence[Val]) -> ListVal:
 def inner_value(w: Walker, container: ListVal | MapVal, t: Type, outs: tuple[ir.Var, ...]) -> Val:
     """Return a value of a type from its words, read from an item of a list or dict."""
     return w.from_words(t, outs).with_places(tuple(container.cell.find().places)).within(container)
+
+
+def _parameter_shape(w: Merge, cell: ElementInfo, local: bool, parameter: Parameter) -> JoinShape:
+    """Return the shape of a list parameter: the callee may mutate a list that was made in the call."""
+    if not local:
+        return TypeShape(ListT(cell.item))
+    mine = w.cell(("parameter", parameter.where))
+    mine.real = True
+    return TypeShape(ListT(cell.item)) if w.stays_empty(mine, cell) else ListShape(w.unify_cells(mine, cell), True)

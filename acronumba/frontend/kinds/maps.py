@@ -6,18 +6,19 @@ from collections.abc import ItemsView, KeysView, Sequence, ValuesView
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from acronumba.frontend.join_shapes import JoinShape, MapShape, PartsShape
+from acronumba.frontend.join_shapes import JoinShape, MapShape, Parameter, PartsShape
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal, inner_value
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
-from acronumba.frontend.kinds.value import Constant, FieldPlace, PythonClass, Turns, Val, Value
+from acronumba.frontend.kinds.value import Constant, FieldPlace, PythonClass, Turns, Val, Value, part_shapes
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import INT, NEVER, DictT, MapT, TupleT, Type, words
 from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
+    from acronumba.frontend.kinds.lists import ElementInfo
     from acronumba.frontend.merge import Merge
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
@@ -67,6 +68,12 @@ class DictVal(Value):
 
     def known_items(self, w: Walker) -> tuple[Val, ...]:
         return tuple(constant_value(w, k) for k in self.keys)
+
+    def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
+        return PartsShape("dict", self.keys, part_shapes(w, self.items, parameter), self.cell)
+
+    def identity(self) -> object:
+        return id(self)
 
 
 @record(eq=False, frozen=False)
@@ -144,6 +151,17 @@ class MapVal(Value):
     def value_at(self, w: Walker, index: Num) -> Val:
         """Return the value of the entry at an index."""
         return self.entry(w, index)[1]
+
+    def from_field(self, place: FieldPlace, cell: ElementInfo) -> Val:
+        return replace(self, place=place)
+
+    def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
+        mine = w.cell(("parameter", parameter.where))
+        mine.real = True
+        return MapShape(w.unify_cells(mine, self.cell), self.is_set)
+
+    def identity(self) -> object:
+        return id(self.var)
 
 
 @record(eq=False, frozen=False)

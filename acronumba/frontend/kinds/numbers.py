@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from acronumba.data.shared import SharedLeaf
 from acronumba.frontend.exceptions import Dead
-from acronumba.frontend.join_shapes import JoinShape
+from acronumba.frontend.join_shapes import JoinShape, Parameter, StaticShape, TypeShape
 from acronumba.frontend.kinds.value import NOT_CONST, Constant, Index, PythonClass, Val, Value
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
@@ -92,6 +92,10 @@ class Num(Value):
     def attribute(self, w: Walker, name: str) -> Val | None:
         return self if name == "real" else None
 
+    def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
+        known = self.const is not NOT_CONST and not parameter.plain
+        return StaticShape(self) if known else TypeShape(self.type)
+
 
 @record(eq=False, frozen=False)
 class EnumVal(Value):
@@ -143,6 +147,10 @@ class EnumVal(Value):
         if w.deciding(self.cls, "__eq__") or w.deciding(self.cls, "__hash__"):
             raise w.reject("ACR309", seen=f"a key {w.describe(self)}, whose class compares in its own way")
         return self
+
+    def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
+        known = self.const is not NOT_CONST and not parameter.plain
+        return StaticShape(self) if known else self.join_shape(w)
 
 
 @record(eq=False, frozen=False)

@@ -6,11 +6,21 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from acronumba.data.shared import Shared, SharedLeaf, SharedNode, kinds_of, shared_key
-from acronumba.frontend.join_shapes import JoinShape, PartsShape, TypeShape
+from acronumba.frontend.join_shapes import JoinShape, Parameter, PartsShape, StaticShape, TypeShape
 from acronumba.frontend.kinds.lists import ListVal, at_run_time
 from acronumba.frontend.kinds.maps import MapVal, constant_value
 from acronumba.frontend.kinds.numbers import number
-from acronumba.frontend.kinds.value import NOT_CONST, Constant, PythonClass, Turns, Val, Value, static_items
+from acronumba.frontend.kinds.value import (
+    NOT_CONST,
+    Constant,
+    FieldPlace,
+    PythonClass,
+    Turns,
+    Val,
+    Value,
+    part_shapes,
+    static_items,
+)
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import StructT, Type, union
 from acronumba.records import record
@@ -18,6 +28,7 @@ from acronumba.records import record
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
     from acronumba.frontend.kinds.arrays import AllocationSite
+    from acronumba.frontend.kinds.lists import ElementInfo
     from acronumba.frontend.kinds.numbers import Num
     from acronumba.frontend.merge import Merge
     from acronumba.frontend.walker import Walker
@@ -56,6 +67,9 @@ class Ref(Value):
     def object_classes(self) -> tuple[type, ...]:
         return self.classes
 
+    def identity(self) -> object:
+        return id(self.var)
+
 
 @record(eq=False, frozen=False)
 class MutableObject(Value):
@@ -89,6 +103,13 @@ class MutableObject(Value):
 
     def object_classes(self) -> tuple[type, ...]:
         return (self.cls,)
+
+    def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
+        w.row_of(self)  # it is aliased from now on
+        return TypeShape(w.type_of(self))
+
+    def identity(self) -> object:
+        return self.key
 
 
 @record(eq=False, frozen=False)
@@ -148,6 +169,14 @@ class ObjectValue(Value):
 
     def object_classes(self) -> tuple[type, ...]:
         return (self.cls,)
+
+    def from_field(self, place: FieldPlace, cell: ElementInfo) -> Val:
+        return self
+
+    def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
+        if self.cls not in w.facts.carried.get(parameter.where[0], ()):
+            return TypeShape(w.type_of(self))
+        return PartsShape("record", (self.cls, self.names), part_shapes(w, self.items, parameter))
 
 
 @record(eq=False, frozen=False)
@@ -218,6 +247,12 @@ class SharedVal(Value):
     @property
     def is_mapping(self) -> bool:
         return self.node.kind == "dict"
+
+    def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
+        return StaticShape(self)
+
+    def identity(self) -> object:
+        return self.node.path
 
 
 def is_field(key: Any) -> bool:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from acronumba.frontend.join_shapes import JoinShape, PartsShape
+from acronumba.frontend.join_shapes import JoinShape, Parameter, PartsShape
 from acronumba.frontend.kinds.lists import ListVal, StaticList, at_run_time
 from acronumba.frontend.kinds.numbers import number
-from acronumba.frontend.kinds.value import Constant, PythonClass, Turns, Val, Value, static_items
+from acronumba.frontend.kinds.value import Constant, PythonClass, Turns, Val, Value, part_shapes, static_items
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import DictT, ListT, TupleT, Type
 from acronumba.records import record
@@ -78,6 +78,9 @@ class TupleVal(Value):
 
     def turns(self, w: Walker) -> Turns:
         return at_run_time(w, self.items).turns(w)
+
+    def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
+        return PartsShape("tuple", len(self.items), part_shapes(w, self.items, parameter))
 
 
 @record(eq=False, frozen=False)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from acronumba.frontend.join_shapes import JoinShape, MaybeShape, TypeShape
+from acronumba.frontend.join_shapes import JoinShape, MaybeShape, Parameter, TypeShape
 from acronumba.frontend.kinds.arrays import AllocationSite
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.maps import MapVal
@@ -18,6 +18,7 @@ from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
+    from acronumba.frontend.kinds.lists import ElementInfo
     from acronumba.frontend.merge import Merge
     from acronumba.frontend.words import Words
 
@@ -63,6 +64,9 @@ class UnionVal(Value):
     def places_in(self) -> Iterable[AllocationSite]:
         return self.places
 
+    def from_field(self, place: FieldPlace, cell: ElementInfo) -> Val:
+        return replace(self, place=place, places=tuple(cell.places))
+
 
 @record(eq=False, frozen=False)
 class NonlocalCell(Value):
@@ -105,3 +109,6 @@ class MaybeUnbound(Value):
 
     def join_shape(self, w: Merge) -> JoinShape:
         return MaybeShape(self.value.join_shape(w))
+
+    def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
+        raise w.reject("ACR306", seen="an argument that may have no value")

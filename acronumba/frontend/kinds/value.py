@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from acronumba.frontend.handlers import ATTRIBUTES, CONTAINS, EQUALS, INDEXED, ITEMS, MAPPINGS, PROTOCOLS
-from acronumba.frontend.join_shapes import JoinShape, PartsShape, StaticShape, TypeShape
+from acronumba.frontend.join_shapes import JoinShape, Parameter, PartsShape, StaticShape, TypeShape
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import Type, type_text
 
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
     from acronumba.frontend.kinds.arrays import AllocationSite
-    from acronumba.frontend.kinds.lists import ListVal
+    from acronumba.frontend.kinds.lists import ElementInfo, ListVal
     from acronumba.frontend.kinds.maps import MapVal
     from acronumba.frontend.kinds.numbers import Num
     from acronumba.frontend.merge import Merge
@@ -130,6 +130,10 @@ class Value:
         """Whether it is the same as another value of its class up to their children."""
         return False
 
+    def identity(self) -> object:
+        """Return a key, equal for values that are the same object; None if its identity is not known."""
+        return None
+
     def is_local(self) -> bool:
         """Whether the lists and dicts that it is or contains were certainly made in the call."""
         return all(v.is_local() for v in self.children()) if self.compound else True
@@ -141,6 +145,12 @@ class Value:
     def within(self, container: ListVal | MapVal) -> Val:
         """Return it as read from a list or dict, with a reference to that container, whose item type it may widen."""
         return self.with_children([v.within(container) for v in self.children()]) if self.compound else self
+
+    def from_field(self, place: FieldPlace, cell: ElementInfo) -> Val:
+        """Return it as read from a field of an object made in the call, with the facts of this field's values."""
+        if not self.compound:
+            return self.with_places(tuple(cell.places))
+        return self.with_children([v.from_field(place, cell) for v in self.children()])
 
     def with_places(self, places: Sequence[AllocationSite]) -> Val:
         """Return it as read from a container, with the possible allocation sites of the arrays in it."""
@@ -163,6 +173,12 @@ class Value:
     def loop_shape(self, w: Merge) -> JoinShape:
         """Return the join shape with which a name begins that a loop assigns."""
         return StaticShape(self)
+
+    def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
+        """Return its join shape as the argument of a recursive function."""
+        if self.children():
+            return PartsShape("holder", self, part_shapes(w, self.children(), parameter))
+        return self.join_shape(w)
 
     # ---- how it is stored
 
@@ -240,6 +256,11 @@ Index: TypeAlias = Val | slice  # between `[` and `]`
 def all_same(some: Sequence[Val], others: Sequence[Val]) -> bool:
     """Whether two sequences of values are of one length and known to be the same, pair by pair."""
     return len(some) == len(others) and all(a.same(b) for a, b in zip(some, others, strict=True))
+
+
+def part_shapes(w: Merge, parts: Sequence[Val], parameter: Parameter) -> tuple[JoinShape, ...]:
+    """Return the join shapes of the parts of an argument."""
+    return tuple(v.parameter_shape(w, parameter.part(k)) for k, v in enumerate(parts))
 
 
 def static_items(w: Words, items: Sequence[Val]) -> Constant:
