@@ -25,6 +25,7 @@ from acronumba.data.decoder import Decoder
 from acronumba.data.source_guard import Changed
 from acronumba.errors import AcronumbaError, InternalError
 from acronumba.errors.codes import reject
+from acronumba.generics import Value
 from acronumba.locks import undivided
 from acronumba.pipeline.boundary import compiling, def_loc
 from acronumba.runtime.devices.names import check_device
@@ -68,7 +69,7 @@ def function_of(model: Batched) -> types.FunctionType:
 # ---- bind
 
 
-def bind(model: Batched, columns: Sequence[Any], shared: Mapping[str, Any]) -> Call:
+def bind(model: Batched, columns: Sequence[Value], shared: Mapping[str, Value]) -> Call:
     """Bind the arguments of `Model.batch` to the parameters of the function."""
     for see in _watching:
         see(model, columns, shared)
@@ -132,7 +133,7 @@ def compile_for(model: Batched, call: Call, packed: bool = True) -> Fit:
         raise rejection
     with compiling(fn), undivided, cache.lock:
         from acronumba.data.extents import Columns
-        from acronumba.pipeline.compiled import compile_model
+        from acronumba.pipeline.compiled import Compiled
 
         seen = cache.columns = cache.columns or Columns()
         for _ in range(TRIES):  # code may change while it is compiled: try again
@@ -143,7 +144,7 @@ def compile_for(model: Batched, call: Call, packed: bool = True) -> Fit:
             like = fitting(others, fn, call)
             attempts: list[Attempt] = []
             try:
-                compiled = compile_model(
+                compiled = Compiled(
                     fn, call.columns, call.shared, options, like and like[0], seen, attempts, call.tree()
                 )
             except Changed:
@@ -174,7 +175,7 @@ def _tuned(model: Batched, call: Call) -> tuple[Options, list[Compiled]]:
 # ---- run
 
 
-def batch(model: Batched, columns: Sequence[Any], shared: Mapping[str, Any], trace: bool = False) -> Done:
+def batch(model: Batched, columns: Sequence[Value], shared: Mapping[str, Value], trace: bool = False) -> Done:
     """Run a mini-batch, of any number of instances; `trace`: record and time it."""
     start = time.perf_counter()
     call = bind(model, columns, shared)
@@ -360,7 +361,7 @@ def failures(model: Batched, call: Call, compiled: Compiled, failed: Mapping[int
 
 
 def exception_of(
-    model: Batched, instance: Sequence[Any], call: Call, failure: BaseException, soon: bool = False
+    model: Batched, instance: Sequence[Value], call: Call, failure: BaseException, soon: bool = False
 ) -> BaseException:
     """Return the plain call's exception, or else the recorded one; `soon`: stop the plain call after few steps."""
     plain = PlainCall.of(model.__wrapped__, call.shared, model.options)

@@ -16,6 +16,7 @@ from acronumba.data.shared import (
     matcher,
     shared_key,
 )
+from acronumba.generics import Value
 from acronumba.ir import nodes as ir
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import (
@@ -94,7 +95,7 @@ def may_hold(wide: Schema, narrow: Schema) -> bool:
     return len(wide.params) == len(narrow.params) and all(map(holds, wide.params, narrow.params))
 
 
-def packed_of(tree: SharedTree, shared: Mapping[str, Any]) -> list[list[Any]]:
+def packed_of(tree: SharedTree, shared: Mapping[str, Value]) -> list[list[Any]]:
     """Return the shared objects of recursive classes: they are packed like instances, so their fields need types."""
     names = list(shared)
     return [[getter(leaf.path, names)(shared)] for leaf in tree.leaves if isinstance(leaf.type, StructT)]
@@ -159,7 +160,7 @@ def getter(path: str, names: Sequence[str]) -> Getter:
     steps.reverse()
 
     def get(roots: Mapping[str, Any]) -> Any:
-        value: Any = roots
+        value: Value = roots
         for step in steps:
             value = step(value)
         return value

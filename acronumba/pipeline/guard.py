@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from acronumba.data.shared import SharedTree, matcher, reaches_twice
 from acronumba.errors.codes import reject
+from acronumba.generics import Value
 from acronumba.ir.types import ListT, MapT, StructT, TensorT
 from acronumba.locks import lazy
 from acronumba.pipeline.fit import OuterMatch, getter, has_numbers, holds, root_of
@@ -42,7 +43,7 @@ class Guard:
     """
 
     def __init__(
-        self, fn: FunctionType, tree: SharedTree, schema: Schema, lowered: Lowered, shared: Mapping[str, Any]
+        self, fn: FunctionType, tree: SharedTree, schema: Schema, lowered: Lowered, shared: Mapping[str, Value]
     ) -> None:
         self._fn, self._schema, self._lowered = fn, schema, lowered
         params = lowered.program.shared
@@ -72,7 +73,7 @@ class Guard:
         """Whether no shared array can change; `frozen`: the shared parameters that are frozen."""
         return self._array_roots <= frozen
 
-    def _roots(self, shared: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _roots(self, shared: Mapping[str, Value]) -> Mapping[str, Any]:
         return {**{o.path: o.read() for o in self._outer}, **shared}
 
     def _find_aliases(self, roots: Mapping[str, Any]) -> Iterator[tuple[str, Loc]]:
@@ -85,7 +86,7 @@ class Guard:
 
     # ---- shared values
 
-    def leaves(self, shared: Mapping[str, Any], frozen: frozenset[str] = frozenset()) -> list[Any] | None:
+    def leaves(self, shared: Mapping[str, Value], frozen: frozenset[str] = frozenset()) -> list[Any] | None:
         """Return the values of `program.shared`, or None if the structure of the values, or the code, has changed.
 
         For snapshots (the parameters in `frozen`) the result is cached while they are the same objects.
@@ -100,7 +101,7 @@ class Guard:
             self._last = dict(shared), found
         return found
 
-    def _leaves(self, shared: Mapping[str, Any]) -> list[Any] | None:
+    def _leaves(self, shared: Mapping[str, Value]) -> list[Any] | None:
         for name, match in self._match:
             if not match(shared[name]):
                 return None
@@ -141,21 +142,21 @@ class Guard:
             return self._lowered.reads
         return {} if any(has_numbers(t) for t in self._schema.params) else None
 
-    def accepts(self, columns: Sequence[Sequence[Any]]) -> bool:
+    def accepts(self, columns: Sequence[Sequence[Value]]) -> bool:
         """Whether values without an annotation have the types that were compiled.
 
         The packer converts as annotations allow (a float field accepts an int); inferred types must be the same.
         """
         return self.observed is None or self._holds(columns, self.observed)
 
-    def matches_types(self, columns: Sequence[Sequence[Any]]) -> bool:
+    def matches_types(self, columns: Sequence[Sequence[Value]]) -> bool:
         """Whether these instances have the types that were compiled; if so, values that do not conform are bad data."""
         from acronumba.data.schema import hides
 
         reads = self._lowered.reads
         return self._holds(columns, reads) and not hides(columns, reads, self._lowered.inherited)
 
-    def _holds(self, columns: Sequence[Sequence[Any]], reads: Mapping[type, frozenset[str]]) -> bool:
+    def _holds(self, columns: Sequence[Sequence[Value]], reads: Mapping[type, frozenset[str]]) -> bool:
         from acronumba.data.pack import infer
 
         seen, mine = infer(columns, reads), self._schema.fields

@@ -13,6 +13,7 @@ import numpy as np
 
 from acronumba.data.heap import Owned
 from acronumba.data.result_wrappers import wrapped
+from acronumba.generics import Value
 from acronumba.runtime.epoch import Epoch
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Joined:
         See `Epoch`.
     """
 
-    def __init__(self, compiled: Compiled, leaves: Sequence[Any], slots: int, bell: Words) -> None:
+    def __init__(self, compiled: Compiled, leaves: Sequence[Value], slots: int, bell: Words) -> None:
         self.compiled, self.leaves = compiled, leaves
         self.rounds = 0
         given = compiled.shared.batches(leaves)
@@ -52,7 +53,7 @@ class Joined:
         self._heaps: dict[int, Sequence[Heap]] = {}  # by instance in the run
         self.epoch = Epoch(compiled.executable, words, slots, keep, bell)
 
-    def matches(self, compiled: Compiled, leaves: Sequence[Any]) -> bool:
+    def matches(self, compiled: Compiled, leaves: Sequence[Value]) -> bool:
         """Whether this is a run of a specialisation with such shared values."""
         return compiled is self.compiled and all(a is b for a, b in zip(leaves, self.leaves, strict=True))
 
