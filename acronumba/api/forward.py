@@ -21,6 +21,7 @@ from acronumba.api.wanted import Totals, Wanted
 from acronumba.data.row_grad import total
 from acronumba.data.tensors import Found, InMemory, arrays_in
 from acronumba.errors.codes import reject
+from acronumba.generics import Value
 from acronumba.ir.interpret import InstanceFailure
 from acronumba.ir.values import unflatten
 from acronumba.pipeline.pullback import Pullback, pullback
@@ -60,7 +61,7 @@ class _Compiled:
         """Return the gradients of each instance, and the sums of gradients that are not known per instance."""
         of: dict[int, Any] = {}
         seeds: list[tuple[int, int, Any]] = []
-        mine: dict[int, dict[int, Any]] = {}
+        mine: dict[int, dict[int, Value]] = {}
         for k, found in self.found.items():
             pairs, unread = adjoints(found, cotangents[k], self.references)
             seeds += [(self.place[k], word, g) for word, g in pairs]
@@ -133,7 +134,7 @@ class Forward:
         self, model: Lossy, call: Call, wanted: Wanted, together: bool, mark: Callable[[Any], int] | None = None
     ) -> None:
         self.call, self.wanted, self._mark = call, wanted, mark or checksum
-        self.results: list[Any] = [None] * call.count
+        self.results: list[Value] = [None] * call.count
         self.errors: dict[int, BaseException] = {}
         self.parts: list[Part] = []
         self._model = model
@@ -157,7 +158,7 @@ class Forward:
 
     def _together(
         self, members: Sequence[int], passes: Pullback, packed: Batch, run: Run, tensors: Mapping[int, int],
-        leaves: Sequence[Any],
+        leaves: Sequence[Value],
     ) -> None:  # fmt: skip
         compiled = passes.compiled
         decode = compiled.decoder(run, packed)
@@ -190,7 +191,7 @@ class Forward:
             )
         )
 
-    def _apart(self, members: Sequence[int], compiled: Compiled, leaves: Sequence[Any]) -> None:
+    def _apart(self, members: Sequence[int], compiled: Compiled, leaves: Sequence[Value]) -> None:
         recorder = compiled.recorder_of_tapes(leaves)
         tapes = {}
         for k in members:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from acronumba.api.arguments import Call
 from acronumba.config import Options
 from acronumba.errors import AcronumbaError
+from acronumba.generics import Value
 from acronumba.locks import ForkLock, undivided
 from acronumba.memory import installed
 
@@ -40,7 +41,7 @@ class Fit(NamedTuple):
     """A specialisation that fits a call."""
 
     compiled: Compiled
-    leaves: list[Any]  # the values of its shared leaves
+    leaves: list[Value]  # the values of its shared leaves
     packed: Batch | None  # the packed instances, if asked for
 
 

@@ -15,6 +15,7 @@ from acronumba.data.classes import field_names
 from acronumba.data.hints import OBSERVED, ArrayHint, ClassHint, Hint, ListHint, UnionHint, class_hints
 from acronumba.data.pack import Packed
 from acronumba.errors.codes import reject
+from acronumba.generics import Value
 from acronumba.ir.types import NONE
 from acronumba.memory import Array
 
@@ -25,7 +26,7 @@ def is_arrow(value: object) -> bool:
     return (hasattr(cls, "__arrow_c_array__") or hasattr(cls, "__arrow_c_stream__")) and not hasattr(cls, "iloc")
 
 
-def column_of(value: Any, name: str, hint: Hint = OBSERVED) -> Packed | Array | list[Any]:
+def column_of(value: Value, name: str, hint: Hint = OBSERVED) -> Packed | Array | list[Any]:
     """Convert a column of Arrow to a column of instances; `name` and `hint` are those of its parameter."""
     try:
         import pyarrow as pa
@@ -113,7 +114,7 @@ def _values(array: Any, hint: Hint, path: str) -> list[Any]:
     return array.to_pylist()  # type: ignore[no-any-return]
 
 
-def _cut(array: Any, values: Any) -> list[Any]:
+def _cut(array: Any, values: Value) -> list[Any]:
     """Split the flat values of an Arrow list array into one sequence per list."""
     ends = np.cumsum(array.value_lengths().to_numpy()).tolist()
     return [values[first:end] for first, end in zip([0, *ends], ends, strict=False)]

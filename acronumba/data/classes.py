@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.generics import Value
 from acronumba.ir.types import is_matrix
 
 _OF_PYTHON = 1 << 9  # of `type.__flags__`: the class was made at run time, not in C
@@ -140,7 +141,7 @@ def fields_in_order(cls: type, names: Iterable[str]) -> list[str]:
     return declared + sorted(given.difference(declared))
 
 
-def names_of(value: Any) -> tuple[str, ...]:
+def names_of(value: Value) -> tuple[str, ...]:
     """Return the field names of an object: the declared ones, or for a plain class its attributes, sorted."""
     cls = type(value)
     if is_record(cls):
@@ -151,7 +152,7 @@ def names_of(value: Any) -> tuple[str, ...]:
     return tuple(sorted(found.union(n for n in own if n not in computed and type(n) is str)))
 
 
-def names_among(cls: type, objects: Iterable[Any]) -> set[str]:
+def names_among(cls: type, objects: Iterable[Value]) -> set[str]:
     """Return the union of the fields of some objects of a plain class."""
     slots, computed = _places_of(cls)
     found: set[str] = set(slots)
@@ -235,6 +236,6 @@ def setter_of(cls: type) -> Callable[[Any, str, Any], None]:
     return object.__setattr__
 
 
-def set_field(value: Any, name: str, part: Any) -> None:
+def set_field(value: Value, name: str, part: Any) -> None:
     """Set a field of an object that is being made."""
     setter_of(type(value))(value, name, part)

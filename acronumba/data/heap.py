@@ -32,6 +32,7 @@ import numpy.typing as npt
 from acronumba import memory
 from acronumba.data.classes import names_of
 from acronumba.data.schema import MISSING, attribute
+from acronumba.generics import Value
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import ListT, MapT, RefT, TensorT, TextT, Word, words
 from acronumba.memory import Array, Words
@@ -158,11 +159,11 @@ class Visible:
         self._cls = cls
         self._shows = {name: _shows(cls, name) for name in sorted(names)}
 
-    def of(self, objects: list[Any]) -> bool:
+    def of(self, objects: list[Value]) -> bool:
         """Whether no object hides one of the attributes."""
         return all(shows(objects) for shows in self._shows.values())
 
-    def keep(self, objects: list[Any]) -> Callable[[], bool]:
+    def keep(self, objects: list[Value]) -> Callable[[], bool]:
         """Return a function that checks that these objects, which hide none of the attributes now, still hide none."""
         of_functions = [attrgetter(name) for name in self._shows if isinstance(_found(self._cls, name), FunctionType)]
         others = [shows for name, shows in self._shows.items() if not isinstance(_found(self._cls, name), FunctionType)]
@@ -200,7 +201,7 @@ def _shows(cls: type, name: str) -> Callable[[list[Any]], bool]:
     if isinstance(found, FunctionType | classmethod):
         function = found.__func__ if isinstance(found, classmethod) else found
 
-        def bound(objects: list[Any]) -> bool:
+        def bound(objects: list[Value]) -> bool:
             owners = repeat(cls) if isinstance(found, classmethod) else objects
             pairs = zip(owners, map(read, objects), strict=False)
             try:
@@ -216,13 +217,13 @@ def _shows(cls: type, name: str) -> Callable[[list[Any]], bool]:
     return lambda objects: not any(name in names for names in map(own, objects))
 
 
-def expect_shown(objects: list[Any], visible: Visible) -> None:
+def expect_shown(objects: list[Value], visible: Visible) -> None:
     """Raise `Mismatch` if an instance attribute hides a class attribute that is read."""
     if not visible.of(objects):
         raise Mismatch
 
 
-def rest_of(value: Any, stored: Container[str]) -> Any:
+def rest_of(value: Value, stored: Container[str]) -> Any:
     """Return the attributes of an object that are not packed, by name; empty for a list, tuple, dict or set.
 
     Parameters

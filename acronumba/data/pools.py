@@ -17,6 +17,7 @@ import numpy as np
 
 from acronumba.data.classes import field_names, maker_of, set_field, setter_of
 from acronumba.data.texts import HEAD
+from acronumba.generics import Value
 from acronumba.ir.types import NO_VALUE, UNSET, TensorT, Type, is_matrix, members
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Reading:
         self.addresses: list[list[Words]] = [[] for _ in range(pools)]  # by pool, in pieces
         self.owners: list[list[Words]] = [[] for _ in range(pools)]  # the instances with these references
         self.counts = [0] * pools
-        self.values: list[list[Any]] = [[]] * pools  # of all these addresses
+        self.values: list[list[Value]] = [[]] * pools  # of all these addresses
         self.texts: dict[int, str] = {}  # by their words
 
     def refer(self, pool: int, addresses: Words, owners: Words) -> Values:
@@ -152,7 +153,7 @@ class CycleOfPools:
         """
         there: dict[Pool, dict[int, int]] = {pool: {} for pool in self._pools}  # numbers by address and instance
         numbers: dict[Pool, list[int]] = {pool: [] for pool in self._pools}  # of all references
-        values: dict[Pool, list[Any]] = {pool: [] for pool in self._pools}  # by number
+        values: dict[Pool, list[Value]] = {pool: [] for pool in self._pools}  # by number
         makers: list[tuple[Pool, list[Any], Make]] = []
         wave = found = 0
         while new := [pool for pool in self._pools if len(numbers[pool]) < reading.counts[pool.number]]:
@@ -298,7 +299,7 @@ class Maps(Lists):
         return make
 
 
-def _dicts(keys: list[Any], values: list[Any], ends: list[int]) -> list[dict[Any, Any]]:
+def _dicts(keys: list[Any], values: list[Value], ends: list[int]) -> list[dict[Any, Any]]:
     """Return dicts; `ends` are the ends of each dict's keys and values."""
     count = ends[0] if ends else 0
     if not 0 < count <= FEW_KEYS or len(keys) != count * len(ends) or keys != keys[:count] * len(ends):
@@ -356,7 +357,7 @@ class Kind:
         plain = not self.optional and all(name.isidentifier() and not iskeyword(name) for name in names)
         self._assign = assignment(names) if names and plain else None
 
-    def fill_all(self, objects: list[Any], columns: Sequence[list[Any]]) -> None:
+    def fill_all(self, objects: list[Value], columns: Sequence[list[Value]]) -> None:
         """Set the fields of objects, from one column per field."""
         put, usual = setter_of(self.cls), cast(object, self.cls.__setattr__)
         if self._assign is not None and put is usual:

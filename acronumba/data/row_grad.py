@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.generics import Value
 from acronumba.records import record
 
 
@@ -35,7 +36,7 @@ class RowGrad:
         return f"RowGrad({len(self.index)} of {self.shape[0]} rows of {self.dtype}{list(self.shape[1:])})"
 
 
-def total(parts: Sequence[Any], fresh: bool = False) -> Any:
+def total(parts: Sequence[Value], fresh: bool = False) -> Any:
     """Return the sum of gradients, by rows if all of them are; computed in the first one if it is `fresh`."""
     if not all(isinstance(g, RowGrad) for g in parts):
         out = np.asarray(parts[0]) if fresh else np.array(parts[0])

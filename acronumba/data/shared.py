@@ -23,6 +23,7 @@ import numpy as np
 
 from acronumba.data.classes import is_object, is_record, names_of, oddness
 from acronumba.foreign import as_numpy, is_foreign
+from acronumba.generics import Value
 from acronumba.ir.types import (
     BOOL,
     FLOAT,
@@ -65,7 +66,7 @@ class SharedLeaf:
 class SharedConst:
     """A constant of the compiled program: another value needs another program."""
 
-    value: Any  # bool, str, None, enum member, function, class, module, np.dtype
+    value: Value  # bool, str, None, enum member, function, class, module, np.dtype
 
 
 @record()
@@ -144,7 +145,7 @@ def leaves_of(shared: Shared) -> Iterable[SharedLeaf]:
             yield from leaves_of(item)
 
 
-def values_of(shared: Shared, value: Any) -> Iterable[tuple[SharedLeaf, Any]]:
+def values_of(shared: Shared, value: Value) -> Iterable[tuple[SharedLeaf, Any]]:
     """Yield the leaves of a structure with their values in `value`, which has this structure, depth first."""
     if isinstance(shared, SharedLeaf):
         yield shared, value
@@ -299,7 +300,7 @@ def leaf_type(value: object) -> Type | str | None:
 LONG = 16  # lists of numbers longer than this are data, not structure
 
 
-def list_of_numbers(value: list[Any] | tuple[Any, ...]) -> ListT | None:
+def list_of_numbers(value: list[Value] | tuple[Any, ...]) -> ListT | None:
     """Return the type of a long list whose elements are all ints, floats or bools; None for other lists."""
     if isinstance(value, list) and len(value) > LONG:
         for cls, item in ((int, INT), (float, FLOAT), (bool, BOOL)):
@@ -323,7 +324,7 @@ def _is_plain(t: Type) -> bool:
     return _is_plain(t.item) if isinstance(t, ListT) else isinstance(t, IntT | FloatT | BoolT | TextT | EnumT)
 
 
-def table_type(value: dict[Any, Any]) -> MapT | None:
+def table_type(value: dict[Value, Value]) -> MapT | None:
     """Return the map type of a dict; None if it cannot be a map."""
     key = union(*map(_key_type, _kinds(value)))
     items = [_value_type(v) for v in _kinds(value.values())]
@@ -336,7 +337,7 @@ def table_type(value: dict[Any, Any]) -> MapT | None:
     return None
 
 
-def _kinds(values: Iterable[Any]) -> list[Any]:
+def _kinds(values: Iterable[Value]) -> list[Any]:
     """Return the values, with only one of each simple class (int, str, float, bool)."""
     every = list(values)
     simple = frozenset((int, str, float, bool))
@@ -426,19 +427,19 @@ def matcher(shared: Shared, inherited: Inherited) -> Match:
             return lambda v: isinstance(describe_value(path, v), SharedOpaque)
 
 
-def is_itself(value: Any) -> bool:
+def is_itself(value: Value) -> bool:
     """Whether constants like this one are compared by identity."""
     return isinstance(value, enum.Enum) or not isinstance(value, str | np.dtype | types.MethodType)
 
 
-def _match_const(value: Any) -> Match:
+def _match_const(value: Value) -> Match:
     if not is_itself(value):
         return lambda v: type(v) is type(value) and v == value
     return lambda v: v is value
 
 
 def _match_tensor(dtype: np.dtype[Any], shape: tuple[int | None, ...], kinds: Any) -> Match:
-    def run(v: Any) -> bool:
+    def run(v: Value) -> bool:
         if not isinstance(v, _ARRAYS):
             if not is_foreign(v):
                 return False
@@ -458,7 +459,7 @@ def _match_node(node: SharedNode, inherited: Inherited) -> Match:
     visible = inherited.get(cls, frozenset()) - {*names}
     kinds = kinds_of(names)
 
-    def run_object(v: Any) -> bool:
+    def run_object(v: Value) -> bool:
         if type(v) is not cls or (visible and not visible.isdisjoint(v.__dict__)):
             return False
         try:
@@ -466,11 +467,11 @@ def _match_node(node: SharedNode, inherited: Inherited) -> Match:
         except AttributeError:
             return False
 
-    def run_dict(v: Any) -> bool:
+    def run_dict(v: Value) -> bool:
         same = type(v) is dict and tuple(v) == names and kinds_of(v) == kinds
         return same and all(part(v[name]) for name, part in parts)
 
-    def run_sequence(v: Any) -> bool:
+    def run_sequence(v: Value) -> bool:
         if type(v) is not cls or len(v) != count or list_of_numbers(v) is not None:  # type: ignore[arg-type]
             return False
         return all(part(inner) for inner, (_, part) in zip(v, parts, strict=True))  # type: ignore[call-overload]

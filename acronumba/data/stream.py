@@ -25,6 +25,7 @@ from acronumba.data.heap import Heap, Region, aligned, free_bytes
 from acronumba.data.texts import immediate, record_of
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred, load
+from acronumba.generics import Value
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
     NONE,
@@ -234,7 +235,7 @@ class Stream:
         self._columns = np.array(columns, np.int64)
         self._ratio = float(_FIRST)  # bytes of words for each byte of a stream
 
-    def pack(self, columns: Sequence[list[Any]]) -> tuple[Words, Heap] | None:
+    def pack(self, columns: Sequence[list[Value]]) -> tuple[Words, Heap] | None:
         """Return the words of the instances and the heap they refer to; None if a packer must do it."""
         count = len(columns[0])
         found = _Given(self._nodes.numbers) if self._given else None
@@ -308,7 +309,7 @@ class Streams:
         self._made: dict[tuple[int, ...], Stream] = {}
         self._wait, self._failures = 1, 0  # mini-batches until the next attempt; not at the first one
 
-    def pack(self, columns: Sequence[Any]) -> list[tuple[int, Words, Heap]]:
+    def pack(self, columns: Sequence[Value]) -> list[tuple[int, Words, Heap]]:
         """Return number, words and heap of each column that could be packed."""
         some = tuple([k for k in self._plain if type(columns[k]) is list])
         if self._deep.isdisjoint(some) or not columns[some[0]] or len({len(columns[k]) for k in some}) > 1:
@@ -338,7 +339,7 @@ class _Given:
         self._numbers = numbers  # numbers of nodes, by path
         self._found: dict[int, list[Any]] = {}
 
-    def look(self, values: Sequence[Any], t: Type, way: tuple[int, ...]) -> None:
+    def look(self, values: Sequence[Value], t: Type, way: tuple[int, ...]) -> None:
         """Add the lists and dicts inside values of a type."""
         if not _holds_any(t):
             return

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from acronumba.data.heap import AllVisible, Heap, Visible
 from acronumba.data.source_guard import ABSENT
+from acronumba.generics import Value
 
 if TYPE_CHECKING:
     from acronumba.ir.nodes import StructLayout
@@ -83,7 +84,7 @@ def _attributes(fields: Sequence[str], value: object) -> Any:
     return [getattr(value, name, ABSENT) for name in fields]
 
 
-def _parts_of_dicts(entries: dict[Any, Any]) -> Iterable[Any]:
+def _parts_of_dicts(entries: dict[Value, Value]) -> Iterable[Any]:
     return chain(entries, entries.values())
 
 
@@ -114,7 +115,7 @@ def guard_of(value: object, heap: Heap, layouts: Sequence[StructLayout], visible
         if region.cls is not None:
             tables.append(_Table(owned, fields[region.cls], visible.get(region.cls)))
             known.update(map(id, owned))
-    left: list[Any] = [value, *chain.from_iterable(table.values for table in tables)]
+    left: list[Value] = [value, *chain.from_iterable(table.values for table in tables)]
     while left:
         found: dict[type, dict[int, Any]] = {cls: {} for cls in _CONTAINERS}
         for part in left:

@@ -12,6 +12,7 @@ from acronumba.data.classes import field_names, is_record, names_among
 from acronumba.data.copies import unchanging
 from acronumba.data.heap import Heap, Region
 from acronumba.data.schema import MISSING, attribute
+from acronumba.generics import Value
 from acronumba.ir.nodes import StructLayout
 
 
@@ -22,7 +23,7 @@ class UnpackedFields(Sequence[Any]):
     them would take longer than packing.
     """
 
-    def __init__(self, objects: Sequence[Any], stored: Container[str]) -> None:
+    def __init__(self, objects: Sequence[Value], stored: Container[str]) -> None:
         self._objects = objects
         cls = type(objects[0])
         names = field_names(cls) if is_record(cls) else sorted(names_among(cls, objects))
