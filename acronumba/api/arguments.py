@@ -11,7 +11,7 @@ import itertools
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from acronumba.api.columns import as_columns, is_packed
 from acronumba.api.snapshot import Snapshot, value_of
@@ -21,6 +21,9 @@ from acronumba.errors.codes import reject
 from acronumba.generics import Value
 from acronumba.locks import undivided
 from acronumba.pipeline.boundary import def_loc
+
+if TYPE_CHECKING:
+    from acronumba.data.hints import Hint
 
 clock = itertools.count()  # of calls
 
@@ -54,7 +57,7 @@ class Call:
         return replace(self, columns=columns, count=len(members), numbers=numbers)
 
 
-def _some(column: Value, members: Sequence[int]) -> Any:
+def _some(column: Value, members: Sequence[int]) -> Value:
     return column.some(members) if hasattr(column, "originals") else [column[k] for k in members]
 
 
@@ -126,7 +129,7 @@ class Signature:
                 raise self._wrong(f"the column for `{p.name}` is missing", f"{len(given)} positional arguments")
         return Call(columns=tuple(given), shared=values, frozen=frozenset(frozen), count=count)
 
-    def hint(self, name: str) -> Any:
+    def hint(self, name: str) -> Hint:
         """Return the hint for classes and arrays from the annotation of a parameter."""
         with undivided:
             from acronumba.data.hints import argument_hint

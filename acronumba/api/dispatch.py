@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from acronumba.api.arguments import Call, Signature
 from acronumba.api.columns import groups, is_packed
@@ -62,8 +62,7 @@ class Batched(Protocol):
 
 def function_of(model: Batched) -> types.FunctionType:
     """Return the user's function."""
-    fn: Any = model.__wrapped__  # `Signature` rejects others
-    return fn  # type: ignore[no-any-return]
+    return cast(types.FunctionType, model.__wrapped__)  # `Signature` rejects others
 
 
 # ---- bind
@@ -79,7 +78,7 @@ def bind(model: Batched, columns: Sequence[Value], shared: Mapping[str, Value]) 
     return model._signature.bind(columns, shared)
 
 
-Watcher: TypeAlias = Callable[[Batched, Sequence[Any], Mapping[str, Any]], None]
+Watcher: TypeAlias = Callable[[Batched, Sequence[Value], Mapping[str, Value]], None]
 _watching: list[Watcher] = []
 
 
@@ -265,11 +264,11 @@ def _run_in_groups(model: Batched, call: Call, trace: bool, rejection: Acronumba
 
 
 def _run_as_before(
-    model: Batched, call: Call, left: dict[Any, list[int]], trace: bool
+    model: Batched, call: Call, left: dict[Hashable, list[int]], trace: bool
 ) -> Iterator[tuple[list[int], Done]]:
     """Run groups whose types ran before, with the same specialisations, and remove them from `left`."""
     options, entries = _tuned(model, call)
-    ways: dict[Compiled, list[Any]] = {}
+    ways: dict[Compiled, list[Hashable]] = {}
     for key in left:
         compiled = model._cache.way(options, key)
         if compiled is not None and compiled in entries and compiled.fn is model.__wrapped__:
@@ -307,11 +306,11 @@ def _joined(call: Call, parts: Sequence[tuple[list[int], Done]], rejected: dict[
     errors = rejected | {k: done.errors[j] for k, (done, j) in of.items() if j in done.errors}
     errors = dict(sorted(errors.items()))
 
-    def result(k: int) -> Any:
+    def result(k: int) -> Value:
         done, j = of[k]
         return done.results[j]
 
-    def there(k: int) -> Any:
+    def there(k: int) -> Value:
         done, j = of[k]
         return done.results.device[j]
 
@@ -339,7 +338,7 @@ def _unless(errors: Mapping[int, BaseException], decode: Decoder) -> Decoder:
     if not errors:
         return decode
 
-    def many(ks: Sequence[int]) -> list[Any]:
+    def many(ks: Sequence[int]) -> list[Value]:
         values = iter(decode.many([k for k in ks if k not in errors]))
         return [None if k in errors else next(values) for k in ks]
 

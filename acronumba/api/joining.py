@@ -74,7 +74,7 @@ class Flow:
         self._model, self._slots = model, slots
         self.bell = np.ones(1, np.int64)
         self._runs: dict[Joined, dict[int, Member]] = {}  # members by number; the first run is next
-        self._bound: tuple[object, dict[str, Any]] = (None, {})  # the user's shared values, and the bound ones
+        self._bound: tuple[object, dict[str, Value]] = (None, {})  # the user's shared values, and the bound ones
         self.epochs = 0  # number of runs begun
         self.rounds = 0  # number of rounds of all runs
 

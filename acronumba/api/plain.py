@@ -65,7 +65,7 @@ class PlainCall:
         """Return the call with the bounds of a mini-batch: its steps cover those that compiled code may run."""
         return cls(fn, shared, SOON + _LINES * options.max_steps, options.memory_limit)
 
-    def run(self, instance: Sequence[Value]) -> Any:
+    def run(self, instance: Sequence[Value]) -> Value:
         """Return the result of the function for an instance, or raise its exception.
 
         Raises

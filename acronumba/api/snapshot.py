@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,7 @@ class Snapshot:
         return f"Snapshot({type(self.value).__name__})"
 
 
-def pack(values: Value) -> Any:
+def pack(values: Value) -> Value:
     """Return a snapshot of instances, or of shared values.
 
     Parameters
@@ -62,7 +61,7 @@ def pack(values: Value) -> Any:
     return packing.pack(column)
 
 
-def value_of(value: Value) -> Any:
+def value_of(value: Value) -> Value:
     """Return the shared value of a snapshot, or the value itself."""
     return value.value if type(value) is Snapshot else value.value() if is_packed(value) else value
 
@@ -72,11 +71,11 @@ def _is_one(value: object) -> bool:
     return is_record(type(value)) or not isinstance(value, Iterable)
 
 
-def _frozen_copy(value: Value) -> Any:
+def _frozen_copy(value: Value) -> Value:
     """Return a deep copy with read-only arrays, which preserves aliasing."""
-    memo: dict[int, Any] = {}
+    memo: dict[int, Value] = {}
 
-    def visit(v: Value) -> Any:
+    def visit(v: Value) -> Value:
         if isinstance(v, np.ndarray) or is_foreign(v):
             if id(v) not in memo:
                 array = as_numpy(v)

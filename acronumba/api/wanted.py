@@ -140,7 +140,7 @@ class Wanted:
                     raise reject("ACR706", message=f"instance {k} holds an object of the shared `{param.path}`",
                                  rewrite="copy.deepcopy of it: instances and shared values are apart")  # fmt: skip
 
-    def instance(self, call: Call, k: int) -> list[Any]:
+    def instance(self, call: Call, k: int) -> list[Value]:
         """Return the arguments of an instance; the same objects in each call for selected parameters."""
         return [self.columns.get(j, column)[k] for j, column in enumerate(call.columns)]
 
@@ -278,9 +278,9 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
     """Select the arrays of a call to differentiate by."""
     names = fn.__code__.co_varnames[: fn.__code__.co_argcount]
     paths = choices.wrt
-    found: dict[int, list[Any]] = {}  # float arrays of a value, by its id
+    found: dict[int, list[Value]] = {}  # float arrays of a value, by its id
 
-    def arrays_of(value: Value) -> list[Any]:
+    def arrays_of(value: Value) -> list[Value]:
         if id(value) not in found:
             found[id(value)] = float_arrays(value)
         return found[id(value)]
@@ -340,7 +340,7 @@ def _tables(choices: Choices, call: Call, fn: types.FunctionType, arrays: Mappin
     return frozenset(found) or False
 
 
-def _outer(fn: types.FunctionType, name: str) -> Any:
+def _outer(fn: types.FunctionType, name: str) -> Value:
     """Return a variable of an enclosing function, or a global one."""
     cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
     if name in cells:

@@ -11,7 +11,6 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from acronumba.data.heap import INPUT, Heap, Mismatch, Pool, Region, aligned
 from acronumba.data.words import RECORD
 from acronumba.foreign import is_foreign, is_foreign_class, natives
 from acronumba.generics import Value
-from acronumba.memory import Array, Words, address
+from acronumba.memory import Array, DType, Words, address
 
 STEP = 1024  # objects per round: few enough to stay in the cache while their fields are read
 _MANY = 256  # number of arrays from which on NumPy counts and sorts faster than Python
@@ -123,10 +122,10 @@ class Arrays:
 
     def __init__(self, dtype: str) -> None:
         self.dtype = dtype
-        self.kind: np.dtype[Any] = np.dtype(dtype)
+        self.kind: DType = np.dtype(dtype)
         self.pool: Pool
-        self._found: list[Any] = []
-        self.converted: dict[int, tuple[Any, Any]] = {}  # by id: an array of another library, and its NumPy array
+        self._found: list[Value] = []
+        self.converted: dict[int, tuple[Value, Value]] = {}  # by id: an array of another library, and its NumPy array
         self._flat = True  # whether all arrays have one axis
         self._pieces: list[Words] = []  # sizes of the arrays, or of some
         self._ids: list[Words] = []  # likewise
@@ -276,7 +275,7 @@ def are_arrays(values: Sequence[Value]) -> list[bool]:
     return [type(v) in _ARRAY_KINDS or is_foreign(v) for v in values]
 
 
-def check_arrays(values: Sequence[Value], kind: np.dtype[Any], rank: int, points: bool, both: bool) -> None:
+def check_arrays(values: Sequence[Value], kind: DType, rank: int, points: bool, both: bool) -> None:
     """Raise `Mismatch` unless all values are arrays of a dtype and rank.
 
     If the rank is 0 they are NumPy scalars, with `points` arrays, with `both` either.

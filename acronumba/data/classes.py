@@ -61,17 +61,17 @@ def is_record(cls: type) -> bool:
     return is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields")) or bool(_declares(cls))
 
 
-def _declares(cls: Any) -> tuple[str, ...]:
+def _declares(cls: type) -> tuple[str, ...]:
     return _declared(cls)
 
 
 @lru_cache(1024)
-def _declared(cls: Any) -> tuple[str, ...]:
+def _declared(cls: type) -> tuple[str, ...]:
     """Return the registered fields, or those declared by attrs, pydantic or msgspec; none of these is imported."""
     if cls in _registered:
         return _registered[cls]
     if "__attrs_attrs__" in vars(cls):
-        return tuple(a.name for a in cls.__attrs_attrs__)
+        return tuple(a.name for a in vars(cls)["__attrs_attrs__"])
     fields = vars(cls).get("__pydantic_fields__") or getattr(cls, "__struct_fields__", ())
     return tuple(fields) if isinstance(fields, dict | tuple) else ()
 
@@ -95,13 +95,13 @@ def is_plain(cls: type) -> bool:
     return not is_record(cls) and not oddness(cls)
 
 
-def oddness(cls: Any) -> str:
+def oddness(cls: type) -> str:
     """Name the base class or attribute hook by which a class is not plain; empty if it is plain."""
     return _oddness(cls)
 
 
 @lru_cache(1024)
-def _oddness(cls: Any) -> str:
+def _oddness(cls: type) -> str:
     if issubclass(cls, _NO_OBJECTS):
         return "it is no class of plain objects"
     if type(cls) not in (type, abc.ABCMeta) and type(cls).__module__ != "typing":
@@ -161,12 +161,12 @@ def names_among(cls: type, objects: Iterable[Value]) -> set[str]:
     return {n for n in found - computed if type(n) is str and n.isidentifier() and not keyword.iskeyword(n)}
 
 
-def _places_of(cls: Any) -> tuple[tuple[str, ...], frozenset[str]]:
+def _places_of(cls: type) -> tuple[tuple[str, ...], frozenset[str]]:
     return _places(cls)
 
 
 @lru_cache(1024)
-def _places(cls: Any) -> tuple[tuple[str, ...], frozenset[str]]:
+def _places(cls: type) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return the slots of a class, and the names of its data descriptors such as properties."""
     slots: dict[str, None] = {}
     computed: set[str] = set()
@@ -212,12 +212,12 @@ def own_constructor(cls: Any) -> str:
     return "__post_init__" if "__post_init__" in cls.__init__.__code__.co_names else ""
 
 
-def new_object(cls: type) -> Any:
+def new_object(cls: type) -> Value:
     """Create an object of a class with no field set, without a call of the user's `__new__` or `__init__`."""
     return maker_of(cls)()
 
 
-def maker_of(cls: type) -> Callable[[], Any]:
+def maker_of(cls: type) -> Callable[[], Value]:
     """Return a function that creates an object of a class, see `new_object`."""
     maker: Any = cls
     if issubclass(cls, types.SimpleNamespace):
@@ -229,13 +229,13 @@ def maker_of(cls: type) -> Callable[[], Any]:
     return partial(object.__new__, cls)
 
 
-def setter_of(cls: type) -> Callable[[Any, str, Any], None]:
+def setter_of(cls: type) -> Callable[[Value, str, Value], None]:
     """Return a function that sets a field of a new object, even if its class is frozen."""
     if hasattr(cls, "__struct_fields__"):
         return sys.modules["msgspec"].structs.force_setattr  # type: ignore[no-any-return]
     return object.__setattr__
 
 
-def set_field(value: Value, name: str, part: Any) -> None:
+def set_field(value: Value, name: str, part: Value) -> None:
     """Set a field of an object that is being made."""
     setter_of(type(value))(value, name, part)

@@ -162,15 +162,15 @@ class Pooled:
         self.width = width
         self.refs = refs
         self.cls = cls
-        self.todo: list[Any] = []  # everything found, with repetitions
+        self.todo: list[Value] = []  # everything found, with repetitions
         self.done = 0  # number of entries of `todo` already returned
-        self.seen: dict[int, Any] = {}  # if careful: objects by id, in the order of their rows
+        self.seen: dict[int, Value] = {}  # if careful: objects by id, in the order of their rows
         self.region: Region
         self.base = 0  # address of the first row
         self.at: dict[int, int] = {}  # if careful: addresses by id
         self._check_at = FIRST_CHECK
 
-    def take(self) -> list[Any]:
+    def take(self) -> list[Value]:
         """Return the next new objects; an empty list at the end."""
         todo = self.todo
         while self.done < len(todo):
@@ -186,7 +186,7 @@ class Pooled:
                 return values
         return []
 
-    def _unseen(self, values: list[Value]) -> list[Any]:
+    def _unseen(self, values: list[Value]) -> list[Value]:
         seen = self.seen
         before = len(seen)
         seen.update(zip(map(id, values), values, strict=True))
@@ -204,7 +204,7 @@ class Pooled:
             raise Twice
         self._check_at = 4 * self.done
 
-    def objects(self) -> Sequence[Any]:
+    def objects(self) -> Sequence[Value]:
         """Return the objects in the order of their rows."""
         return list(self.seen.values()) if self.room.careful else self.todo
 
@@ -235,7 +235,7 @@ class Lists(Pooled):
         self.lengths: list[int] = []
         self.items: Region
 
-    def take(self) -> list[Any]:
+    def take(self) -> list[Value]:
         """Return the elements of the next new lists."""
         lists = super().take()
         self.lengths += map(len, lists)
@@ -259,7 +259,7 @@ class Maps(Lists):
     def __init__(self, room: HeapBuilder, mapped: MapT, width: int, refs: tuple[int, ...]) -> None:
         super().__init__(room, mapped, width, refs, set if mapped.item is None else dict)
 
-    def take(self) -> list[Any]:
+    def take(self) -> list[Value]:
         """Return the (key, value) pairs of the next new dicts; the values are None for sets."""
         found = Pooled.take(self)
         self.lengths += map(len, found)
@@ -450,7 +450,7 @@ FLOATS = _INTS | {float, np.float64}
 _BOOLS = frozenset((bool,))
 
 
-def none_for_no_value(values: list[Value]) -> list[Any]:
+def none_for_no_value(values: list[Value]) -> list[Value]:
     """Replace each missing value by None; raise `Mismatch` if a value is None."""
     if type(None) in set(map(type, values)):
         raise Mismatch
@@ -469,14 +469,14 @@ def expect_constant(values: Sequence[object], value: str) -> None:
         raise Mismatch
 
 
-def transpose(values: Sequence[Value], size: int) -> list[list[Any]]:
+def transpose(values: Sequence[Value], size: int) -> list[list[Value]]:
     """Return the items of tuples of one size, as columns."""
     if not {tuple}.issuperset(map(type, values)) or not {size}.issuperset(map(len, values)):
         raise Mismatch
     return [[v[k] for v in values] for k in range(size)]
 
 
-def entries(values: Sequence[Value], keys: tuple[str, ...]) -> list[list[Any]]:
+def entries(values: Sequence[Value], keys: tuple[str, ...]) -> list[list[Value]]:
     """Return the entries of dicts with the same keys, as columns."""
     if not {dict}.issuperset(map(type, values)) or not {keys}.issuperset(map(tuple, values)):
         raise Mismatch

@@ -24,7 +24,7 @@ from dataclasses import field
 from itertools import repeat
 from operator import attrgetter, is_
 from types import FunctionType, MethodType
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -80,7 +80,7 @@ class Heap:
     regions: tuple[Region, ...]
     pools: Mapping[str, Pool]  # data of all arrays of one dtype, one-dimensional
     objects: Mapping[Region, Sequence[object]] = field(default_factory=dict)  # the user's own objects, one per row
-    rests: Mapping[Region, Sequence[Any]] | None = None  # of an unpickled heap, by row: see `rest_of`
+    rests: Mapping[Region, Sequence[Value]] | None = None  # of an unpickled heap, by row: see `rest_of`
     base: int = field(init=False)  # the address of the words
 
     def __post_init__(self) -> None:
@@ -109,12 +109,12 @@ class Owned:
         `Heap.objects` or `Heap.rests` of heaps.
     """
 
-    def __init__(self, tables: Iterable[tuple[Heap, Mapping[Region, Sequence[Any]]]]) -> None:
+    def __init__(self, tables: Iterable[tuple[Heap, Mapping[Region, Sequence[Value]]]]) -> None:
         found = {heap.address(r): (8 * r.width, r.rows, of) for heap, table in tables for r, of in table.items()}
         self._starts = sorted(start for start, (_, count, _) in found.items() if count)
         self._tables = [found[start] for start in self._starts]
 
-    def get(self, address: int) -> Any:
+    def get(self, address: int) -> Value:
         """Return the value of the row at an address, or None."""
         k = bisect_right(self._starts, address) - 1
         if k < 0:
@@ -130,7 +130,7 @@ class Owned:
         step, count, _ = self._tables[-1]
         return low < self._starts[-1] + step * count and high >= self._starts[0]
 
-    def among(self, addresses: Words) -> dict[int, Any]:
+    def among(self, addresses: Words) -> dict[int, Value]:
         """Return the values of the rows at some of the addresses, by index into `addresses`."""
         starts = np.array(self._starts, np.int64)
         steps, counts = np.array([(step, count) for step, count, _ in self._tables], np.int64).T
@@ -187,12 +187,12 @@ AllVisible: TypeAlias = Mapping[type, Visible]
 _METHODS = frozenset((MethodType,))
 
 
-def _found(cls: type, name: str) -> Any:
+def _found(cls: type, name: str) -> Value:
     """Return the raw attribute of a class from the `__dict__` of its first base that has it, or None."""
     return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
 
 
-def _shows(cls: type, name: str) -> Callable[[list[Any]], bool]:
+def _shows(cls: type, name: str) -> Callable[[list[Value]], bool]:
     """Return a function that checks that no instance attribute hides this class attribute."""
     spaces, read = [vars(base) for base in cls.__mro__ if name in vars(base)], attrgetter(name)
     if not spaces:
@@ -223,7 +223,7 @@ def expect_shown(objects: list[Value], visible: Visible) -> None:
         raise Mismatch
 
 
-def rest_of(value: Value, stored: Container[str]) -> Any:
+def rest_of(value: Value, stored: Container[str]) -> Value:
     """Return the attributes of an object that are not packed, by name; empty for a list, tuple, dict or set.
 
     Parameters

@@ -257,7 +257,7 @@ class Packer:
         return Batch(roots=roots, errors=done.errors, heaps=tuple(found.values()), schema=self.schema)
 
     @staticmethod
-    def _column(column: Value, t: Type) -> Any:
+    def _column(column: Value, t: Type) -> Value:
         if isinstance(column, np.ndarray) and column.dtype != object and isinstance(t, TensorT):
             return column
         return column if type(column) in (list, Again) else list(column)
@@ -371,7 +371,7 @@ class _Store:
     usable: bool = True  # whether the words hold all instances, but for such fields
     count: int = -1  # number of packed instances
     kept: Mapping[Region, Sequence[Value]] = field(default_factory=dict)  # if the words hold all else, see `_kept`
-    pairs: Sequence[tuple[Any, Any]] = ()  # the user's own objects and their copies, see `Packed._plain`
+    pairs: Sequence[tuple[Value, Value]] = ()  # the user's own objects and their copies, see `Packed._plain`
     others: dict[tuple[StructLayout, ...], tuple[Heap, Move]] = field(
         default_factory=dict
     )  # the heap with other layouts
@@ -387,13 +387,13 @@ class _Store:
         """Return the fields that the words hold, by class."""
         return {layout.cls: frozenset(f.name for f in layout.fields) for layout in self.layouts}
 
-    def rest(self, new: bool = True) -> Callable[[int], Any]:
+    def rest(self, new: bool = True) -> Callable[[int], Value]:
         """Return a function from the address of a row to its unpacked attributes; to copies of them if `new`."""
         get = Owned([(self.heap, self.kept if self.heap.rests is None else self.heap.rests)]).get
         if not new:
             return get
 
-        def read(address: int) -> Any:
+        def read(address: int) -> Value:
             rest = get(address) or {}
             return dict(zip(rest, unchanging(list(rest.values()))[0], strict=True))
 
@@ -403,7 +403,7 @@ class _Store:
         """Return the user's own objects by the ids of their copies."""
         return {id(copy): own for own, copy in self.pairs}
 
-    def rests(self, reached: Reached | None = None) -> Mapping[Region, Sequence[Any]]:
+    def rests(self, reached: Reached | None = None) -> Mapping[Region, Sequence[Value]]:
         """Return the unpacked attributes by region, without regions that have none.
 
         With `reached`, a part of the heap, they are those of its rows, by its regions.
@@ -413,7 +413,7 @@ class _Store:
         stored = self.stored()
         if not known and self.heap.rests is None:
             known, copies = self.heap.objects, {id(own): copy for own, copy in self.pairs}
-        found: dict[Region, list[Any]] = {}
+        found: dict[Region, list[Value]] = {}
         whole = {r: r for r in self.heap.regions}
         parts = whole if reached is None else dict(zip(reached.heap.regions, self.heap.regions, strict=True))
         for part, region in parts.items():
@@ -469,7 +469,7 @@ class _Store:
         return self.others[layouts]
 
 
-class Again(list[Any]):
+class Again(list[Value]):
     """Copies of the instances of a pack, to be packed anew.
 
     Parameters
@@ -488,7 +488,7 @@ class Again(list[Any]):
         return Again([self[k] for k in members], self.originals)
 
 
-class Packed(Sequence[Any]):
+class Packed(Sequence[Value]):
     """A snapshot of instances: one column of a mini-batch, accepted wherever instances are.
 
     Slicing is free. Elements are copies, made when they are asked for. A model that returns objects of the instances
@@ -512,10 +512,10 @@ class Packed(Sequence[Any]):
         return len(self._roots)
 
     @overload
-    def __getitem__(self, index: int) -> Any: ...
+    def __getitem__(self, index: int) -> Value: ...
     @overload
     def __getitem__(self, index: slice) -> Packed: ...
-    def __getitem__(self, index: int | slice) -> Any:
+    def __getitem__(self, index: int | slice) -> Value:
         if isinstance(index, slice):
             some = None if self._array is None else self._array[:0]
             return Packed(self._store, self._roots[index], None if self._plain is None else self._plain[index], some)
@@ -524,7 +524,7 @@ class Packed(Sequence[Any]):
         place = range(len(self))[index]
         return self._unpack(self._roots[place : place + 1])(0)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Value]:
         if self._plain is not None:
             return iter(copied(self._plain)[0])
         decode = self._unpack(self._roots)
@@ -545,7 +545,7 @@ class Packed(Sequence[Any]):
         found = {id(v): own for at, v in reader.made.items() if (own := owned.get(at)) is not None}
         return Again(values, store.originals() | found)
 
-    def value(self) -> list[Any] | Array:
+    def value(self) -> list[Value] | Array:
         """Return the instances as a shared value: the array that they are the rows of, read-only, or a list."""
         if self._array is None:
             return list(self)

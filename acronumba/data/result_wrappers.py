@@ -19,7 +19,7 @@ class Whole:
     """A value that is made of a dict or list."""
 
     kind: type
-    extra: Any = None  # `maxlen` of a deque, `default_factory` of a defaultdict
+    extra: Value = None  # `maxlen` of a deque, `default_factory` of a defaultdict
 
 
 @record()
@@ -33,12 +33,12 @@ class Parts:
 Wrap: TypeAlias = Whole | Parts | None  # None: no conversion
 
 
-def wrapped(value: Value, wrap: Wrap) -> Any:
+def wrapped(value: Value, wrap: Wrap) -> Value:
     """Convert a decoded result to the classes that `wrap` names."""
     return value if wrap is None else _wrapped(value, wrap, {})
 
 
-def _wrapped(value: Value, wrap: Wrap, made: dict[int, Any]) -> Any:
+def _wrapped(value: Value, wrap: Wrap, made: dict[int, Value]) -> Value:
     """Convert a value; `made` maps ids of dicts and lists to their conversions, so that aliases stay aliases."""
     if wrap is None or value is None:
         return value

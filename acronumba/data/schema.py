@@ -13,7 +13,7 @@ import enum
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -68,6 +68,7 @@ from acronumba.ir.types import (
     with_parts,
     wrong_key,
 )
+from acronumba.memory import DType
 from acronumba.records import record
 
 Reads: TypeAlias = "Mapping[type, frozenset[str]]"  # which fields of each class the model reads
@@ -115,7 +116,7 @@ _LEAVES = (int, float, complex, str, bytes, bool, type(None), np.ndarray, np.gen
 MISSING = OpaqueT("a missing attribute")
 
 
-def column_of(objects: Sequence[object], name: str) -> list[Any]:
+def column_of(objects: Sequence[object], name: str) -> list[Value]:
     """Return one field of each object that has it."""
     try:
         return list(map(operator.attrgetter(name), objects))
@@ -133,7 +134,7 @@ def column_of(objects: Sequence[object], name: str) -> list[Any]:
         return _read_one_by_one(objects, name, error)
 
 
-def _read_one_by_one(objects: Sequence[object], name: str, error: BaseException) -> list[Any]:
+def _read_one_by_one(objects: Sequence[object], name: str, error: BaseException) -> list[Value]:
     """Return one field of each object, without objects where reading fails: packing reports these."""
     found = [v for o in objects if (v := attribute(o, name)) is not MISSING]
     if len(found) == len(objects) and not isinstance(error, Exception):
@@ -159,7 +160,7 @@ class _Walk:
         self._most = most  # objects after which nothing more is looked for
         self._count = 0
         self.objects: dict[type, dict[int, Value]] = {}  # by class and id, in the order found
-        self._boxes: dict[int, Any] = {}  # lists, tuples and dicts by id
+        self._boxes: dict[int, Value] = {}  # lists, tuples and dicts by id
         self._leaves: set[type] = set()  # classes without contents to follow
         self._followed: dict[type, tuple[str, ...]] = {}  # fields of a class that may have contents to follow
         self._seen: dict[type, set[str]] = {}  # fields of plain classes
@@ -211,7 +212,7 @@ class _Walk:
         return [column_of(objects, name) for name in self._followed[cls]]
 
 
-def _unseen(seen: dict[int, Any], values: list[Value]) -> list[Any]:
+def _unseen(seen: dict[int, Value], values: list[Value]) -> list[Value]:
     """Return the values that were not seen before, each once, and remember them."""
     new = {id(v): v for v in values}
     if not seen.keys().isdisjoint(new):
@@ -321,7 +322,7 @@ def _loose(hint: Hint, t: Type) -> bool:
     return not decided(hint) and not all(isinstance(u, firm) for u in all_parts(t))
 
 
-def _column(column: Value) -> Any:
+def _column(column: Value) -> Value:
     if isinstance(column, np.ndarray) and column.dtype != object:
         return column
     return column if isinstance(column, list) else list(column)
@@ -339,12 +340,12 @@ def _param(column: Value, hint: Hint) -> Type:
     return _tensor(column.dtype, column.ndim - 1, column.ndim > 2 and column.shape[-1] == 1)
 
 
-def _tensor(dtype: np.dtype[Any], rank: int, column: bool) -> TensorT:
+def _tensor(dtype: DType, rank: int, column: bool) -> TensorT:
     """Return the type of arrays with dynamic extents; with `column`, the extent of the last axis is 1."""
     return TensorT(dtype.name, (*(None,) * (rank - 1), 1) if column else (None,) * rank)
 
 
-def _array_text(dtype: np.dtype[Any]) -> str:
+def _array_text(dtype: DType) -> str:
     return f"an array of dtype {dtype.str if not dtype.isnative else dtype.name}"
 
 
@@ -416,7 +417,7 @@ def _possible(t: Type) -> bool:
     return all(map(_possible, t.items)) if isinstance(t, TupleT | DictT) else t != NEVER
 
 
-def _distinct(column: Sequence[Value], kinds: tuple[type, ...]) -> list[Any]:
+def _distinct(column: Sequence[Value], kinds: tuple[type, ...]) -> list[Value]:
     return list({id(v): v for v in column if type(v) in kinds}.values())
 
 

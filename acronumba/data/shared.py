@@ -50,6 +50,7 @@ from acronumba.ir.types import (
     wrong_key,
 )  # fmt: skip
 from acronumba.locks import lazy
+from acronumba.memory import DType
 from acronumba.records import record
 
 
@@ -76,7 +77,7 @@ class SharedNode:
     path: str
     kind: str  # "object" (of a dataclass, NamedTuple or plain class), "tuple", "list", "dict"
     cls: type  # the class of the object; tuple, list, dict for the others
-    names: tuple[Any, ...]  # fields or keys, in order; "0", "1", ... for tuples and lists
+    names: tuple[Value, ...]  # fields or keys, in order; "0", "1", ... for tuples and lists
     items: tuple[Shared, ...]  # one per name
     extra: frozenset[str] = frozenset()  # attributes of the object besides its fields
 
@@ -103,7 +104,7 @@ class SharedTree:
     roots: Mapping[str, Shared]  # by parameter name, in the order of the signature
 
     @lazy
-    def key(self) -> tuple[Any, ...]:
+    def key(self) -> tuple[object, ...]:
         """Key: trees with equal keys can run the same program; hashable."""
         return tuple((name, shared_key(root)) for name, root in self.roots.items())
 
@@ -113,7 +114,7 @@ class SharedTree:
         return tuple(leaf for root in self.roots.values() for leaf in leaves_of(root))
 
 
-def shared_key(shared: Shared) -> tuple[Any, ...]:
+def shared_key(shared: Shared) -> tuple[object, ...]:
     """Return a hashable description in which constants of different types differ (True is not 1)."""
     match shared:
         case SharedConst(value):
@@ -145,7 +146,7 @@ def leaves_of(shared: Shared) -> Iterable[SharedLeaf]:
             yield from leaves_of(item)
 
 
-def values_of(shared: Shared, value: Value) -> Iterable[tuple[SharedLeaf, Any]]:
+def values_of(shared: Shared, value: Value) -> Iterable[tuple[SharedLeaf, Value]]:
     """Yield the leaves of a structure with their values in `value`, which has this structure, depth first."""
     if isinstance(shared, SharedLeaf):
         yield shared, value
@@ -300,7 +301,7 @@ def leaf_type(value: object) -> Type | str | None:
 LONG = 16  # lists of numbers longer than this are data, not structure
 
 
-def list_of_numbers(value: list[Value] | tuple[Any, ...]) -> ListT | None:
+def list_of_numbers(value: list[Value] | tuple[Value, ...]) -> ListT | None:
     """Return the type of a long list whose elements are all ints, floats or bools; None for other lists."""
     if isinstance(value, list) and len(value) > LONG:
         for cls, item in ((int, INT), (float, FLOAT), (bool, BOOL)):
@@ -371,7 +372,7 @@ def _value_type(value: object) -> Type | None:
     return None if isinstance(known, OpaqueT | NoneT) else known
 
 
-Match: TypeAlias = Callable[[Any], bool]
+Match: TypeAlias = Callable[[Value], bool]
 # By class, the attributes that a program reads through objects: an instance attribute would hide them.
 Inherited: TypeAlias = Mapping[type, frozenset[str]]
 
@@ -438,7 +439,7 @@ def _match_const(value: Value) -> Match:
     return lambda v: v is value
 
 
-def _match_tensor(dtype: np.dtype[Any], shape: tuple[int | None, ...], kinds: Any) -> Match:
+def _match_tensor(dtype: DType, shape: tuple[int | None, ...], kinds: Any) -> Match:
     def run(v: Value) -> bool:
         if not isinstance(v, _ARRAYS):
             if not is_foreign(v):

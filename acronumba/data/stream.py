@@ -337,7 +337,7 @@ class _Given:
 
     def __init__(self, numbers: Mapping[tuple[int, ...], int]) -> None:
         self._numbers = numbers  # numbers of nodes, by path
-        self._found: dict[int, list[Any]] = {}
+        self._found: dict[int, list[Value]] = {}
 
     def look(self, values: Sequence[Value], t: Type, way: tuple[int, ...]) -> None:
         """Add the lists and dicts inside values of a type."""
@@ -364,7 +364,7 @@ class _Given:
                 for k, case in enumerate(cases):
                     self.look(values, case, (*way, k))
 
-    def objects(self, numbers: Words) -> Sequence[Any] | None:
+    def objects(self, numbers: Words) -> Sequence[Value] | None:
         """Return the object of each head, by the node numbers of the heads, the last first; None if counts differ."""
         counts = np.bincount(numbers, minlength=len(self._numbers)).tolist()
         found = self._found
@@ -373,16 +373,16 @@ class _Given:
         return _Objects(numbers, found)
 
 
-class _Objects(Sequence[Any]):
+class _Objects(Sequence[Value]):
     """The user's objects by head, sorted on first access."""
 
-    def __init__(self, numbers: Words, found: Mapping[int, list[Any]]) -> None:
+    def __init__(self, numbers: Words, found: Mapping[int, list[Value]]) -> None:
         self._numbers = numbers
         self._found = found
 
     @lazy
-    def _all(self) -> list[Any]:
-        out: list[Any] = [None] * len(self._numbers)
+    def _all(self) -> list[Value]:
+        out: list[Value] = [None] * len(self._numbers)
         for number, values in self._found.items():
             for place, value in zip((self._numbers == number).nonzero()[0].tolist(), reversed(values), strict=True):
                 out[place] = value

@@ -118,7 +118,7 @@ def arrays_in(value: Value, t: Type, given: Sequence[Any], references: Reference
     """
     out: list[Found] = []
     seen: set[int] = set()
-    stack: list[tuple[Any, Type, Sequence[Any]]] = [(value, t, given)]
+    stack: list[tuple[Value, Type, Sequence[Any]]] = [(value, t, given)]
     while stack:
         v, t, given = stack.pop()
         while isinstance(t, UnionT):
@@ -148,7 +148,7 @@ def _member(v: Value, t: UnionT, given: Sequence[Any]) -> tuple[Type, Sequence[A
     return NONE if v is None or v is NO_VALUE else next(m for m in t.members if not isinstance(m, NoneT)), given
 
 
-def _inside(v: Value, t: StructT | ListT | MapT, word: Any, references: References) -> list[tuple[Any, Type, Any]]:
+def _inside(v: Value, t: StructT | ListT | MapT, word: Any, references: References) -> list[tuple[Value, Type, Any]]:
     """Return the fields of an object, or the elements of a list, with their types and words."""
     if isinstance(t, StructT):
         layout, row = references.fields(word, v)

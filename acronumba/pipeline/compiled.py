@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from acronumba.config import Options
 from acronumba.data.decoder import Decoder
@@ -267,7 +267,7 @@ class Compiled:
                 made.append(self.unpacker.decoder(run.words, reader, Owned((h, h.objects) for h in heaps)))
             return made[0]
 
-        def many(ks: Sequence[int]) -> list[Any]:
+        def many(ks: Sequence[int]) -> list[Value]:
             values = decode().some(ks)
             return values if wrap is None else [wrapped(value, wrap) for value in values]
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class ForwardAndBackward:
     """Result of the forward and backward pass of a mini-batch."""
 
-    result: Callable[[int], Any]  # from the number of an instance that did not fail
+    result: Callable[[int], Value]  # from the number of an instance that did not fail
     failures: Mapping[int, Failure]
     crowded: Sequence[int]  # instances that did not fit into memory beside the others
     mean: bool  # whether gradients are those of the mean, not of the sum

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from acronumba.data.shared import SharedTree, matcher, reaches_twice
 from acronumba.errors.codes import reject
@@ -60,7 +60,7 @@ class Guard:
         kinds = (p.type for p in params if self.root(p.path) not in tree.roots)
         self.reads_outer_data = any(isinstance(t, TensorT | ListT | MapT | StructT) for t in kinds)  # not only numbers
         self._apart = [(paths, [getter(p, names) for p in paths], loc) for paths, loc in lowered.apart.items()]
-        self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
+        self._last: tuple[dict[str, Value], list[Value]] | None = None  # snapshots, and their leaves
         for path, loc in self._find_aliases(roots):
             raise reject("ACR202", loc, f"copy.deepcopy of shared values that hold {path} at another place, too",
                           "copy.copy(x) of each part that is changed")  # fmt: skip
@@ -73,10 +73,10 @@ class Guard:
         """Whether no shared array can change; `frozen`: the shared parameters that are frozen."""
         return self._array_roots <= frozen
 
-    def _roots(self, shared: Mapping[str, Value]) -> Mapping[str, Any]:
+    def _roots(self, shared: Mapping[str, Value]) -> Mapping[str, Value]:
         return {**{o.path: o.read() for o in self._outer}, **shared}
 
-    def _find_aliases(self, roots: Mapping[str, Any]) -> Iterator[tuple[str, Loc]]:
+    def _find_aliases(self, roots: Mapping[str, Value]) -> Iterator[tuple[str, Loc]]:
         """Yield the paths and source positions of aliases in shared values that are copied as if they had none."""
         for paths, getters, loc in self._apart:
             seen: set[int] = set()
@@ -86,7 +86,7 @@ class Guard:
 
     # ---- shared values
 
-    def leaves(self, shared: Mapping[str, Value], frozen: frozenset[str] = frozenset()) -> list[Any] | None:
+    def leaves(self, shared: Mapping[str, Value], frozen: frozenset[str] = frozenset()) -> list[Value] | None:
         """Return the values of `program.shared`, or None if the structure of the values, or the code, has changed.
 
         For snapshots (the parameters in `frozen`) the result is cached while they are the same objects.
@@ -101,7 +101,7 @@ class Guard:
             self._last = dict(shared), found
         return found
 
-    def _leaves(self, shared: Mapping[str, Value]) -> list[Any] | None:
+    def _leaves(self, shared: Mapping[str, Value]) -> list[Value] | None:
         for name, match in self._match:
             if not match(shared[name]):
                 return None

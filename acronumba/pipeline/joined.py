@@ -7,7 +7,7 @@ the results and failures of the instances that have left. `runtime.epoch` runs t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -68,7 +68,7 @@ class Joined:
         self.epoch.withdraw(number)
         self._heaps.pop(number, None)
 
-    def round(self, alone: bool = False) -> list[tuple[int, Any, Failure | None]]:
+    def round(self, alone: bool = False) -> list[tuple[int, Value, Failure | None]]:
         """Run one or several rounds, see `Epoch.round`; return number, result and failure of instances that left."""
         left = self.epoch.round(alone)
         self.rounds = self.epoch.rounds
@@ -80,7 +80,7 @@ class Joined:
             del self._heaps[number]
         return [(one.number, results.get(one.number), one.failure) for one in left]
 
-    def _results(self, numbers: Sequence[int]) -> list[Any]:
+    def _results(self, numbers: Sequence[int]) -> list[Value]:
         heaps = {id(heap): heap for k in numbers for heap in self._heaps[k]}
         tables = [(heap, heap.objects) for heap in (*heaps.values(), *self._shared) if heap.objects]
         owned = Owned(tables) if tables else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from acronumba.data.shared import SharedTree
 from acronumba.errors import AcronumbaError
@@ -66,7 +66,7 @@ def infer_and_lower(
 
 def _with_columns_at(
     places: Container[str], columns: Sequence[Sequence[Value]], shared: Mapping[str, Value],
-    packed: Sequence[Sequence[Any]], tree: SharedTree, found: Schema, times: Times, attempts: list[Attempt],
+    packed: Sequence[Sequence[Value]], tree: SharedTree, found: Schema, times: Times, attempts: list[Attempt],
 ) -> tuple[Schema, Lowered]:  # fmt: skip
     """Infer and lower until the types of the fields that are read equal the schema, with columns at some paths."""
     from acronumba.data.extents import with_columns

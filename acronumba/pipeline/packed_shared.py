@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from acronumba.data.unchanged import Latest
 from acronumba.errors.codes import reject
@@ -103,7 +103,7 @@ class SharedPacks:
 
     def words(
         self, packed: Batch | None, leaves: Sequence[Value], batches: Mapping[int, Batch] | None = None
-    ) -> tuple[list[Any], list[Any]]:
+    ) -> tuple[list[Value], list[Value]]:
         """Return the shared values, with lists and objects as words, and the owners of the memory they refer to."""
         words, keep = list(leaves), [] if packed is None else list(packed.keep)
         for k, batch in (self.batches(leaves) if batches is None else batches).items():

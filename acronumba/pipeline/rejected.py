@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import types
 from collections.abc import Container, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from acronumba.data.shared import describe_value, shared_key
 from acronumba.errors import AcronumbaError
@@ -49,7 +49,7 @@ class Attempt:
         found = (getter(path, list(roots)) for path in sorted(read.demanded))
         self._demanded = [(get, get(roots)) for get in found]
 
-    def _roots(self, shared: Mapping[str, Value]) -> Mapping[str, Any]:
+    def _roots(self, shared: Mapping[str, Value]) -> Mapping[str, Value]:
         return {**{g.path: g.read() for g, _ in self._outer}, **shared}
 
     def _same_outer(self) -> bool:
