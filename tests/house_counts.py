@@ -98,7 +98,7 @@ COUNTS: dict[str, tuple[Callable[[], int], int]] = {
     "functions that tell three or more of them apart": (dispatching, 140),
     "parameters `node` that hand on a position": (node_parameters, 24),
     'docstrings that begin with "What"': (nameless_docstrings, 60),
-    "lines with `Any`": (lines_with_any, 1_720),
+    "lines with `Any`": (lines_with_any, 1_680),
     "lines of Python in the package": (package_lines, 106_500),
 }
 

@@ -21,7 +21,7 @@ from acronumba.api.dispatch import Batched, bind, exception_of, function_of, spe
 from acronumba.api.plain import PlainCall
 from acronumba.api.results import Results
 from acronumba.api.wanted import Choices, Totals, Wanted, wanted_of
-from acronumba.data.row_grad import total
+from acronumba.data.row_grad import Gradient, total
 from acronumba.errors import AcronumbaError, InstanceErrors, one_frame
 from acronumba.errors.codes import reject
 from acronumba.generics import Value
@@ -269,7 +269,7 @@ class _Run:
         tensors: Mapping[int, int], frozen: frozenset[str], whole: bool,
     ) -> None:  # fmt: skip
         """Run instances by compiled code, as many at once as fit into memory; `whole`: they are all of the call."""
-        of: dict[int, Any] = {}
+        of: dict[int, Gradient] = {}
         self.means = whole and self.choices.reduce == "mean"
 
         def work(places: NDArray[np.int64], tight: bool) -> Sequence[int]:
@@ -283,7 +283,7 @@ class _Run:
 
     def _part(
         self, members: Sequence[int], there: Trained, packed: Batch, leaves: Sequence[Value],
-        tensors: Mapping[int, int], frozen: frozenset[str], of: dict[int, Any], tight: bool,
+        tensors: Mapping[int, int], frozen: frozenset[str], of: dict[int, Gradient], tight: bool,
     ) -> Sequence[int]:  # fmt: skip
         """Run instances at once and accumulate gradients; return the indices of those that did not fit into memory."""
         compiled = there.compiled
@@ -296,7 +296,7 @@ class _Run:
         self.means, self.peak = done.mean, max(self.peak, done.back.bytes)
         if self.records is not None:
             self.records += done.back.records()
-        own: list[dict[int, Any]] = [{} for _ in members]
+        own: list[dict[int, Gradient]] = [{} for _ in members]
         for a, x in zip(done.asked, done.back.own, strict=True):
             if x is not None and a.instance >= 0:
                 own[a.instance][id(a.array)] = x

@@ -15,7 +15,7 @@ import numpy as np
 
 from acronumba.api.arguments import Call
 from acronumba.api.structures import float_arrays, has_parts, objects_of, part_at, steps_of, structured
-from acronumba.data.row_grad import RowGrad, scaled, total
+from acronumba.data.row_grad import Gradient, RowGrad, scaled, total
 from acronumba.data.shared import nodes_of
 from acronumba.errors.codes import reject
 from acronumba.foreign import OfParts, numpy_array
@@ -87,8 +87,8 @@ def _of_codes(program: ir.Program) -> list[str]:
 class Totals:
     """Gradients from the tape of an instance."""
 
-    of: Mapping[int, Any]  # gradients of shared arrays by their ids
-    own: Mapping[int, Any]  # the same of arrays of the instance
+    of: Mapping[int, Gradient]  # gradients of shared arrays by their ids
+    own: Mapping[int, Gradient]  # the same of arrays of the instance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class Wanted:
     places: tuple[int | None, ...]  # per path: the number of its positional parameter
     parts: tuple[Sequence[Value], ...]  # per path: for a positional parameter, its value in each instance
     columns: Mapping[int, Sequence[Value]]  # selected positional parameters: one object for each instance
-    arrays: Mapping[int, Any]  # the float arrays of shared values, by id
+    arrays: Mapping[int, Value]  # the float arrays of shared values, by id
     sparse: frozenset[int] | bool  # ids of tables with gradients by rows; True: all that allow it
 
     def check(self, compiled: Compiled, leaves: Sequence[Value], width: int | None) -> None:
@@ -148,7 +148,7 @@ class Wanted:
         """Return the ids of the selected float arrays of an instance."""
         return {id(a) for parts in self.parts if parts for a in float_arrays(parts[k])}
 
-    def totals(self, tape: Tape, seeds: Mapping[int, Any], k: int, *, wide: bool) -> Totals:
+    def totals(self, tape: Tape, seeds: Mapping[int, Gradient | float], k: int, *, wide: bool) -> Totals:
         """Return the contribution of an instance to the gradients, from adjoints of values by number."""
         own = self.own(k)
         given = {n: id(x) for n, x in tape.given.items() if id(x) in self.arrays}
@@ -227,7 +227,7 @@ class Wanted:
         one
             Whether the call had one instance: gradients of its own arrays are not in a list.
         """
-        sums: dict[int, Any] = {}
+        sums: dict[int, Gradient] = {}
 
         for key, x in self.arrays.items():
             own = [t.of[key] for t in parts if key in t.of]
@@ -241,7 +241,7 @@ class Wanted:
                 raise reject("ACR706", message="a table whose gradient is wanted by rows is read as a whole, too",
                              rewrite="leave it out of `sparse`")  # fmt: skip
 
-        def gradient(x: Value, found: Mapping[int, Any] = sums) -> Any:
+        def gradient(x: Value, found: Mapping[int, Gradient] = sums) -> Gradient:
             array = numpy_array(x)
             g = found.get(id(x))
             if isinstance(g, RowGrad):
@@ -256,15 +256,16 @@ class Wanted:
                 continue
             column = []
             for n, part in enumerate(self.parts[k]):
-                of = {key: scaled(g, share).copy() for key, g in totals[n].own.items()} if n in totals else {}
+                mine = totals[n].own if n in totals else {}
+                of = {key: np.multiply(g, np.asarray(share, g.dtype)) for key, g in mine.items()}
                 column.append(structured(part, lambda x, of=of: gradient(x, of)))  # type: ignore[misc]
             results.append(column[0] if one else column)
         return results[0] if self.single else tuple(results)
 
 
-def _by_id(ids: Mapping[int, int], found: Mapping[int, Any]) -> dict[int, Any]:
+def _by_id(ids: Mapping[int, int], found: Mapping[int, Gradient]) -> dict[int, Gradient]:
     """Return adjoints by array id, from adjoints by value number."""
-    out: dict[int, Any] = {}
+    out: dict[int, Gradient] = {}
     for n in sorted(ids.keys() & found.keys()):
         out[ids[n]] = total([out[ids[n]], found[n]]) if ids[n] in out else found[n]
     return out
@@ -323,7 +324,7 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
     )  # fmt: skip
 
 
-def _tables(choices: Choices, call: Call, fn: types.FunctionType, arrays: Mapping[int, Any]) -> frozenset[int] | bool:
+def _tables(choices: Choices, call: Call, fn: types.FunctionType, arrays: Mapping[int, Value]) -> frozenset[int] | bool:
     if isinstance(choices.sparse, bool):
         return choices.sparse
     found = set()

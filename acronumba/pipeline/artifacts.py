@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from acronumba.config import Options, verify_level
 from acronumba.locks import ForkLock
 from acronumba.pipeline.boundary import bounded, made_by_one, made_once
-from acronumba.pipeline.log import bar, debug
-from acronumba.pipeline.times import Times
+from acronumba.pipeline.log import Times, bar, debug
 
 if TYPE_CHECKING:
     from acronumba.analysis.passes import Draft, Pass

@@ -31,11 +31,10 @@ from acronumba.pipeline.boundary import made_once
 from acronumba.pipeline.derivatives import Derivatives
 from acronumba.pipeline.failures import machine_failure
 from acronumba.pipeline.guard import Guard
-from acronumba.pipeline.log import bar, debug
+from acronumba.pipeline.log import Times, bar, debug
 from acronumba.pipeline.lowering import infer_and_lower
 from acronumba.pipeline.packed_shared import SharedPacks
 from acronumba.pipeline.slices import Slices, memory_rejected
-from acronumba.pipeline.times import Times
 
 if TYPE_CHECKING:
     from acronumba.analysis.plan import Plan

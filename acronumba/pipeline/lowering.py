@@ -15,7 +15,7 @@ from acronumba.errors import AcronumbaError
 from acronumba.generics import Value
 from acronumba.ir.types import INT
 from acronumba.pipeline.fit import getter, orders_by_layout, packed_of, same_types
-from acronumba.pipeline.times import Times
+from acronumba.pipeline.log import Times
 
 if TYPE_CHECKING:
     from acronumba.data.extents import Columns

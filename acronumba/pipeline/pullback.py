@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from acronumba.data.row_grad import Gradient
 from acronumba.errors.codes import reject
 from acronumba.generics import Value
 from acronumba.memory import Array, address
@@ -63,7 +64,7 @@ class Pullback:
 
     def pullback(
         self, run: Run, seeds: Sequence[tuple[int, int, Array]], asked: Sequence[Asked]
-    ) -> tuple[Mapping[int, Array], Sequence[Array | None]]:
+    ) -> tuple[Mapping[int, Gradient], Sequence[Array | None]]:
         """Run the backward pass.
 
         Parameters
