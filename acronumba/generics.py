@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 Value: TypeAlias = Any  # a value of the user's program, of any class
+ArrowArray: TypeAlias = Any  # an array of pyarrow, which has no types for type checkers
 
 if TYPE_CHECKING:
     from typing_extensions import ParamSpec, TypeVar

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 Words: TypeAlias = NDArray[np.int64]
 Array: TypeAlias = NDArray[Any]  # of any dtype
+DType: TypeAlias = np.dtype[np.generic]
 
 
 def word_at(at: int) -> int:

@@ -11,15 +11,19 @@ import itertools
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from acronumba.api.columns import as_columns, is_packed
 from acronumba.api.snapshot import Snapshot, value_of
 from acronumba.data.shared import SharedTree, describe
 from acronumba.data.source_guard import SourceGuard
 from acronumba.errors.codes import reject
+from acronumba.generics import Value
 from acronumba.locks import undivided
 from acronumba.pipeline.boundary import def_loc
+
+if TYPE_CHECKING:
+    from acronumba.data.hints import Hint
 
 clock = itertools.count()  # of calls
 
@@ -28,8 +32,8 @@ clock = itertools.count()  # of calls
 class Call:
     """The arguments of a batch, checked."""
 
-    columns: tuple[Any, ...]  # one sequence per positional parameter
-    shared: Mapping[str, Any]  # every keyword-only parameter
+    columns: tuple[Value, ...]  # one sequence per positional parameter
+    shared: Mapping[str, Value]  # every keyword-only parameter
     frozen: frozenset[str]  # names of the shared parameters that are (immutable) snapshots
     count: int  # instances
     numbers: Sequence[int] | None = None  # numbers of the instances, if they are a part of a mini-batch
@@ -53,7 +57,7 @@ class Call:
         return replace(self, columns=columns, count=len(members), numbers=numbers)
 
 
-def _some(column: Any, members: Sequence[int]) -> Any:
+def _some(column: Value, members: Sequence[int]) -> Value:
     return column.some(members) if hasattr(column, "originals") else [column[k] for k in members]
 
 
@@ -91,7 +95,7 @@ class Signature:
         """Whether these are still the parameters of the function."""
         return fn is self.fn and self._source_guard.is_valid()
 
-    def bind(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> Call:
+    def bind(self, columns: Sequence[Value], shared: Mapping[str, Value]) -> Call:
         """Bind the arguments, or raise an error; a parameter without a column has its default for all instances."""
         names = [p.name for p in self.positional]
         if not columns or len(columns) > len(names):
@@ -101,7 +105,7 @@ class Signature:
             if name not in self.shared:
                 kind = "varies by instance: pass its column by position" if name in names else "is not a parameter"
                 raise self._wrong(f"`{name}` {kind}", f"{name}=...", self._starred(shared) if name in names else "")
-        values: dict[str, Any] = {}
+        values: dict[str, Value] = {}
         frozen = set()
         for name, p in self.shared.items():
             if name not in shared and p.default is p.empty:
@@ -125,13 +129,13 @@ class Signature:
                 raise self._wrong(f"the column for `{p.name}` is missing", f"{len(given)} positional arguments")
         return Call(columns=tuple(given), shared=values, frozen=frozenset(frozen), count=count)
 
-    def hint(self, name: str) -> Any:
+    def hint(self, name: str) -> Hint:
         """Return the hint for classes and arrays from the annotation of a parameter."""
         with undivided:
             from acronumba.data.hints import argument_hint
         return argument_hint(self.fn, name)
 
-    def _starred(self, shared: Mapping[str, Any]) -> str:
+    def _starred(self, shared: Mapping[str, Value]) -> str:
         """Return the `def` line that makes the parameters passed by name shared; "" if no positional one is left."""
         varying = [p.name for p in self.positional if p.name not in shared]
         names = [*varying, "*", *(p.name for p in self.positional if p.name in shared), *self.shared]

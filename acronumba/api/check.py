@@ -29,6 +29,7 @@ from acronumba.api.shadow import BOUNDS, FACTOR
 from acronumba.compressed import Compressed
 from acronumba.data.shared import nodes_of
 from acronumba.errors import DataError
+from acronumba.generics import Value
 from acronumba.pipeline.failures import TOO_MANY_STEPS
 
 VERDICTS = ("equal", "close", "undecided", "different")
@@ -132,7 +133,7 @@ class Checker:
     """
 
     def __init__(
-        self, call: PlainCall, results: Sequence[Any], errors: Mapping[int, BaseException], max_steps: int
+        self, call: PlainCall, results: Sequence[Value], errors: Mapping[int, BaseException], max_steps: int
     ) -> None:
         self._plain = call
         self._results = results
@@ -146,7 +147,7 @@ class Checker:
             self._made = Reference(self._plain)
         return self._made
 
-    def __call__(self, k: int, instance: Sequence[Any]) -> Verdict:
+    def __call__(self, k: int, instance: Sequence[Value]) -> Verdict:
         """Return the verdict on instance `k`."""
 
         def verdict(text: str, error: float = 0.0, plain_error: float = 0.0, where: str = "") -> Verdict:
@@ -190,7 +191,7 @@ class Checker:
             )
         return verdict(text, e, plain_e, where)
 
-    def _final(self, instance: Sequence[Any], mine: BaseException) -> tuple[str, float, float, str]:
+    def _final(self, instance: Sequence[Value], mine: BaseException) -> tuple[str, float, float, str]:
         """Return the verdict where the plain call may not terminate (see `is_final`).
 
         One C call may exhaust memory, or build a huge int: then the plain call is not run. If the compiled code only
@@ -212,20 +213,20 @@ class Checker:
             return "different", 0.0, 0.0, f": the plain call raises {type(error).__name__} after few steps"
         return "different", 0.0, 0.0, ": the plain call ends after few steps"
 
-    def _along(self, instance: Sequence[Any], expected: Any) -> Outcome | None:
+    def _along(self, instance: Sequence[Value], expected: Value) -> Outcome | None:
         """Return the float64 run along a plain call, or None if its result is not that of the plain call."""
         found = self._run(instance)
         if found is None or found.error is not None:
             return None
         return found if compare(expected, found.result, found.result)[0] == "close" else None
 
-    def _run(self, instance: Sequence[Any], flips: frozenset[int] = frozenset()) -> Outcome | None:
+    def _run(self, instance: Sequence[Value], flips: frozenset[int] = frozenset()) -> Outcome | None:
         try:
             return self._reference.run(instance, flips)
         except Endless:
             return None
 
-    def _otherwise(self, k: int, instance: Sequence[Any], base: Outcome | None = None) -> str:
+    def _otherwise(self, k: int, instance: Sequence[Value], base: Outcome | None = None) -> str:
         """Return "undecided" if flipped decisions between near values give the batched result, else "different".
 
         Decisions are flipped one at a time, then combinations of those that change the outcome. With too many to try
@@ -273,7 +274,7 @@ def _same_failure(mine: BaseException, theirs: BaseException) -> bool:
     return isinstance(mine, type(theirs)) or type(mine).__mro__[1:2] == (type(theirs),)
 
 
-def compare(batched: Any, plain: Any, wide: Any, *, single: bool = False) -> tuple[str, float, float, str]:
+def compare(batched: Value, plain: Value, wide: Value, *, single: bool = False) -> tuple[str, float, float, str]:
     """Return verdict, relative error, the plain call's relative error, and the leaf where the error is largest.
 
     Parameters
@@ -315,7 +316,7 @@ def compare(batched: Any, plain: Any, wide: Any, *, single: bool = False) -> tup
     return "close", worst, plain_worst, str(place or "")
 
 
-def float_errors(a: Any, b: Any, w: Any, *, single: bool = False) -> tuple[float, float, float]:
+def float_errors(a: Value, b: Value, w: Value, *, single: bool = False) -> tuple[float, float, float]:
     """Return e of `a`, e of `b` and s, all against the float64 values `w`.
 
     Infinities and NaN must be the same in `a` as in `b`; they count as equal and are left out of e and s. Where `w`
@@ -344,7 +345,7 @@ class Leaf:
 
     __slots__ = ("step", "up", "value")
 
-    def __init__(self, up: Leaf | None, step: str, value: Any) -> None:
+    def __init__(self, up: Leaf | None, step: str, value: Value) -> None:
         self.up = up  # the container
         self.step = step  # from it: ".left", "[3]"
         self.value = value
@@ -358,14 +359,14 @@ class Leaf:
         return "".join(reversed(steps))
 
 
-def together(*values: Any) -> Iterator[tuple[Leaf, ...]]:
+def together(*values: Value) -> Iterator[tuple[Leaf, ...]]:
     """Yield tuples of corresponding parts of the results, containers before their contents.
 
     Containers that differ in class, length or keys are not entered, and the same combination is not entered twice:
     results may share objects, and contain themselves.
     """
     seen: set[tuple[int, ...]] = set()
-    stack: list[tuple[tuple[Leaf | None, str, Any], ...]] = [tuple((None, "", v) for v in values)]
+    stack: list[tuple[tuple[Leaf | None, str, Value], ...]] = [tuple((None, "", v) for v in values)]
     while stack:
         row = stack.pop()
         found = [parts_of(v) for _, _, v in row]
@@ -382,11 +383,11 @@ def together(*values: Any) -> Iterator[tuple[Leaf, ...]]:
                 stack.append(tuple((leaf, *part) for leaf, part in zip(leaves, inside, strict=True)))
 
 
-def _is_float(x: Any) -> bool:
+def _is_float(x: Value) -> bool:
     return isinstance(x, float) or (isinstance(x, np.ndarray | np.generic) and x.dtype.kind == "f")
 
 
-def _kind(x: Any) -> Any:
+def _kind(x: Value) -> Value:
     """Key: the batched and the plain part must have equal keys."""
     x = shadow.narrow(x) if not isinstance(x, tuple) else x
     if isinstance(x, np.ndarray | np.generic):
@@ -394,12 +395,12 @@ def _kind(x: Any) -> Any:
     return x if isinstance(x, tuple) else type(x)
 
 
-def _form(x: Any) -> Any:
+def _form(x: Value) -> Value:
     """Key: a part and its float64 counterpart must have equal keys, whose dtypes may differ."""
     return x[1] if isinstance(x, tuple) else (np.shape(x), x is None)
 
 
-def _kind_text(x: Any) -> str:
+def _kind_text(x: Value) -> str:
     if isinstance(x, np.ndarray | np.generic):
         return f"{'array' if isinstance(x, np.ndarray) else 'scalar'} {x.dtype}{list(x.shape)}"
     return f"{x[0].__name__} of {len(x[1])}" if isinstance(x, tuple) else type(x).__name__

@@ -6,22 +6,23 @@ rejected.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import count, cycle, islice, repeat
 from operator import length_hint
-from typing import Any
 
 import numpy as np
 
 from acronumba.data.classes import is_record
+from acronumba.data.hints import Hint
 from acronumba.errors.codes import reject
 from acronumba.foreign import as_numpy, is_foreign
+from acronumba.generics import Value
 from acronumba.locks import undivided
 
 _SOME = 1 << 16  # items taken from an iterator between checks of the free memory
 
 
-def as_columns(values: Sequence[Any], names: Sequence[str], hint: Callable[[str], Any] | None = None) -> list[Any]:
+def as_columns(values: Sequence[Value], names: Sequence[str], hint: Callable[[str], Hint] | None = None) -> list[Value]:
     """Return the positional arguments of a batch as sequences; an infinite iterator is not drained.
 
     Parameters
@@ -45,13 +46,13 @@ def as_columns(values: Sequence[Any], names: Sequence[str], hint: Callable[[str]
     return found
 
 
-def _drained(values: Iterator[Any], name: str) -> list[Any]:
+def _drained(values: Iterator[Value], name: str) -> list[Value]:
     """Return the items of an iterator; raise if it is known to be infinite, or fills the memory."""
     with undivided:
         from acronumba.memory import available
 
     endless = type(values) in (count, cycle) or (type(values) is repeat and not _has_length(values))
-    out: list[Any] = []
+    out: list[Value] = []
     free = available()
     while not endless and (some := list(islice(values, _SOME))):
         out += some
@@ -67,7 +68,7 @@ def _drained(values: Iterator[Any], name: str) -> list[Any]:
     return out
 
 
-def _column(value: Any, name: str, k: int, hint: Callable[[str], Any] | None) -> Any:
+def _column(value: Value, name: str, k: int, hint: Callable[[str], Hint] | None) -> Value:
     """Return positional argument `k` of a batch as a sequence."""
     if is_packed(value) or type(value) is list:
         return value
@@ -95,12 +96,12 @@ def _column(value: Any, name: str, k: int, hint: Callable[[str], Any] | None) ->
     return list(value)
 
 
-def has_rows(value: Any) -> bool:
+def has_rows(value: Value) -> bool:
     """Whether a value is a tensor of another library, and not a container of Python values such as a Series."""
     return is_foreign(value) and hasattr(value, "__dlpack__")
 
 
-def _reject_table(value: Any, name: str) -> None:
+def _reject_table(value: Value, name: str) -> None:
     """Reject tables, which hold the columns of several parameters, and objects with indexing but no iteration."""
     if isinstance(value, Mapping) or _is_table(value):
         named = value if isinstance(value, Mapping) else getattr(value, "column_names", getattr(value, "columns", ()))
@@ -120,7 +121,7 @@ def _reject_table(value: Any, name: str) -> None:
         )
 
 
-def _has_length(values: Iterator[Any]) -> bool:
+def _has_length(values: Iterator[Value]) -> bool:
     """Whether an iterator knows how much it has left."""
     try:
         return length_hint(values, -1) >= 0
@@ -128,20 +129,20 @@ def _has_length(values: Iterator[Any]) -> bool:
         return False
 
 
-def _is_table(value: Any) -> bool:
+def _is_table(value: Value) -> bool:
     """Whether a value is a table with named columns, such as a DataFrame, which iterates over the names."""
     return hasattr(type(value), "__dataframe__") or not callable(getattr(value, "columns", len))
 
 
-def is_packed(value: Any) -> bool:
+def is_packed(value: Value) -> bool:
     return getattr(type(value), "__acronumba_packed__", False)
 
 
-def groups(columns: Sequence[Any]) -> dict[Any, list[int]]:
+def groups(columns: Sequence[Value]) -> dict[Hashable, list[int]]:
     """Group instance numbers by the types of the instances, the largest group first."""
     with undivided:
         from acronumba.data.pack import infer
-    found: dict[Any, list[int]] = {}
+    found: dict[Hashable, list[int]] = {}
     for k, instance in enumerate(zip(*columns, strict=True)):
         found.setdefault(infer([[v] for v in instance]).key, []).append(k)
     return dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[1][0])))

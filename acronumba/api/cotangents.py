@@ -14,6 +14,7 @@ import numpy as np
 from acronumba.api.results import parts_of
 from acronumba.api.structures import is_float_array
 from acronumba.errors.codes import reject
+from acronumba.generics import Value
 from acronumba.ir.types import ArrayT
 from acronumba.ir.written import elements
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from acronumba.data.tensors import Found, References
 
 
-def matched(result: Any, cotangent: Any, number: int) -> dict[int, Any]:
+def matched(result: Value, cotangent: Any, number: int) -> dict[int, Any]:
     """Return the cotangent of each array of a result, by id; the sum for an array that occurs more than once.
 
     Parameters
@@ -56,7 +57,7 @@ def matched(result: Any, cotangent: Any, number: int) -> dict[int, Any]:
     return out
 
 
-def _fitting(value: Any, given: Any, number: int, path: str) -> Any:
+def _fitting(value: Value, given: Any, number: int, path: str) -> Any:
     """Return a cotangent of an array, converted and validated."""
     array = np.asarray(value)
     if type(given) in (int, float) and not array.ndim:
@@ -72,7 +73,7 @@ def _wrong(number: int, path: str, message: str, seen: str, rewrite: str = "") -
     return reject("ACR714", message=f"instance {number}, result{path}: {message}", seen=seen, rewrite=rewrite)
 
 
-def _form(value: Any) -> str:
+def _form(value: Value) -> str:
     if isinstance(value, np.ndarray | np.generic):
         return f"{value.dtype}{list(value.shape)}"
     if isinstance(value, list | tuple):

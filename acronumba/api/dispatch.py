@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from acronumba.api.arguments import Call, Signature
 from acronumba.api.columns import groups, is_packed
@@ -25,6 +25,7 @@ from acronumba.data.decoder import Decoder
 from acronumba.data.source_guard import Changed
 from acronumba.errors import AcronumbaError, InternalError
 from acronumba.errors.codes import reject
+from acronumba.generics import Value
 from acronumba.locks import undivided
 from acronumba.pipeline.boundary import compiling, def_loc
 from acronumba.runtime.devices.names import check_device
@@ -61,14 +62,13 @@ class Batched(Protocol):
 
 def function_of(model: Batched) -> types.FunctionType:
     """Return the user's function."""
-    fn: Any = model.__wrapped__  # `Signature` rejects others
-    return fn  # type: ignore[no-any-return]
+    return cast(types.FunctionType, model.__wrapped__)  # `Signature` rejects others
 
 
 # ---- bind
 
 
-def bind(model: Batched, columns: Sequence[Any], shared: Mapping[str, Any]) -> Call:
+def bind(model: Batched, columns: Sequence[Value], shared: Mapping[str, Value]) -> Call:
     """Bind the arguments of `Model.batch` to the parameters of the function."""
     for see in _watching:
         see(model, columns, shared)
@@ -78,7 +78,7 @@ def bind(model: Batched, columns: Sequence[Any], shared: Mapping[str, Any]) -> C
     return model._signature.bind(columns, shared)
 
 
-Watcher: TypeAlias = Callable[[Batched, Sequence[Any], Mapping[str, Any]], None]
+Watcher: TypeAlias = Callable[[Batched, Sequence[Value], Mapping[str, Value]], None]
 _watching: list[Watcher] = []
 
 
@@ -132,7 +132,7 @@ def compile_for(model: Batched, call: Call, packed: bool = True) -> Fit:
         raise rejection
     with compiling(fn), undivided, cache.lock:
         from acronumba.data.extents import Columns
-        from acronumba.pipeline.compiled import compile_model
+        from acronumba.pipeline.compiled import Compiled
 
         seen = cache.columns = cache.columns or Columns()
         for _ in range(TRIES):  # code may change while it is compiled: try again
@@ -143,7 +143,7 @@ def compile_for(model: Batched, call: Call, packed: bool = True) -> Fit:
             like = fitting(others, fn, call)
             attempts: list[Attempt] = []
             try:
-                compiled = compile_model(
+                compiled = Compiled(
                     fn, call.columns, call.shared, options, like and like[0], seen, attempts, call.tree()
                 )
             except Changed:
@@ -174,7 +174,7 @@ def _tuned(model: Batched, call: Call) -> tuple[Options, list[Compiled]]:
 # ---- run
 
 
-def batch(model: Batched, columns: Sequence[Any], shared: Mapping[str, Any], trace: bool = False) -> Done:
+def batch(model: Batched, columns: Sequence[Value], shared: Mapping[str, Value], trace: bool = False) -> Done:
     """Run a mini-batch, of any number of instances; `trace`: record and time it."""
     start = time.perf_counter()
     call = bind(model, columns, shared)
@@ -264,11 +264,11 @@ def _run_in_groups(model: Batched, call: Call, trace: bool, rejection: Acronumba
 
 
 def _run_as_before(
-    model: Batched, call: Call, left: dict[Any, list[int]], trace: bool
+    model: Batched, call: Call, left: dict[Hashable, list[int]], trace: bool
 ) -> Iterator[tuple[list[int], Done]]:
     """Run groups whose types ran before, with the same specialisations, and remove them from `left`."""
     options, entries = _tuned(model, call)
-    ways: dict[Compiled, list[Any]] = {}
+    ways: dict[Compiled, list[Hashable]] = {}
     for key in left:
         compiled = model._cache.way(options, key)
         if compiled is not None and compiled in entries and compiled.fn is model.__wrapped__:
@@ -306,11 +306,11 @@ def _joined(call: Call, parts: Sequence[tuple[list[int], Done]], rejected: dict[
     errors = rejected | {k: done.errors[j] for k, (done, j) in of.items() if j in done.errors}
     errors = dict(sorted(errors.items()))
 
-    def result(k: int) -> Any:
+    def result(k: int) -> Value:
         done, j = of[k]
         return done.results[j]
 
-    def there(k: int) -> Any:
+    def there(k: int) -> Value:
         done, j = of[k]
         return done.results.device[j]
 
@@ -338,7 +338,7 @@ def _unless(errors: Mapping[int, BaseException], decode: Decoder) -> Decoder:
     if not errors:
         return decode
 
-    def many(ks: Sequence[int]) -> list[Any]:
+    def many(ks: Sequence[int]) -> list[Value]:
         values = iter(decode.many([k for k in ks if k not in errors]))
         return [None if k in errors else next(values) for k in ks]
 
@@ -360,7 +360,7 @@ def failures(model: Batched, call: Call, compiled: Compiled, failed: Mapping[int
 
 
 def exception_of(
-    model: Batched, instance: Sequence[Any], call: Call, failure: BaseException, soon: bool = False
+    model: Batched, instance: Sequence[Value], call: Call, failure: BaseException, soon: bool = False
 ) -> BaseException:
     """Return the plain call's exception, or else the recorded one; `soon`: stop the plain call after few steps."""
     plain = PlainCall.of(model.__wrapped__, call.shared, model.options)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Sequence
-from typing import Any
 
 from acronumba.api.plain import Endless, PlainCall
 from acronumba.errors import AcronumbaError, DataError, ShapeMismatch, Unsupported
+from acronumba.generics import Value
 from acronumba.pipeline.boundary import is_library
 from acronumba.pipeline.failures import TOO_MANY_STEPS, with_line
 
@@ -36,7 +36,7 @@ def beyond_64_bits(machine: BaseException) -> bool:
     return isinstance(machine, OverflowError) and "64 bits" in str(machine)
 
 
-def plain_failure(call: PlainCall, instance: Sequence[Any], machine: BaseException) -> BaseException:
+def plain_failure(call: PlainCall, instance: Sequence[Value], machine: BaseException) -> BaseException:
     """Return the exception of an instance that failed in compiled code.
 
     Parameters

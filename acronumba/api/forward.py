@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -18,11 +18,13 @@ from acronumba.api.dispatch import exception_of, specialise
 from acronumba.api.gradients import Lossy, alike
 from acronumba.api.structures import float_arrays
 from acronumba.api.wanted import Totals, Wanted
-from acronumba.data.row_grad import total
+from acronumba.data.row_grad import Gradient, total
 from acronumba.data.tensors import Found, InMemory, arrays_in
 from acronumba.errors.codes import reject
+from acronumba.generics import Value
 from acronumba.ir.interpret import InstanceFailure
 from acronumba.ir.values import unflatten
+from acronumba.memory import Array
 from acronumba.pipeline.pullback import Pullback, pullback
 
 if TYPE_CHECKING:
@@ -33,11 +35,13 @@ if TYPE_CHECKING:
     from acronumba.pipeline.gradients import Asked
     from acronumba.runtime.run import Run
 
+Cotangents: TypeAlias = Mapping[int, Mapping[int, Gradient]]  # of each instance, by the ids of the arrays of its result
+
 
 class Part(Protocol):
     """Instances that ran together: by compiled code, or by the reference."""
 
-    def pullback(self, cotangents: Mapping[int, Mapping[int, Any]], wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
+    def pullback(self, cotangents: Cotangents, wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
         """Return the gradients of each instance, and the sums of gradients that are not known per instance.
 
         `cotangents`: per instance that has not failed, by the ids of the arrays of its result.
@@ -56,11 +60,11 @@ class _Compiled:
     asked: Sequence[Asked]
     tensors: Mapping[int, int]  # numbers of shared tensors, and ids of their arrays
 
-    def pullback(self, cotangents: Mapping[int, Mapping[int, Any]], wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
+    def pullback(self, cotangents: Cotangents, wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
         """Return the gradients of each instance, and the sums of gradients that are not known per instance."""
-        of: dict[int, Any] = {}
-        seeds: list[tuple[int, int, Any]] = []
-        mine: dict[int, dict[int, Any]] = {}
+        of: dict[int, Gradient] = {}
+        seeds: list[tuple[int, int, Array]] = []
+        mine: dict[int, dict[int, Value]] = {}
         for k, found in self.found.items():
             pairs, unread = adjoints(found, cotangents[k], self.references)
             seeds += [(self.place[k], word, g) for word, g in pairs]
@@ -86,12 +90,12 @@ class _Taped:
     recorder: Recorder
     tapes: Mapping[int, tuple[Tape, Sequence[Found]]]  # by instance, with the arrays of its result
 
-    def pullback(self, cotangents: Mapping[int, Mapping[int, Any]], wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
+    def pullback(self, cotangents: Cotangents, wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
         """Return the gradients of each instance, and those of shared arrays in unread cotangents."""
         totals = {}
-        of: dict[int, Any] = {}
+        of: dict[int, Gradient] = {}
         for k, (tape, found) in self.tapes.items():
-            seeds: dict[int, Any] = {}
+            seeds: dict[int, Gradient] = {}
             pairs, unread = adjoints(found, cotangents[k], self.recorder)
             for word, g in pairs:
                 n = tape.number(word)
@@ -101,7 +105,7 @@ class _Taped:
         return totals, Totals(of=of, own={})
 
 
-def _handed_on(unread: Mapping[int, Any], wanted: Wanted, k: int, of: dict[int, Any]) -> dict[int, Any]:
+def _handed_on(unread: Mapping[int, Gradient], wanted: Wanted, k: int, of: dict[int, Gradient]) -> dict[int, Gradient]:
     """Return the gradients of arrays of an instance that the program does not read; add those of shared arrays to `of`.
 
     The gradient of such an array is its cotangent in the result, in `unread`; all maps are by id.
@@ -130,14 +134,14 @@ class Forward:
     """
 
     def __init__(
-        self, model: Lossy, call: Call, wanted: Wanted, together: bool, mark: Callable[[Any], int] | None = None
+        self, model: Lossy, call: Call, wanted: Wanted, together: bool, mark: Callable[[Array], int] | None = None
     ) -> None:
         self.call, self.wanted, self._mark = call, wanted, mark or checksum
-        self.results: list[Any] = [None] * call.count
+        self.results: list[Value] = [None] * call.count
         self.errors: dict[int, BaseException] = {}
         self.parts: list[Part] = []
         self._model = model
-        self._marks: dict[int, tuple[str, Any, int]] = {}  # by id: path, shared array and checksum
+        self._marks: dict[int, tuple[str, Array, int]] = {}  # by id: path, shared array and checksum
         for members, fit in alike(model, call, together):
             some = call if len(members) == call.count else call.some(members)
             compiled, leaves, packed = fit or specialise(model, some, together)
@@ -157,7 +161,7 @@ class Forward:
 
     def _together(
         self, members: Sequence[int], passes: Pullback, packed: Batch, run: Run, tensors: Mapping[int, int],
-        leaves: Sequence[Any],
+        leaves: Sequence[Value],
     ) -> None:  # fmt: skip
         compiled = passes.compiled
         decode = compiled.decoder(run, packed)
@@ -190,7 +194,7 @@ class Forward:
             )
         )
 
-    def _apart(self, members: Sequence[int], compiled: Compiled, leaves: Sequence[Any]) -> None:
+    def _apart(self, members: Sequence[int], compiled: Compiled, leaves: Sequence[Value]) -> None:
         recorder = compiled.recorder_of_tapes(leaves)
         tapes = {}
         for k in members:
@@ -207,7 +211,7 @@ class Forward:
             tapes[k] = tape, found
         self.parts.append(_Taped(recorder=recorder, tapes=tapes))
 
-    def pullback(self, cotangents: Mapping[int, Mapping[int, Any]], one: bool) -> Any:
+    def pullback(self, cotangents: Cotangents, one: bool) -> Any:
         """Return gradients in their structures; `cotangents`: per instance, by the ids of the arrays of its result."""
         for path, array, mark in self._marks.values():
             if self._mark(array) != mark:
@@ -222,6 +226,6 @@ class Forward:
         return self.wanted.structures(totals, sums, 1.0, wide=False, one=one)
 
 
-def checksum(array: Any) -> int:
+def checksum(array: Array) -> int:
     """Return the CRC-32 of an array's bytes, to detect changes."""
     return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)

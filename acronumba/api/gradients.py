@@ -21,9 +21,10 @@ from acronumba.api.dispatch import Batched, bind, exception_of, function_of, spe
 from acronumba.api.plain import PlainCall
 from acronumba.api.results import Results
 from acronumba.api.wanted import Choices, Totals, Wanted, wanted_of
-from acronumba.data.row_grad import total
+from acronumba.data.row_grad import Gradient, total
 from acronumba.errors import AcronumbaError, InstanceErrors, one_frame
 from acronumba.errors.codes import reject
+from acronumba.generics import Value
 from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, TensorT, TupleT, Type, UnionT, type_text, words
 from acronumba.pipeline.boundary import def_loc
 from acronumba.runtime.recorded import Failure
@@ -173,14 +174,14 @@ class ValueAndGrad:
             compiled, leaves, _ = specialise(self.model, call, packed=False)
             return Stages(compiled, compiled.derivatives.backward(*self._in_program(call, compiled, leaves)))
 
-    def _in_program(self, call: Call, compiled: Compiled, leaves: Sequence[Any]) -> tuple[active.Wanted, int]:
+    def _in_program(self, call: Call, compiled: Compiled, leaves: Sequence[Value]) -> tuple[active.Wanted, int]:
         """Return the selection of gradients by number in the program, and the number of words of the loss."""
         wanted = wanted_of(function_of(self.model), self.choices, call)
         width = len(words(_loss_type(compiled, self.choices)))
         wanted.check(compiled, leaves, width)
         return wanted.in_program(compiled, leaves), width
 
-    def _notes(self, call: Call, compiled: Compiled, leaves: Sequence[Any]) -> Sequence[Note]:
+    def _notes(self, call: Call, compiled: Compiled, leaves: Sequence[Value]) -> Sequence[Note]:
         from acronumba.analysis.backward.remarks import backward_notes
 
         where = self._in_program(call, compiled, leaves)
@@ -235,8 +236,8 @@ class _Run:
     ) -> None:
         self.model, self.choices, self.call, self.wanted, self.wide = model, choices, call, wanted, wide
         self.compiled = together
-        self.losses: list[Any] = [None] * call.count
-        self.aux: list[Any] = [None] * call.count
+        self.losses: list[Value] = [None] * call.count
+        self.aux: list[Value] = [None] * call.count
         self.errors: dict[int, BaseException] = {}
         self.totals: dict[int, Totals] = {}  # per instance that did not fail
         self.parts: list[Totals] = []  # of instances that ran together
@@ -264,11 +265,11 @@ class _Run:
             self._instance(k, compiled, recorder, loss)
 
     def _in_parts(
-        self, members: Sequence[int], there: Trained, packed: Batch, leaves: Sequence[Any], tensors: Mapping[int, int],
-        frozen: frozenset[str], whole: bool,
+        self, members: Sequence[int], there: Trained, packed: Batch, leaves: Sequence[Value],
+        tensors: Mapping[int, int], frozen: frozenset[str], whole: bool,
     ) -> None:  # fmt: skip
         """Run instances by compiled code, as many at once as fit into memory; `whole`: they are all of the call."""
-        of: dict[int, Any] = {}
+        of: dict[int, Gradient] = {}
         self.means = whole and self.choices.reduce == "mean"
 
         def work(places: NDArray[np.int64], tight: bool) -> Sequence[int]:
@@ -281,8 +282,8 @@ class _Run:
         self.parts.append(Totals(of=of, own={}))
 
     def _part(
-        self, members: Sequence[int], there: Trained, packed: Batch, leaves: Sequence[Any], tensors: Mapping[int, int],
-        frozen: frozenset[str], of: dict[int, Any], tight: bool,
+        self, members: Sequence[int], there: Trained, packed: Batch, leaves: Sequence[Value],
+        tensors: Mapping[int, int], frozen: frozenset[str], of: dict[int, Gradient], tight: bool,
     ) -> Sequence[int]:  # fmt: skip
         """Run instances at once and accumulate gradients; return the indices of those that did not fit into memory."""
         compiled = there.compiled
@@ -295,7 +296,7 @@ class _Run:
         self.means, self.peak = done.mean, max(self.peak, done.back.bytes)
         if self.records is not None:
             self.records += done.back.records()
-        own: list[dict[int, Any]] = [{} for _ in members]
+        own: list[dict[int, Gradient]] = [{} for _ in members]
         for a, x in zip(done.asked, done.back.own, strict=True):
             if x is not None and a.instance >= 0:
                 own[a.instance][id(a.array)] = x

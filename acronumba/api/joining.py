@@ -18,6 +18,7 @@ from acronumba.api.arguments import Call
 from acronumba.api.dispatch import bind, compile_for, existing, failures, specialise
 from acronumba.api.model import Model
 from acronumba.api.specialisations import Fit
+from acronumba.generics import Value
 from acronumba.pipeline.joined import Joined, joinable
 
 _SLOTS = 4096  # of a run
@@ -49,7 +50,7 @@ class Gone:
     """An instance that has left its run."""
 
     member: Member
-    result: Any
+    result: Value
     error: BaseException | None  # instead of a result
     broken: bool = False  # whether the run cannot go on: the instance is left to `Model.batch`
 
@@ -73,7 +74,7 @@ class Flow:
         self._model, self._slots = model, slots
         self.bell = np.ones(1, np.int64)
         self._runs: dict[Joined, dict[int, Member]] = {}  # members by number; the first run is next
-        self._bound: tuple[object, dict[str, Any]] = (None, {})  # the user's shared values, and the bound ones
+        self._bound: tuple[object, dict[str, Value]] = (None, {})  # the user's shared values, and the bound ones
         self.epochs = 0  # number of runs begun
         self.rounds = 0  # number of rounds of all runs
 
@@ -86,7 +87,7 @@ class Flow:
         """Bytes of tensors that the runs hold."""
         return sum(run.epoch.bytes for run in self._runs)
 
-    def waits(self, instances: Sequence[tuple[Any, ...]], shared: Mapping[str, Any]) -> bool:
+    def waits(self, instances: Sequence[tuple[Value, ...]], shared: Mapping[str, Value]) -> bool:
         """Whether a specialisation of the model can be joined; one is compiled for `instances` if none exists."""
         if self._model.device != "cpu":
             return False
@@ -97,7 +98,7 @@ class Flow:
                 return False
         return any(map(joinable, tuple(self._model._entries)))
 
-    def join(self, instances: Sequence[tuple[Any, ...]], shared: Mapping[str, Any]) -> list[Member | None]:
+    def join(self, instances: Sequence[tuple[Value, ...]], shared: Mapping[str, Value]) -> list[Member | None]:
         """Add instances from the next round on; None for an instance that cannot join, see `Model.batch`.
 
         Parameters
@@ -149,14 +150,16 @@ class Flow:
             del self._runs[run]
             run.epoch.close()
 
-    def _call(self, instances: Sequence[tuple[Any, ...]], shared: Mapping[str, Any]) -> Call:
+    def _call(self, instances: Sequence[tuple[Value, ...]], shared: Mapping[str, Value]) -> Call:
         known, values = self._bound
         columns = map(list, zip(*instances, strict=True))
         call = bind(self._model, [*columns], values if known is shared else shared)
         self._bound = shared, dict(call.shared)
         return replace(call, frozen=frozenset(call.shared))
 
-    def _fits(self, instances: Sequence[tuple[Any, ...]], shared: Mapping[str, Any]) -> list[tuple[Call, Fit] | None]:
+    def _fits(
+        self, instances: Sequence[tuple[Value, ...]], shared: Mapping[str, Value]
+    ) -> list[tuple[Call, Fit] | None]:
         """Return calls of all or of single instances, in order, with specialisations; None for an instance without."""
         try:
             call = self._call(instances, shared)

@@ -7,14 +7,14 @@ other extents, numbers other values, lists other lengths, dicts other keys; clas
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from acronumba.api.snapshot import value_of
 from acronumba.data.shared import Shared, SharedConst, SharedLeaf, SharedNode, SharedOpaque, describe_value
+from acronumba.generics import Value
 from acronumba.ir.types import Array0T, FloatT, IntT, ListT, MapT, StructT, TensorT, type_text
 
 
-def expect_kinds(old: Mapping[str, Any], new: Mapping[str, Any], what: str) -> None:
+def expect_kinds(old: Mapping[str, Value], new: Mapping[str, Value], what: str) -> None:
     """Raise `TypeError` if the shared values `new` cannot replace `old`; `what` is "server" or "pool"."""
     if unknown := sorted(new.keys() - old.keys()):
         raise TypeError(f"`{unknown[0]}` is no shared value of this {what}: {', '.join(old) or 'none'}")

@@ -26,7 +26,7 @@ from acronumba.api.traced_run import TracedRun
 from acronumba.config import Options
 from acronumba.errors import InstanceErrors, one_frame
 from acronumba.errors.codes import reject
-from acronumba.generics import P, R
+from acronumba.generics import P, R, Value
 from acronumba.memory import Array
 from acronumba.pipeline.boundary import compiling
 from acronumba.runtime.devices.names import check_device, default_device
@@ -99,7 +99,7 @@ class Model(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The plain call: the user's own function on one instance, with foreign arrays converted to NumPy."""
-        named: dict[str, Any] = dict(kwargs)
+        named: dict[str, Value] = dict(kwargs)
         if any(type(v) is Snapshot or is_packed(v) for v in named.values()):
             named = {k: value_of(v) for k, v in named.items()}
         fn: Callable[..., R] = self.__wrapped__
@@ -247,7 +247,7 @@ class Model(Generic[P, R]):
         return found
 
     def explored(
-        self, columns: Sequence[Any], shared: Mapping[str, Any], *, runs: int = 1, schedules: bool = True,
+        self, columns: Sequence[Value], shared: Mapping[str, Value], *, runs: int = 1, schedules: bool = True,
         options: bool | None = None,
     ) -> Exploration:  # fmt: skip
         """Return the explorer's view of the fastest of `runs` runs; nothing is written."""
@@ -271,7 +271,7 @@ class Model(Generic[P, R]):
             return self._explained(bind(self, columns, shared))
 
     def _explained(
-        self, call: Call, notes: Callable[[Compiled, Sequence[Any]], Sequence[Note]] = lambda compiled, leaves: ()
+        self, call: Call, notes: Callable[[Compiled, Sequence[Value]], Sequence[Note]] = lambda compiled, leaves: ()
     ) -> Explanation:
         """Return the explanation of a call; `notes` gives notes besides those of the plan."""
         from acronumba.api.effects import changes, effects
@@ -316,7 +316,7 @@ class Model(Generic[P, R]):
             done = dispatch.run(self, call) if call.count else Done(Results.of([]), {})
             return check(self.__wrapped__, call.columns, call.shared, done)
 
-    def _record(self, call: Call, like: TraceData | None = None) -> tuple[Compiled, list[Any], TraceData]:
+    def _record(self, call: Call, like: TraceData | None = None) -> tuple[Compiled, list[Value], TraceData]:
         """Record and schedule a mini-batch; compute only tensors that the program reads, unless `like` has them."""
         compiled, leaves, packed = specialise(self, call)
         assert packed is not None
@@ -341,7 +341,7 @@ class Model(Generic[P, R]):
             return []
         compiled, leaves, _ = specialise(self, call, packed=False)
         machine = compiled.interpreter(leaves, planned=planned)
-        out: list[Any] = []
+        out: list[Value] = []
         errors: dict[int, BaseException] = {}
         for k in range(call.count):
             instance = [column[k] for column in call.columns]
@@ -354,7 +354,7 @@ class Model(Generic[P, R]):
             raise InstanceErrors(errors, out)
         return out
 
-    def _compiled(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> Compiled:
+    def _compiled(self, columns: Sequence[Value], shared: Mapping[str, Value]) -> Compiled:
         call = bind(self, columns, shared)
         if not call.count:
             raise reject("ACR706", message="at least one instance is needed to know the types")

@@ -20,6 +20,7 @@ import numpy as np
 
 from acronumba.api.structures import native
 from acronumba.config import Options
+from acronumba.generics import Value
 from acronumba.pipeline.boundary import is_library
 
 SOON = 100_000  # steps after which another report of a failure is tried first; about 20 ms
@@ -55,16 +56,16 @@ class PlainCall:
     """
 
     fn: Callable[..., Any]
-    shared: Mapping[str, Any]
+    shared: Mapping[str, Value]
     steps: int
     memory_limit: int | None = None
 
     @classmethod
-    def of(cls, fn: Callable[..., Any], shared: Mapping[str, Any], options: Options) -> PlainCall:
+    def of(cls, fn: Callable[..., Any], shared: Mapping[str, Value], options: Options) -> PlainCall:
         """Return the call with the bounds of a mini-batch: its steps cover those that compiled code may run."""
         return cls(fn, shared, SOON + _LINES * options.max_steps, options.memory_limit)
 
-    def run(self, instance: Sequence[Any]) -> Any:
+    def run(self, instance: Sequence[Value]) -> Value:
         """Return the result of the function for an instance, or raise its exception.
 
         Raises
@@ -131,7 +132,7 @@ class Range(Sequence[int]):
 
     __slots__ = ("_range",)
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: Value) -> None:
         self._range = args[0] if isinstance(args[0], range) else range(*args)
 
     def __iter__(self) -> Iterator[int]:

@@ -26,6 +26,7 @@ from acronumba.api.plain import PlainCall, Range
 from acronumba.api.shadow import STAND_INS, Anchors, Number, Run, ShadowArray, apply, current, with_second
 from acronumba.data.classes import is_record
 from acronumba.foreign import as_numpy, is_foreign
+from acronumba.generics import Value
 
 SHARED = -1  # instead of an instance number
 
@@ -34,7 +35,7 @@ SHARED = -1  # instead of an instance number
 class Outcome:
     """Result of a run."""
 
-    result: Any  # result of the function, with shadow arrays; see `wide`
+    result: Value  # result of the function, with shadow arrays; see `wide`
     error: Exception | None  # exception of the function
     choices: int  # number of decisions between near values
     nearest: float  # smallest distance in such a decision, relative to the values' magnitude
@@ -56,7 +57,7 @@ class Reference:
         shared = {name: self._copies.of(value) for name, value in call.shared.items()}
         self._call = replace(call, fn=self._copies.of(call.fn), shared=shared)
 
-    def move(self, value: Any, second: Any, number: int = SHARED) -> None:
+    def move(self, value: Value, second: Value, number: int = SHARED) -> None:
         """Replace the second value of an array or NumPy scalar, which is shared or of an instance."""
         made = self._of(number).of(value)
         if isinstance(made, ShadowArray):
@@ -66,7 +67,7 @@ class Reference:
 
     def run(
         self,
-        instance: Sequence[Any],
+        instance: Sequence[Value],
         flips: Collection[int] = (),
         *,
         steps: int | None = None,
@@ -111,16 +112,16 @@ class _Copies:
 
     def __init__(self, code: _Copies | None = None) -> None:
         self._code = code
-        self._made: dict[int, Any] = {}  # by `id`
-        self._kept: list[Any] = []  # the copied originals, kept alive so that ids stay unique
-        self._globals: dict[int, dict[str, Any]] = {}
+        self._made: dict[int, Value] = {}  # by `id`
+        self._kept: list[Value] = []  # the copied originals, kept alive so that ids stay unique
+        self._globals: dict[int, dict[str, Value]] = {}
         inside = dict(vars(builtins), float=Number, sum=_calls(sum), range=Range)
         self._builtins = inside
 
-    def of(self, value: Any) -> Any:
+    def of(self, value: Value) -> Value:
         """Return the deep copy of a value."""
         stack = [value]
-        later: list[tuple[Any, Any]] = []  # containers, and their empty copies
+        later: list[tuple[Value, Value]] = []  # containers, and their empty copies
         while stack:
             v = stack[-1]
             if id(v) in self._made or _is_simple(v):
@@ -147,18 +148,18 @@ class _Copies:
             self._fill(v, shell)
         return self._known(value)
 
-    def _keep(self, value: Any, made: Any) -> Any:
+    def _keep(self, value: Value, made: Value) -> Value:
         self._made[id(value)] = made
         self._kept.append(value)
         return made
 
-    def _known(self, value: Any) -> Any:
+    def _known(self, value: Value) -> Value:
         return value if _is_simple(value) else self._made[id(value)]
 
-    def _is_object(self, v: Any) -> bool:
+    def _is_object(self, v: Value) -> bool:
         return not isinstance(v, type) and type(v) not in STAND_INS and self._class(type(v)) is not type(v)
 
-    def _fill(self, v: Any, shell: Any) -> None:
+    def _fill(self, v: Value, shell: Value) -> None:
         if isinstance(v, list):
             shell += map(self._known, v)
         elif isinstance(v, dict):
@@ -169,7 +170,7 @@ class _Copies:
             for name, x in _state(v).items():
                 object.__setattr__(shell, name, self._known(x))
 
-    def _leaf(self, v: Any) -> Any:
+    def _leaf(self, v: Value) -> Value:
         if isinstance(v, np.generic):
             return with_second(STAND_INS[type(v)], v, np.float64(v)) if type(v) in STAND_INS else v
         if type(v) is float:
@@ -268,7 +269,7 @@ _OWN = ("acronumba.nn", "acronumba.random", "acronumba.zoo", "acronumba.bench") 
 _SIMPLE = (bool, int, str, bytes, complex, type(None), enum.Enum, np.dtype, types.CodeType)
 
 
-def _is_simple(v: Any) -> bool:
+def _is_simple(v: Value) -> bool:
     return isinstance(v, _SIMPLE)
 
 
@@ -282,7 +283,7 @@ def _is_code_of_users(module: str | None) -> bool:
     return root == "__main__" or (root not in sys.stdlib_module_names and root not in ("numpy", "builtins"))
 
 
-def _is_of_numpy(v: Any) -> bool:
+def _is_of_numpy(v: Value) -> bool:
     """Whether it is a function of NumPy or of `math`."""
     module = getattr(v, "__module__", None) or ""
     return isinstance(v, np.ufunc) or (callable(v) and (module.partition(".")[0] == "numpy" or module == "math"))
@@ -291,7 +292,7 @@ def _is_of_numpy(v: Any) -> bool:
 def _calls(func: Any) -> Callable[..., Any]:
     """Return the function for shadow arrays."""
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Value, **kwargs: Value) -> Value:
         if func is sum and not isinstance(args[0], list | tuple):
             args = (list(args[0]), *args[1:])
         return apply(func, args, kwargs)
@@ -307,7 +308,7 @@ def _names(code: types.CodeType) -> Iterator[str]:
             yield from _names(inner)
 
 
-def _state(v: Any) -> dict[str, Any]:
+def _state(v: Value) -> dict[str, Value]:
     """Return the attributes of an object, from its `__dict__` and slots."""
     slots = (s for cls in type(v).__mro__ for s in _slots(cls))
     found = {name: getattr(v, name) for name in slots if hasattr(v, name)}

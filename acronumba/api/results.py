@@ -16,7 +16,8 @@ import numpy as np
 from acronumba.data.classes import is_object, names_of, new_object, set_field
 from acronumba.data.decoder import FEW, Decoder
 from acronumba.errors.codes import reject
-from acronumba.generics import R, T
+from acronumba.generics import R, T, Value
+from acronumba.memory import Array
 
 if TYPE_CHECKING:
     from acronumba.api.arguments import Call
@@ -46,7 +47,7 @@ class Results(Sequence[T]):
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def __init__(self, count: int, decode: Decoder, there: Decoder | None = None) -> None:
-        self._values: list[Any] = [_UNSET] * count
+        self._values: list[Value] = [_UNSET] * count
         self._decode = decode
         self._there = there
         self._singles = 0  # results that were decoded alone
@@ -89,7 +90,7 @@ class Results(Sequence[T]):
         for first in range(0, len(self), MANY):
             yield from self._some(range(first, min(first + MANY, len(self))))
 
-    def _some(self, places: Sequence[int]) -> list[Any]:
+    def _some(self, places: Sequence[int]) -> list[Value]:
         """Return some of the results; decoding several together takes less time."""
         values = self._values
         new = [k for k in places if values[k] is _UNSET]
@@ -186,7 +187,7 @@ class Done:
     call: Call | None = None  # the call that `compiled` ran for
 
 
-def _how_alike(first: Any, value: Any) -> str:
+def _how_alike(first: Value, value: Value) -> str:
     """Return a suggestion for two results that cannot be joined."""
     arrays = all(hasattr(v, "dtype") and hasattr(v, "shape") for v in (first, value))
     if arrays and first.dtype != value.dtype:
@@ -201,20 +202,20 @@ def is_device_array(value: Any) -> bool:
     return hasattr(type(value), "__dlpack__") and not isinstance(value, np.ndarray | np.generic)
 
 
-def _shape(value: Any) -> str:
+def _shape(value: Value) -> str:
     return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray | np.generic) else ""
 
 
-def _nothing(index: int) -> Any:
+def _nothing(index: int) -> Value:
     raise IndexError(index)
 
 
-def _short(value: Any) -> str:
+def _short(value: Value) -> str:
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def equal(a: Any, b: Any) -> bool:
+def equal(a: Value, b: Value) -> bool:
     """Whether two results are the same: structure, types, dtypes and values; NaN equals NaN."""
     stack = [(a, b)]
     seen: set[tuple[int, int]] = set()  # pairs of objects that are being compared: results may contain themselves
@@ -235,13 +236,13 @@ def equal(a: Any, b: Any) -> bool:
     return True
 
 
-def _equal_leaves(x: Any, y: Any) -> bool:
+def _equal_leaves(x: Value, y: Value) -> bool:
     if isinstance(x, np.ndarray | np.generic):
         return x.dtype == y.dtype and bool(np.array_equal(x, y, equal_nan=x.dtype.kind == "f"))
     return bool(x == y) or (isinstance(x, float) and x != x and y != y)
 
 
-def parts_of(value: Any) -> list[tuple[str, Any]] | None:
+def parts_of(value: Value) -> list[tuple[str, Value]] | None:
     """Return the parts of a dict, object, list or tuple with the steps that lead to them; None for anything else."""
     if isinstance(value, dict):
         return [(f"[{k!r}]", v) for k, v in value.items()]
@@ -258,7 +259,7 @@ class _Stacked:
     def __init__(self, rows: bool) -> None:
         self.rows = rows  # arrays are joined along their first axis, in which they may differ
 
-    def leaves(self, values: list[Any], path: str) -> Any:
+    def leaves(self, values: list[Value], path: str) -> Value:
         """Return the value; `path` says where in the results the values are."""
         first = values[0]
         for k, value in enumerate(values):
@@ -284,7 +285,7 @@ class _Stacked:
             return items if isinstance(first, list) else tuple(items)
         return first if all(v is first or v == first for v in values) else list(values)
 
-    def form(self, value: Any) -> tuple[Any, ...]:
+    def form(self, value: Value) -> tuple[Value, ...]:
         """Key: values can be joined if their keys are equal (their parts are compared apart)."""
         if isinstance(value, np.ndarray | np.generic) or is_device_array(value):
             shape = (None, *value.shape[1:]) if self.rows and value.ndim else value.shape
@@ -296,7 +297,7 @@ class _Stacked:
         return (type(value), *sorted(names_of(value))) if is_object(value) else (type(value),)
 
 
-def _rebuild(first: Any, parts: dict[str, Any]) -> Any:
+def _rebuild(first: Value, parts: dict[str, Value]) -> Value:
     """Create an object of the class of `first` with other fields, without a call of its `__init__`."""
     if isinstance(first, tuple):
         return type(first)(**parts)
@@ -306,7 +307,7 @@ def _rebuild(first: Any, parts: dict[str, Any]) -> Any:
     return out
 
 
-def _form_text(value: Any) -> str:
+def _form_text(value: Value) -> str:
     if isinstance(value, np.ndarray | np.generic) or is_device_array(value):
         return f"{value.dtype}{list(value.shape)}"
     if isinstance(value, list | tuple) and not is_object(value):
@@ -314,7 +315,7 @@ def _form_text(value: Any) -> str:
     return "None" if value is None else type(value).__name__
 
 
-def _stack_arrays(arrays: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+def _stack_arrays(arrays: list[Array]) -> Array:
     """Stack the arrays along a leading axis, as a view if they are evenly spaced in one buffer."""
     first = arrays[0]
     addresses = _addresses(arrays)
@@ -330,7 +331,7 @@ def _stack_arrays(arrays: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
     return out
 
 
-def _addresses(arrays: Sequence[np.ndarray[Any, Any]]) -> list[int]:
+def _addresses(arrays: Sequence[Array]) -> list[int]:
     """Return the addresses of arrays that are contiguous parts of one buffer; empty if they are not."""
     base = arrays[0].base
     if base is None or not all(a.base is base and a.flags.c_contiguous for a in arrays):
@@ -338,7 +339,7 @@ def _addresses(arrays: Sequence[np.ndarray[Any, Any]]) -> list[int]:
     return [a.__array_interface__["data"][0] for a in arrays]
 
 
-def _joined(arrays: list[np.ndarray[Any, Any]]) -> Ragged:
+def _joined(arrays: list[Array]) -> Ragged:
     """Return the rows of all arrays, as a view if the arrays are adjacent in one buffer."""
     offsets = np.cumsum([0, *map(len, arrays)], dtype=np.int64)
     some = [a for a in arrays if a.size] or arrays[:1]

@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from acronumba.data.decoder import Decoder
+from acronumba.generics import Value
 from acronumba.runtime.recorded import Failure
 from acronumba.runtime.state import MEMORY
 from acronumba.runtime.trace import STAGES, TIMED, TraceData, empty_trace, joined
@@ -39,13 +40,14 @@ class Running:
     """
 
     def __init__(
-        self, compiled: Compiled, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str], device: str, timed: bool
-    ) -> None:
+        self, compiled: Compiled, packed: Batch, leaves: Sequence[Value], frozen: frozenset[str], device: str,
+        timed: bool,
+    ) -> None:  # fmt: skip
         self._compiled, self._packed, self._leaves = compiled, packed, leaves
         self._frozen, self._device, self._timed = frozen, device, timed
         self.failures: dict[int, Failure] = {}
         self._whole: tuple[Decoder, Decoder | None] | None = None  # if all ran at once
-        self._values: dict[int, Any] = {}  # results, of instances that ran in pieces
+        self._values: dict[int, Value] = {}  # results, of instances that ran in pieces
         self._there: dict[int, tuple[Decoder, int]] = {}  # per instance: its piece on the device, and index
         self._traces: list[tuple[TraceData, Words]] = []
         for k in compiled.slices.run(len(packed), self._piece):

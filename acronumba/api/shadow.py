@@ -16,10 +16,12 @@ import math
 import operator
 import threading
 import types
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from acronumba.generics import Value
 
 BOUNDS = {"float32": 1e-5, "float64": 1e-12}  # of an error, in parts of the largest magnitude
 FACTOR = 4.0  # times the plain call's own error
@@ -33,7 +35,7 @@ class Anchors:
     __slots__ = ("_at", "_values", "known")
 
     def __init__(self) -> None:
-        self._values: list[Any] = []
+        self._values: list[Value] = []
         self._at = 0
         self.known = False
 
@@ -91,17 +93,17 @@ class ShadowArray(np.ndarray):
             self._wide = _plain_array(self).astype(np.float64)
         return self._wide
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(self, ufunc: Any, method: str, *args: Value, **kwargs: Value) -> Any:
         return apply(ufunc if method == "__call__" else getattr(ufunc, method), args, kwargs)
 
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return apply(func, args, kwargs)
+    def __array_function__(self, func: Any, types: Any, args: Iterable[Value], kwargs: Mapping[str, Value]) -> Any:
+        return apply(func, tuple(args), dict(kwargs))
 
     def __getitem__(self, key: Any) -> Any:
         self.wide  # noqa: B018  # a view must be one of both
         return apply(operator.getitem, (self, key), {})
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: Any, value: Value) -> None:
         operator.setitem(narrow(self), narrow(key), narrow(value))
         if self.dtype.kind == "f":
             operator.setitem(self.wide, narrow(key), _wide_for(self, value))
@@ -127,7 +129,7 @@ class ShadowArray(np.ndarray):
         return apply(np.transpose, (self,), {})
 
 
-def _plain_array(x: Any) -> Any:
+def _plain_array(x: Value) -> Any:
     return np.ndarray.view(x, np.ndarray)
 
 
@@ -158,7 +160,7 @@ class _Named(type):
 
     stands_for: type
 
-    def __instancecheck__(cls, value: Any) -> bool:
+    def __instancecheck__(cls, value: Value) -> bool:
         return isinstance(value, cls.stands_for)
 
     def __subclasscheck__(cls, other: type) -> bool:
@@ -168,7 +170,7 @@ class _Named(type):
 def _stand_in(name: str, base: type) -> Any:
     """Return the replacement of a float class in users' code: calling it keeps the second value."""
 
-    def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
+    def new(cls: Any, *args: Value, **kwargs: Value) -> Any:
         return apply(base, args, kwargs)
 
     made: dict[str, Any] = {k: v for k, v in vars(_Scalar).items() if k not in ("__dict__", "__weakref__")}
@@ -200,7 +202,7 @@ def _methods(cls: type) -> list[str]:
 def _method(cls: type, name: str) -> Callable[..., Any]:
     unbound = getattr(cls, name)
 
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def method(self: Any, *args: Value, **kwargs: Value) -> Any:
         return apply(unbound, (self, *args), kwargs, name)
 
     return method
@@ -218,13 +220,13 @@ _SCALARS = frozenset(_STANDS_FOR)
 _WIDE_NAMES = {"float32": "float64", "single": "double"}
 
 
-def with_second(cls: Any, value: Any, second: Any) -> Any:
+def with_second(cls: Any, value: Value, second: Any) -> Any:
     out: Any = cls._bare(value)
     out.narrow, out.wide = value, second
     return out
 
 
-def narrow(value: Any) -> Any:
+def narrow(value: Value) -> Any:
     """Return a value as the plain call has it."""
     cls = type(value)
     if cls is ShadowArray:
@@ -238,7 +240,7 @@ def narrow(value: Any) -> Any:
     return value
 
 
-def wide(value: Any) -> Any:
+def wide(value: Value) -> Any:
     """Return a value in float64, also a dtype."""
     cls = type(value)
     if cls is ShadowArray or cls in _SCALARS:
@@ -260,13 +262,13 @@ def wide(value: Any) -> Any:
     return value
 
 
-def class_of(value: Any) -> type:
+def class_of(value: Value) -> type:
     """Return the class of a value in the plain call."""
     cls = type(value)
     return vars(cls).get("__shadow_of__", cls)  # type: ignore[no-any-return]
 
 
-def _carries(value: Any) -> bool:
+def _carries(value: Value) -> bool:
     """Whether a value, or an item of a tuple or list, carries a second value."""
     cls: Any = type(value)
     if cls is ShadowArray:
@@ -276,7 +278,7 @@ def _carries(value: Any) -> bool:
     return bool(cls in _SCALARS)
 
 
-def _wrap(value: Any, second: Any) -> Any:
+def _wrap(value: Value, second: Any) -> Any:
     """Return a result with its second value; None: the result itself."""
     cls = type(value)
     if cls is np.ndarray:
@@ -300,7 +302,7 @@ def _wrap(value: Any, second: Any) -> Any:
 _FLOATS = (float, np.floating)
 
 
-def _has_floats(value: Any) -> bool:
+def _has_floats(value: Value) -> bool:
     if isinstance(value, np.ndarray):
         return bool(value.dtype.kind == "f")
     if isinstance(value, tuple | list):
@@ -308,7 +310,7 @@ def _has_floats(value: Any) -> bool:
     return isinstance(value, _FLOATS)
 
 
-def apply(func: Any, args: Any, kwargs: Any, method: str = "") -> Any:
+def apply(func: Any, args: tuple[Value, ...], kwargs: dict[str, Value], method: str = "") -> Any:
     """Apply a function of NumPy, `math` or `operator` to shadow arrays."""
     if "out" in kwargs:
         return _into(func, args, kwargs)
@@ -337,7 +339,7 @@ def apply(func: Any, args: Any, kwargs: Any, method: str = "") -> Any:
     return _wrap(result, second)
 
 
-def _wide_for(result: Any, value: Any) -> Any:
+def _wide_for(result: Value, value: Value) -> Any:
     """Return an operand in float64. A constant is first rounded to float32 if NumPy would do so."""
     number = type(value) is float or (type(value) is Number and value.wide == value.narrow)
     if number and getattr(result, "dtype", None) == np.float32:
@@ -352,7 +354,7 @@ _WIDE_FUNCTIONS: dict[Any, Any] = {
 }
 
 
-def _into(func: Any, args: Any, kwargs: Any) -> Any:
+def _into(func: Any, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Any:
     """Apply an operation with `out` arrays."""
     outs = kwargs["out"] if isinstance(kwargs["out"], tuple) else (kwargs["out"],)
     result = apply(func, args, {k: v for k, v in kwargs.items() if k != "out"})
@@ -378,7 +380,7 @@ _WHOLE = frozenset((
 ))  # fmt: skip
 
 
-def _size(x: Any) -> float:
+def _size(x: Value) -> float:
     """Return the largest finite magnitude."""
     x = np.abs(np.asarray(x, np.float64))
     return float(np.max(x[np.isfinite(x)], initial=0.0))
@@ -412,7 +414,7 @@ def _bound(operands: Sequence[Any], *compared: Any) -> tuple[Any, Any]:
     return np.maximum(BOUNDS["float32" if single else "float64"] * size, FACTOR * error), np.where(size, size, 1.0)
 
 
-def _compared(name: str, result: Any, a: Any, b: Any) -> Any:
+def _compared(name: str, result: Value, a: Any, b: Any) -> Any:
     """Return the result of a comparison, with choices where the values are near each other."""
     try:
         x, y = (np.asarray(wide(v), np.float64) for v in (a, b))
@@ -428,7 +430,7 @@ def _compared(name: str, result: Any, a: Any, b: Any) -> Any:
     return _replaced(result, flipped, lambda k: not np.ravel(result)[k])
 
 
-def _replaced(result: Any, places: Sequence[int], other: Callable[[int], Any]) -> Any:
+def _replaced(result: Value, places: Sequence[int], other: Callable[[int], Any]) -> Any:
     """Return a result with other values at some indices of the flattened array."""
     if not isinstance(result, np.ndarray):
         return type(result)(other(0)) if places else result
@@ -439,12 +441,12 @@ def _replaced(result: Any, places: Sequence[int], other: Callable[[int], Any]) -
     return _wrap(result, None)
 
 
-def _best(name: str, result: Any, x: Any, axis: Any = None, *rest: Any, **options: Any) -> Any:
+def _best(name: str, result: Value, x: Value, axis: Any = None, *rest: Any, **options: Any) -> Any:
     """Return the index of the best value, as a choice among values that are nearly as good."""
     axis = options.get("axis", axis)
     flat = axis is None or np.ndim(x) <= 1
 
-    def rows(v: Any) -> Any:
+    def rows(v: Value) -> Any:
         v = np.asarray(v, np.float64) * _BEST[name]
         return v.reshape(1, -1) if flat else np.moveaxis(v, int(axis), -1).reshape(-1, v.shape[int(axis)])
 
@@ -464,13 +466,13 @@ def _best(name: str, result: Any, x: Any, axis: Any = None, *rest: Any, **option
     return out if isinstance(result, np.ndarray) else out[()]
 
 
-def _whole(func: Any, result: Any, args: Any, kwargs: Any) -> Any:
+def _whole(func: Any, result: Value, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Any:
     """Apply a discontinuous function (to whole numbers, or remainders); near a jump the result is a choice."""
     x, rest = np.asarray(wide(args[0]), np.float64), list(map(wide, args[1:]))
     bound, size = _bound(args[:1], x)
     options = {k: wide(v) for k, v in kwargs.items()}
 
-    def at(v: Any) -> Any:
+    def at(v: Value) -> Any:
         v = v if isinstance(args[0], ShadowArray) else _STANDS_FOR.get(type(args[0]), float)(v)
         return np.asarray(_WIDE_FUNCTIONS.get(func, func)(v, *rest, **options))
 
@@ -502,11 +504,11 @@ def _whole(func: Any, result: Any, args: Any, kwargs: Any) -> Any:
     return _wrap(value, np.float64(other(0) if flipped else second) if _has_floats(value) else None)
 
 
-def _int(value: Any) -> int:
+def _int(value: Value) -> int:
     return int(apply(_to_int, (value,), {}))
 
 
-def _to_int(value: Any) -> int:
+def _to_int(value: Value) -> int:
     return int(value)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from acronumba.api.columns import as_columns, has_rows, is_packed
 from acronumba.data.classes import is_object, is_record, names_of, set_field
 from acronumba.errors.codes import reject
 from acronumba.foreign import as_numpy, is_foreign
+from acronumba.generics import Value
 from acronumba.locks import undivided
 
 PACKABLE = "pack takes a sequence of instances, or shared values"
@@ -25,13 +25,13 @@ PACKABLE = "pack takes a sequence of instances, or shared values"
 class Snapshot:
     """Frozen shared values, as `pack` makes them; accepted wherever the values are."""
 
-    value: Any
+    value: Value
 
     def __repr__(self) -> str:
         return f"Snapshot({type(self.value).__name__})"
 
 
-def pack(values: Any) -> Any:
+def pack(values: Value) -> Value:
     """Return a snapshot of instances, or of shared values.
 
     Parameters
@@ -61,7 +61,7 @@ def pack(values: Any) -> Any:
     return packing.pack(column)
 
 
-def value_of(value: Any) -> Any:
+def value_of(value: Value) -> Value:
     """Return the shared value of a snapshot, or the value itself."""
     return value.value if type(value) is Snapshot else value.value() if is_packed(value) else value
 
@@ -71,11 +71,11 @@ def _is_one(value: object) -> bool:
     return is_record(type(value)) or not isinstance(value, Iterable)
 
 
-def _frozen_copy(value: Any) -> Any:
+def _frozen_copy(value: Value) -> Value:
     """Return a deep copy with read-only arrays, which preserves aliasing."""
-    memo: dict[int, Any] = {}
+    memo: dict[int, Value] = {}
 
-    def visit(v: Any) -> Any:
+    def visit(v: Value) -> Value:
         if isinstance(v, np.ndarray) or is_foreign(v):
             if id(v) not in memo:
                 array = as_numpy(v)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import types
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from acronumba.api.arguments import Call
 from acronumba.config import Options
 from acronumba.errors import AcronumbaError
+from acronumba.generics import Value
 from acronumba.locks import ForkLock, undivided
 from acronumba.memory import installed
 
@@ -32,6 +33,7 @@ REMEMBERED = 1024  # limit of entries of `_rejected` and of `_ways`
 FEW = 8  # number of specialisations to try before the types are inferred
 UNREAD = "ACR204"  # unreadable source, which may be readable the next time: not cached
 
+T = TypeVar("T")
 CACHES: weakref.WeakSet[Cache] = weakref.WeakSet()
 _keeping = ForkLock()  # held while `CACHES` or an entry changes
 
@@ -40,7 +42,7 @@ class Fit(NamedTuple):
     """A specialisation that fits a call."""
 
     compiled: Compiled
-    leaves: list[Any]  # the values of its shared leaves
+    leaves: list[Value]  # the values of its shared leaves
     packed: Batch | None  # the packed instances, if asked for
 
 
@@ -65,7 +67,7 @@ def _instructions(compiled: Compiled) -> int:
     return sum(len(block.instrs) for f in compiled.program.functions for block in f.blocks)
 
 
-def fitting(entries: Iterable[Compiled], fn: types.FunctionType, call: Call) -> tuple[Compiled, list[Any]] | None:
+def fitting(entries: Iterable[Compiled], fn: types.FunctionType, call: Call) -> tuple[Compiled, list[Value]] | None:
     """Return the first specialisation of a function that fits a call, and the values of its shared leaves."""
     found = []
     for compiled in tuple(entries):
@@ -74,7 +76,7 @@ def fitting(entries: Iterable[Compiled], fn: types.FunctionType, call: Call) -> 
     return next((pair for pair in likely(found, call) if pair[0].guard.matches_types(call.columns)), None)
 
 
-def likely(found: Sequence[tuple[Compiled, list[Any]]], call: Call) -> Iterable[tuple[Compiled, list[Any]]]:
+def likely(found: Sequence[tuple[Compiled, list[Value]]], call: Call) -> Iterable[tuple[Compiled, list[Value]]]:
     """Return the specialisations that may fit a call by the types of its columns, which are inferred only once."""
     from acronumba.data.pack import infer
     from acronumba.pipeline.fit import may_hold
@@ -95,8 +97,8 @@ class Cache:
         self.columns: Columns | None = None  # columns among the arrays of the mini-batches compiled for
         self.groups = 0  # largest number of groups of types in a mini-batch
         # In order of use, the last used last. By types and shared structure, or options and types: time of use, entry.
-        self._rejected: dict[Any, tuple[int, tuple[int, Rejected]]] = {}
-        self._ways: dict[Any, tuple[int, weakref.ref[Compiled]]] = {}
+        self._rejected: dict[Hashable, tuple[int, tuple[int, Rejected]]] = {}
+        self._ways: dict[Hashable, tuple[int, weakref.ref[Compiled]]] = {}
         with _keeping:
             CACHES.add(self)
 
@@ -128,17 +130,17 @@ class Cache:
     def _wide(self) -> int:
         return 0 if self.columns is None else self.columns.wide
 
-    def lead(self, options: Options, types_of: Any, compiled: Compiled, call: Call) -> None:
+    def lead(self, options: Options, types_of: Hashable, compiled: Compiled, call: Call) -> None:
         """Remember the specialisation that instances of some types ran with, see `groups`."""
         _remember(self._ways, (options, types_of), weakref.ref(compiled), call)
 
-    def way(self, options: Options, types_of: Any) -> Compiled | None:
+    def way(self, options: Options, types_of: Hashable) -> Compiled | None:
         """Return the specialisation that instances of such types ran with, or None."""
         found = self._ways.get((options, types_of))
         return None if found is None else found[1]()
 
     @staticmethod
-    def key(call: Call) -> Any:
+    def key(call: Call) -> Hashable:
         """Return the types and shared structure of a call. The front end depends on them, and on the code it reads."""
         with undivided:
             from acronumba.data.pack import infer
@@ -147,7 +149,7 @@ class Cache:
         return infer([*call.columns, *packed_of(tree, call.shared)]).key, tree.key
 
 
-def _remember(table: dict[Any, tuple[int, Any]], key: Any, what: Any, call: Call) -> None:
+def _remember(table: dict[Hashable, tuple[int, T]], key: Hashable, what: T, call: Call) -> None:
     """Insert an entry into a table; evict the least recently used ones, but none of the same call."""
     with _keeping:
         table.pop(key, None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from acronumba.api.results import parts_of
 from acronumba.data.classes import is_object, names_of, new_object, set_field
 from acronumba.errors.codes import reject
 from acronumba.foreign import as_numpy, is_foreign, is_simple
+from acronumba.generics import Value
 
 
 def is_float_array(value: object) -> bool:
@@ -26,7 +26,7 @@ def is_float_array(value: object) -> bool:
     return not isinstance(array, str) and array.dtype.kind == "f"
 
 
-def structured(value: Any, gradient: Callable[[Any], Any]) -> Any:
+def structured(value: Value, gradient: Callable[[Value], Value]) -> Value:
     """Return the structure of a value with the gradient of each float array, and None for any other leaf.
 
     Parameters
@@ -39,7 +39,7 @@ def structured(value: Any, gradient: Callable[[Any], Any]) -> Any:
     return rebuilt(value, lambda v: gradient(v) if is_float_array(v) else None)
 
 
-def rebuilt(value: Any, leaf: Callable[[Any], Any]) -> Any:
+def rebuilt(value: Value, leaf: Callable[[Value], Value]) -> Value:
     """Return the structure of a value with other leaves.
 
     Parameters
@@ -49,8 +49,8 @@ def rebuilt(value: Any, leaf: Callable[[Any], Any]) -> Any:
     leaf : callable
         From a value without parts to its replacement; called once for each object.
     """
-    made: dict[int, Any] = {}
-    filled: list[tuple[Any, Any]] = []
+    made: dict[int, Value] = {}
+    filled: list[tuple[Value, Value]] = []
     stack = [value]
     while stack:
         v = stack[-1]
@@ -67,7 +67,7 @@ def rebuilt(value: Any, leaf: Callable[[Any], Any]) -> Any:
             made[id(v)] = type(v)._make(parts) if hasattr(v, "_make") else tuple(parts)
             stack.pop()
         else:
-            shell: Any = [] if isinstance(v, list) else {} if isinstance(v, dict) else new_object(type(v))
+            shell: Value = [] if isinstance(v, list) else {} if isinstance(v, dict) else new_object(type(v))
             made[id(v)] = shell
             filled.append((v, shell))
             stack.pop()
@@ -84,17 +84,17 @@ def rebuilt(value: Any, leaf: Callable[[Any], Any]) -> Any:
     return made.get(id(value))
 
 
-def native(value: Any) -> Any:
+def native(value: Value) -> Value:
     """Return a value with the arrays of other libraries replaced by NumPy arrays; the value itself if it holds none."""
     return rebuilt(value, _native_leaf) if _holds_foreign(value) else value
 
 
-def _native_leaf(value: Any) -> Any:
+def _native_leaf(value: Value) -> Value:
     array = as_numpy(value) if is_foreign(value) else value
     return value if isinstance(array, str) else array
 
 
-def _holds_foreign(value: Any) -> bool:
+def _holds_foreign(value: Value) -> bool:
     seen: set[int] = set()
     stack = [value]
     while stack:
@@ -108,14 +108,14 @@ def _holds_foreign(value: Any) -> bool:
     return False
 
 
-def float_arrays(value: Any) -> list[Any]:
+def float_arrays(value: Value) -> list[Value]:
     """Return the float arrays of a value, each once."""
-    found: list[Any] = []
+    found: list[Value] = []
     structured(value, found.append)
     return found
 
 
-def paths_of(value: Any, root: str) -> dict[int, str]:
+def paths_of(value: Value, root: str) -> dict[int, str]:
     """Return the path of each float array of a value, by id: `p.cells[0].w`."""
     found: dict[int, str] = {}
     seen: set[int] = set()
@@ -130,9 +130,9 @@ def paths_of(value: Any, root: str) -> dict[int, str]:
     return found
 
 
-def objects_of(value: Any) -> dict[int, Any]:
+def objects_of(value: Value) -> dict[int, Value]:
     """Return all objects reachable from a value, itself included, by id."""
-    found: dict[int, Any] = {}
+    found: dict[int, Value] = {}
     seen: set[int] = set()
     stack = [value]
     while stack:
@@ -150,7 +150,7 @@ def has_parts(v: object) -> bool:
     return isinstance(v, list | tuple | dict) or (is_object(v) and not is_foreign(v))
 
 
-def _parts(v: Any) -> dict[Any, Any]:
+def _parts(v: Value) -> dict[Value, Value]:
     if isinstance(v, dict):
         return v
     if isinstance(v, list):
@@ -179,7 +179,7 @@ def steps_of(path: str) -> tuple[str, tuple[str, ...]]:
     return name[0], tuple(steps)
 
 
-def part_at(value: Any, path: str, steps: tuple[str, ...]) -> Any:
+def part_at(value: Value, path: str, steps: tuple[str, ...]) -> Value:
     """Return the part of a value that steps lead to."""
     for step in steps:
         if isinstance(value, dict):

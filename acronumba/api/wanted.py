@@ -15,10 +15,11 @@ import numpy as np
 
 from acronumba.api.arguments import Call
 from acronumba.api.structures import float_arrays, has_parts, objects_of, part_at, steps_of, structured
-from acronumba.data.row_grad import RowGrad, scaled, total
+from acronumba.data.row_grad import Gradient, RowGrad, scaled, total
 from acronumba.data.shared import nodes_of
 from acronumba.errors.codes import reject
 from acronumba.foreign import OfParts, numpy_array
+from acronumba.generics import Value
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import TensorT, words
 
@@ -55,12 +56,12 @@ class Choices:
         return cls(wrt=paths, single=isinstance(wrt, str), reduce=reduce, aux=aux, sparse=rows)
 
 
-def _wrong(name: str, value: Any, right: str, rewrite: str) -> Exception:
+def _wrong(name: str, value: Value, right: str, rewrite: str) -> Exception:
     seen = repr(value) if isinstance(value, str | int | float | tuple | None) else _form(value)
     return reject("ACR706", message=f"`{name}` is {right}", seen=seen, rewrite=rewrite)
 
 
-def _paths_in(name: str, value: Any) -> tuple[str, ...]:
+def _paths_in(name: str, value: Value) -> tuple[str, ...]:
     """Return the paths in an argument; each begins with the name of a parameter."""
     paths = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else (None,)
     if not all(isinstance(path, str) for path in paths):
@@ -86,8 +87,8 @@ def _of_codes(program: ir.Program) -> list[str]:
 class Totals:
     """Gradients from the tape of an instance."""
 
-    of: Mapping[int, Any]  # gradients of shared arrays by their ids
-    own: Mapping[int, Any]  # the same of arrays of the instance
+    of: Mapping[int, Gradient]  # gradients of shared arrays by their ids
+    own: Mapping[int, Gradient]  # the same of arrays of the instance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,14 +97,14 @@ class Wanted:
 
     paths: tuple[str, ...]
     single: bool
-    shared: tuple[Any, ...]  # per path: its value; None for a positional parameter
+    shared: tuple[Value, ...]  # per path: its value; None for a positional parameter
     places: tuple[int | None, ...]  # per path: the number of its positional parameter
-    parts: tuple[Sequence[Any], ...]  # per path: for a positional parameter, its value in each instance
-    columns: Mapping[int, Sequence[Any]]  # selected positional parameters: one object for each instance
-    arrays: Mapping[int, Any]  # the float arrays of shared values, by id
+    parts: tuple[Sequence[Value], ...]  # per path: for a positional parameter, its value in each instance
+    columns: Mapping[int, Sequence[Value]]  # selected positional parameters: one object for each instance
+    arrays: Mapping[int, Value]  # the float arrays of shared values, by id
     sparse: frozenset[int] | bool  # ids of tables with gradients by rows; True: all that allow it
 
-    def check(self, compiled: Compiled, leaves: Sequence[Any], width: int | None) -> None:
+    def check(self, compiled: Compiled, leaves: Sequence[Value], width: int | None) -> None:
         """Raise for compressed arrays, and for operations without a gradient on the way to a selected array."""
         nodes = (node for root in compiled.tree.roots.values() for node in nodes_of(root))
         small = [node.path for node in nodes if issubclass(node.cls, OfParts)] or _of_codes(compiled.program)
@@ -113,7 +114,7 @@ class Wanted:
         if (rejection := compiled.derivatives.active(self.in_program(compiled, leaves), width).rejection()) is not None:
             raise rejection
 
-    def in_program(self, compiled: Compiled, leaves: Sequence[Any]) -> active.Wanted:
+    def in_program(self, compiled: Compiled, leaves: Sequence[Value]) -> active.Wanted:
         """Return the selection by the numbers of shared values and parameters in a program."""
         from acronumba.analysis import active
 
@@ -124,7 +125,7 @@ class Wanted:
         params = frozenset(place for place in self.places if place is not None)
         return active.Wanted(shared=frozenset(tensors), packed=frozenset(packed), params=params)
 
-    def check_apart(self, compiled: Compiled, leaves: Sequence[Any], call: Call, members: Sequence[int]) -> None:
+    def check_apart(self, compiled: Compiled, leaves: Sequence[Value], call: Call, members: Sequence[int]) -> None:
         """Raise if an instance holds an object of a packed shared value, and a gradient of one of the two is selected.
 
         A read of such an object does not show whether it was reached by the instance or by the shared value.
@@ -139,7 +140,7 @@ class Wanted:
                     raise reject("ACR706", message=f"instance {k} holds an object of the shared `{param.path}`",
                                  rewrite="copy.deepcopy of it: instances and shared values are apart")  # fmt: skip
 
-    def instance(self, call: Call, k: int) -> list[Any]:
+    def instance(self, call: Call, k: int) -> list[Value]:
         """Return the arguments of an instance; the same objects in each call for selected parameters."""
         return [self.columns.get(j, column)[k] for j, column in enumerate(call.columns)]
 
@@ -147,7 +148,7 @@ class Wanted:
         """Return the ids of the selected float arrays of an instance."""
         return {id(a) for parts in self.parts if parts for a in float_arrays(parts[k])}
 
-    def totals(self, tape: Tape, seeds: Mapping[int, Any], k: int, *, wide: bool) -> Totals:
+    def totals(self, tape: Tape, seeds: Mapping[int, Gradient | float], k: int, *, wide: bool) -> Totals:
         """Return the contribution of an instance to the gradients, from adjoints of values by number."""
         own = self.own(k)
         given = {n: id(x) for n, x in tape.given.items() if id(x) in self.arrays}
@@ -164,17 +165,17 @@ class Wanted:
         """Whether the gradient of an array, given by id, is to be by rows."""
         return self.sparse is True or (self.sparse is not False and key in self.sparse)
 
-    def tensors(self, compiled: Compiled, leaves: Sequence[Any]) -> dict[int, int]:
+    def tensors(self, compiled: Compiled, leaves: Sequence[Value]) -> dict[int, int]:
         """Map the numbers of selected shared tensors of a program to the ids of their arrays."""
         shared = compiled.program.shared
         tensors = (k for k, p in enumerate(shared[: len(leaves)]) if isinstance(p.type, TensorT))
         return {k: id(leaves[k]) for k in tensors if id(leaves[k]) in self.arrays}
 
-    def packed(self, compiled: Compiled, leaves: Sequence[Any]) -> frozenset[int]:
+    def packed(self, compiled: Compiled, leaves: Sequence[Value]) -> frozenset[int]:
         """Return the numbers of shared objects and lists of a program that hold selected arrays."""
         return self.in_program(compiled, leaves).packed
 
-    def asked_of_shared(self, compiled: Compiled, leaves: Sequence[Any], run: Run) -> list[Asked]:
+    def asked_of_shared(self, compiled: Compiled, leaves: Sequence[Value], run: Run) -> list[Asked]:
         """Return the selected arrays of shared objects and lists of a run."""
         from acronumba.data.tensors import InMemory, arrays_in
         from acronumba.pipeline.gradients import SHARED, Asked
@@ -226,7 +227,7 @@ class Wanted:
         one
             Whether the call had one instance: gradients of its own arrays are not in a list.
         """
-        sums: dict[int, Any] = {}
+        sums: dict[int, Gradient] = {}
 
         for key, x in self.arrays.items():
             own = [t.of[key] for t in parts if key in t.of]
@@ -240,7 +241,7 @@ class Wanted:
                 raise reject("ACR706", message="a table whose gradient is wanted by rows is read as a whole, too",
                              rewrite="leave it out of `sparse`")  # fmt: skip
 
-        def gradient(x: Any, found: Mapping[int, Any] = sums) -> Any:
+        def gradient(x: Value, found: Mapping[int, Gradient] = sums) -> Gradient:
             array = numpy_array(x)
             g = found.get(id(x))
             if isinstance(g, RowGrad):
@@ -255,21 +256,22 @@ class Wanted:
                 continue
             column = []
             for n, part in enumerate(self.parts[k]):
-                of = {key: scaled(g, share).copy() for key, g in totals[n].own.items()} if n in totals else {}
+                mine = totals[n].own if n in totals else {}
+                of = {key: np.multiply(g, np.asarray(share, g.dtype)) for key, g in mine.items()}
                 column.append(structured(part, lambda x, of=of: gradient(x, of)))  # type: ignore[misc]
             results.append(column[0] if one else column)
         return results[0] if self.single else tuple(results)
 
 
-def _by_id(ids: Mapping[int, int], found: Mapping[int, Any]) -> dict[int, Any]:
+def _by_id(ids: Mapping[int, int], found: Mapping[int, Gradient]) -> dict[int, Gradient]:
     """Return adjoints by array id, from adjoints by value number."""
-    out: dict[int, Any] = {}
+    out: dict[int, Gradient] = {}
     for n in sorted(ids.keys() & found.keys()):
         out[ids[n]] = total([out[ids[n]], found[n]]) if ids[n] in out else found[n]
     return out
 
 
-def _form(value: Any) -> str:
+def _form(value: Value) -> str:
     return f"an array of {value.dtype}" if hasattr(value, "dtype") else type(value).__name__
 
 
@@ -277,9 +279,9 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
     """Select the arrays of a call to differentiate by."""
     names = fn.__code__.co_varnames[: fn.__code__.co_argcount]
     paths = choices.wrt
-    found: dict[int, list[Any]] = {}  # float arrays of a value, by its id
+    found: dict[int, list[Value]] = {}  # float arrays of a value, by its id
 
-    def arrays_of(value: Any) -> list[Any]:
+    def arrays_of(value: Value) -> list[Value]:
         if id(value) not in found:
             found[id(value)] = float_arrays(value)
         return found[id(value)]
@@ -290,10 +292,10 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
             seen = ", ".join(f"{name}: {_form(value)}" for name, value in call.shared.items())
             raise reject("ACR706", message="no keyword-only parameter holds a float array", seen=seen,
                          rewrite="name others: `wrt=`; numbers, lists of them as np.array(w, np.float32)")  # fmt: skip
-    shared: list[Any] = []
+    shared: list[Value] = []
     places: list[int | None] = []
-    parts: list[Sequence[Any]] = []
-    columns: dict[int, Sequence[Any]] = {}
+    parts: list[Sequence[Value]] = []
+    columns: dict[int, Sequence[Value]] = {}
     for path in paths:
         name, steps = steps_of(path)
         place, value, inside = None, None, []
@@ -322,7 +324,7 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
     )  # fmt: skip
 
 
-def _tables(choices: Choices, call: Call, fn: types.FunctionType, arrays: Mapping[int, Any]) -> frozenset[int] | bool:
+def _tables(choices: Choices, call: Call, fn: types.FunctionType, arrays: Mapping[int, Value]) -> frozenset[int] | bool:
     if isinstance(choices.sparse, bool):
         return choices.sparse
     found = set()
@@ -339,7 +341,7 @@ def _tables(choices: Choices, call: Call, fn: types.FunctionType, arrays: Mappin
     return frozenset(found) or False
 
 
-def _outer(fn: types.FunctionType, name: str) -> Any:
+def _outer(fn: types.FunctionType, name: str) -> Value:
     """Return a variable of an enclosing function, or a global one."""
     cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
     if name in cells:

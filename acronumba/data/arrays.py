@@ -11,14 +11,14 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 
 from acronumba.data.heap import INPUT, Heap, Mismatch, Pool, Region, aligned
 from acronumba.data.words import RECORD
 from acronumba.foreign import is_foreign, is_foreign_class, natives
-from acronumba.memory import Array, Words, address
+from acronumba.generics import Value
+from acronumba.memory import Array, DType, Words, address
 
 STEP = 1024  # objects per round: few enough to stay in the cache while their fields are read
 _MANY = 256  # number of arrays from which on NumPy counts and sorts faster than Python
@@ -34,7 +34,7 @@ def _room(column: Array) -> int:
     return max(column.size, 1)
 
 
-def ids_of(objects: Sequence[Any]) -> Words:
+def ids_of(objects: Sequence[Value]) -> Words:
     """Return the ids of objects: the pointers in a NumPy object array, without a Python int for each."""
     return np.frombuffer(np.fromiter(objects, object, len(objects)), np.int64)
 
@@ -49,20 +49,20 @@ class ArrayColumn:
         self._column = column
         self._arrays_of_rank_0 = points
         self._both = False
-        self._values: list[Any] = []
+        self._values: list[Value] = []
         self._looked = 0  # number of arrays checked so far
         self._sizes: list[Words] = []  # sizes of the arrays (not of None), in pieces; empty for short columns
         self._ids: list[Words] = []  # likewise
         self._block: tuple[int, int] | None = None  # first record and number of a parameter given as one array
         self._first = 0
 
-    def add(self, values: list[Any]) -> None:
+    def add(self, values: list[Value]) -> None:
         """Add arrays."""
         self._values += values
         if len(self._values) - self._looked >= STEP // 2:
             self._look()
 
-    def add_both(self, values: list[Any]) -> None:
+    def add_both(self, values: list[Value]) -> None:
         """Add arrays of rank 0 and NumPy scalars."""
         self._both = True
         self.add(values)
@@ -81,7 +81,7 @@ class ArrayColumn:
                 self._sizes.append(np.fromiter(map(_size, new), np.int64, len(new)))
             self._ids.append(ids_of(new))
 
-    def add_rows(self, column: Any) -> None:
+    def add_rows(self, column: Value) -> None:
         """Add a parameter: a list of arrays, or an array [n, ...]."""
         if not isinstance(column, np.ndarray):
             self._values += column
@@ -122,10 +122,10 @@ class Arrays:
 
     def __init__(self, dtype: str) -> None:
         self.dtype = dtype
-        self.kind: np.dtype[Any] = np.dtype(dtype)
+        self.kind: DType = np.dtype(dtype)
         self.pool: Pool
-        self._found: list[Any] = []
-        self.converted: dict[int, tuple[Any, Any]] = {}  # by id: an array of another library, and its NumPy array
+        self._found: list[Value] = []
+        self.converted: dict[int, tuple[Value, Value]] = {}  # by id: an array of another library, and its NumPy array
         self._flat = True  # whether all arrays have one axis
         self._pieces: list[Words] = []  # sizes of the arrays, or of some
         self._ids: list[Words] = []  # likewise
@@ -138,7 +138,7 @@ class Arrays:
         self._region: Region
         self._base = 0
 
-    def add(self, values: list[Any], rank: int, sizes: list[Words], ids: list[Words]) -> int:
+    def add(self, values: list[Value], rank: int, sizes: list[Words], ids: list[Words]) -> int:
         """Add arrays, their sizes and ids; return the index of the first."""
         first = len(self._found)
         self._found += values
@@ -270,12 +270,12 @@ class Arrays:
         return self._base + RECORD.size * np.arange(len(self._found) + first, len(self._found) + first + number)
 
 
-def are_arrays(values: Sequence[Any]) -> list[bool]:
+def are_arrays(values: Sequence[Value]) -> list[bool]:
     """Return which values are arrays, not NumPy scalars."""
     return [type(v) in _ARRAY_KINDS or is_foreign(v) for v in values]
 
 
-def check_arrays(values: Sequence[Any], kind: np.dtype[Any], rank: int, points: bool, both: bool) -> None:
+def check_arrays(values: Sequence[Value], kind: DType, rank: int, points: bool, both: bool) -> None:
     """Raise `Mismatch` unless all values are arrays of a dtype and rank.
 
     If the rank is 0 they are NumPy scalars, with `points` arrays, with `both` either.

@@ -15,6 +15,7 @@ from acronumba.data.classes import field_names
 from acronumba.data.hints import OBSERVED, ArrayHint, ClassHint, Hint, ListHint, UnionHint, class_hints
 from acronumba.data.pack import Packed
 from acronumba.errors.codes import reject
+from acronumba.generics import ArrowArray, Value
 from acronumba.ir.types import NONE
 from acronumba.memory import Array
 
@@ -25,7 +26,7 @@ def is_arrow(value: object) -> bool:
     return (hasattr(cls, "__arrow_c_array__") or hasattr(cls, "__arrow_c_stream__")) and not hasattr(cls, "iloc")
 
 
-def column_of(value: Any, name: str, hint: Hint = OBSERVED) -> Packed | Array | list[Any]:
+def column_of(value: Value, name: str, hint: Hint = OBSERVED) -> Packed | Array | list[Value]:
     """Convert a column of Arrow to a column of instances; `name` and `hint` are those of its parameter."""
     try:
         import pyarrow as pa
@@ -45,7 +46,7 @@ def column_of(value: Any, name: str, hint: Hint = OBSERVED) -> Packed | Array | 
     return _values(array, hint, name) if found is None else found
 
 
-def _stored(array: Any) -> Any:
+def _stored(array: ArrowArray) -> ArrowArray:
     """Return an array in plain storage: string views, dictionary encoding and extension types are resolved."""
     import pyarrow as pa
 
@@ -71,7 +72,7 @@ def _plain_type(kind: Any) -> Any:
     return pa.large_string() if kind == pa.string_view() else kind
 
 
-def _rows(array: Any) -> Array | None:
+def _rows(array: ArrowArray) -> Array | None:
     """Return lists of equal length, and tensors, as the rows of an array; None for other columns."""
     import pyarrow as pa
 
@@ -86,7 +87,7 @@ def _rows(array: Any) -> Array | None:
     return values.to_numpy().reshape(len(array), array.type.list_size)  # type: ignore[no-any-return]
 
 
-def _values(array: Any, hint: Hint, path: str) -> list[Any]:
+def _values(array: Value, hint: Hint, path: str) -> list[Value]:
     """Return Python values, with objects of annotated classes; nulls become None."""
     import pyarrow as pa
 
@@ -113,13 +114,13 @@ def _values(array: Any, hint: Hint, path: str) -> list[Any]:
     return array.to_pylist()  # type: ignore[no-any-return]
 
 
-def _cut(array: Any, values: Any) -> list[Any]:
+def _cut(array: Value, values: Value) -> list[Value]:
     """Split the flat values of an Arrow list array into one sequence per list."""
     ends = np.cumsum(array.value_lengths().to_numpy()).tolist()
     return [values[first:end] for first, end in zip([0, *ends], ends, strict=False)]
 
 
-def _objects(array: Any, cls: Any, path: str) -> list[Any]:
+def _objects(array: Value, cls: Value, path: str) -> list[Value]:
     """Convert structs to objects of a class, which is called with the fields that it declares."""
     hints = class_hints(cls)
     given = dict(zip((field.name for field in array.type), array.flatten(), strict=True))

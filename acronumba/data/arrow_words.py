@@ -22,6 +22,7 @@ from acronumba.data.schema import Schema
 from acronumba.data.shared import LONG_DICT
 from acronumba.data.texts import records_of
 from acronumba.data.words import LIST
+from acronumba.generics import ArrowArray
 from acronumba.ir.types import (
     BOOL,
     FLOAT,
@@ -58,7 +59,7 @@ class _Column:
     fills: Sequence[Fill]
 
 
-def packed(array: Any, hint: Hint) -> Packed | None:
+def packed(array: ArrowArray, hint: Hint) -> Packed | None:
     """Return a pack of an array of Arrow, or None."""
     try:
         made = _Tables()
@@ -106,7 +107,7 @@ class _Tables:
         self._fills.append(list(enumerate(fills, first)))
         return made
 
-    def column(self, array: Any, hint: Hint) -> _Column:
+    def column(self, array: ArrowArray, hint: Hint) -> _Column:
         """Return the column of an array, or raise `_Unfit`."""
         if isinstance(hint, UnionHint) and NONE in hint.members and len(hint.members) == 2:
             return self._optional(array, next(h for h in hint.members if h != NONE))
@@ -123,7 +124,7 @@ class _Tables:
             return _of_type(TEXT, hint, [self._text(array)])
         return _numbers(array, hint)
 
-    def _optional(self, array: Any, hint: Hint) -> _Column:
+    def _optional(self, array: ArrowArray, hint: Hint) -> _Column:
         """Return the column of an array whose values may be missing."""
         inner, there = self.column(array.drop_null(), hint), array.is_valid().to_numpy(zero_copy_only=False)
         found = union(NONE, inner.type)
@@ -134,7 +135,7 @@ class _Tables:
             fills.insert(0, lambda heap, out: np.copyto(out, np.where(there, of_value, of_none)))
         return _Column(found, fills)
 
-    def _lists(self, array: Any, hint: Hint) -> _Column:
+    def _lists(self, array: ArrowArray, hint: Hint) -> _Column:
         if not isinstance(hint, ListHint | Observed):
             raise _Unfit
         offsets = array.offsets.to_numpy()
@@ -157,7 +158,7 @@ class _Tables:
         heads = self._region("heads", len(array), in_order, refs=(LIST.at["items"],), listed=listed)
         return _Column(listed, [_rows_of(heads)])
 
-    def _dicts(self, array: Any, hint: Hint) -> _Column:
+    def _dicts(self, array: ArrowArray, hint: Hint) -> _Column:
         keys = [field.name for field in array.type]
         hints: Iterable[Hint] = [OBSERVED] * len(keys)
         if isinstance(hint, KeysHint) and sorted(hint.keys) == sorted(keys):
@@ -169,7 +170,7 @@ class _Tables:
         fills = [fill for part in parts for fill in part.fills]
         return _Column(DictT(tuple(keys), tuple(part.type for part in parts)), fills)
 
-    def _objects(self, array: Any, hint: ClassHint) -> _Column:
+    def _objects(self, array: ArrowArray, hint: ClassHint) -> _Column:
         cls = hint.cls
         names, given = field_names(cls), dict(zip((field.name for field in array.type), array.flatten(), strict=True))
         if not is_record(cls) or own_constructor(cls) or not given.keys() >= set(names):
@@ -184,7 +185,7 @@ class _Tables:
         rows = self._region("rows", len(array), fills, 1, refs=row_references(layout), cls=cls)
         return _Column(StructT(cls), [_rows_of(rows)])
 
-    def _text(self, array: Any) -> Fill:
+    def _text(self, array: ArrowArray) -> Fill:
         """Return a function that writes the words of strings: record addresses, or ~c for a single character."""
         coded = array.dictionary_encode()
         texts, places = coded.dictionary.to_pylist(), coded.indices.to_numpy()
@@ -224,7 +225,7 @@ def _rows_of(region: Region) -> Fill:
     return fill
 
 
-def _numbers(array: Any, hint: Hint) -> _Column:
+def _numbers(array: ArrowArray, hint: Hint) -> _Column:
     kind = array.type
     if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         raise _Unfit

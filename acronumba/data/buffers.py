@@ -9,11 +9,12 @@ import itertools
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from acronumba.memory import Array, Words
+from acronumba.generics import Value
+from acronumba.memory import Array, DType, Words
 from acronumba.memory import address as address_of
 
 _NOTHING = (0, 0, memoryview(b"").cast("q"))
@@ -131,7 +132,7 @@ class Memory:
         words: Words = data[: len(data) // 8 * 8].view(np.int64)
         return words
 
-    def array(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    def array(self, address: int, dtype: DType, shape: tuple[int, ...]) -> Array:
         """Return a read-only array whose data begin at an address."""
         size = 1
         for n in shape:
@@ -143,15 +144,13 @@ class Memory:
         k = self._find(address, size * dtype.itemsize)
         return np.ndarray(shape, dtype, self._bytes(k), address - self._bases[k])
 
-    def alike(
-        self, addresses: Words, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool, owners: Words
-    ) -> list[Any]:
+    def alike(self, addresses: Words, dtype: DType, shape: tuple[int, ...], array0: bool, owners: Words) -> list[Value]:
         """Return a tensor of one shape from each address, see `tensor`; `owners` are the instance numbers."""
         size, n = math.prod(shape) * dtype.itemsize, len(addresses)
         k = self._only(addresses, size) if n > 1 and size else -1
         if k < 0:
             owners, _ = self._owners(addresses)
-            out: list[Any] = [None] * n
+            out: list[Value] = [None] * n
             for owner in set(owners.tolist()):
                 some = (owners == owner).nonzero()[0]
                 if len(some) == n:
@@ -171,7 +170,7 @@ class Memory:
             return [np.ndarray(shape, dtype, data, at) for at in places.tolist()]
         return [np.ndarray(shape, dtype, data, at)[()] for at in places.tolist()]
 
-    def shaped(self, addresses: Words, dtype: np.dtype[Any], extents: Words, array0: bool, owners: Words) -> list[Any]:
+    def shaped(self, addresses: Words, dtype: DType, extents: Words, array0: bool, owners: Words) -> list[Value]:
         """Return a tensor from each address, see `alike`; `extents` has a row for each."""
         n, shapes = len(addresses), list(map(tuple, extents.tolist()))
         number = dict(zip(dict.fromkeys(shapes), itertools.count(), strict=False))
@@ -179,7 +178,7 @@ class Memory:
             if len(number) == 1:
                 return self.alike(addresses, dtype, shapes[0], array0, owners)
             numbers = np.fromiter(map(number.__getitem__, shapes), np.int64, n)
-            out: list[Any] = [None] * n
+            out: list[Value] = [None] * n
             for shape, k in number.items():
                 some = (numbers == k).nonzero()[0]
                 values = self.alike(addresses[some], dtype, shape, array0, owners[some])
@@ -193,7 +192,7 @@ class Memory:
         data, places = self._bytes(k), (addresses - self._bases[k]).tolist()
         return [np.ndarray(shape, dtype, data, at) for at, shape in zip(places, shapes, strict=True)]
 
-    def tensor(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool) -> Any:
+    def tensor(self, address: int, dtype: DType, shape: tuple[int, ...], array0: bool) -> Value:
         """Return a tensor as users get it: an array (`array0`: also without axes), or a NumPy scalar."""
         array = self.array(address, dtype, shape)
         return array if shape or array0 else array[()]
@@ -241,14 +240,12 @@ class Copying(Memory):
         self._tables = {}
         self._last = _NOTHING
 
-    def array(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    def array(self, address: int, dtype: DType, shape: tuple[int, ...]) -> Array:
         copied = super().array(address, dtype, shape).copy()
         copied.flags.writeable = False
         return copied
 
-    def alike(
-        self, addresses: Words, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool, owners: Words
-    ) -> list[Any]:
+    def alike(self, addresses: Words, dtype: DType, shape: tuple[int, ...], array0: bool, owners: Words) -> list[Value]:
         size, n = math.prod(shape) * dtype.itemsize, len(addresses)
         if not size or not n:
             return super().alike(addresses, dtype, shape, array0, owners)
@@ -257,14 +254,14 @@ class Copying(Memory):
             addresses, owners = addresses[order], owners[order]
         tensors = self._copied(addresses, size).view(dtype).reshape(n, *shape)
         ends = [*((owners[1:] != owners[:-1]).nonzero()[0] + 1).tolist(), n]
-        found: list[Any] = []
+        found: list[Value] = []
         for start, end in zip([0, *ends], ends, strict=False):
             own = tensors[start:end].copy()
             own.flags.writeable = False
             found.extend(own if shape or not array0 else [own[k, ...] for k in range(len(own))])
         if order is None:
             return found
-        out: list[Any] = [None] * n
+        out: list[Value] = [None] * n
         for place, value in zip(order.tolist(), found, strict=True):
             out[place] = value
         return out
@@ -279,6 +276,6 @@ class Copying(Memory):
             out[some] = windows[addresses[some] - self._bases[k]]
         return out
 
-    def shaped(self, addresses: Words, dtype: np.dtype[Any], extents: Words, array0: bool, owners: Words) -> list[Any]:
+    def shaped(self, addresses: Words, dtype: DType, extents: Words, array0: bool, owners: Words) -> list[Value]:
         shapes = map(tuple, extents.tolist())
         return [self.tensor(at, dtype, shape, array0) for at, shape in zip(addresses.tolist(), shapes, strict=True)]

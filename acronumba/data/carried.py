@@ -7,11 +7,12 @@ another process.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from acronumba.data.buffers import Memory
 from acronumba.data.heap import Heap, Region
 from acronumba.data.unpack import Reader, Unpacker
+from acronumba.generics import Value
 from acronumba.ir.types import StructT
 from acronumba.locks import ForkLock
 
@@ -23,10 +24,10 @@ class Store(Protocol):
 
     def unpacker(self) -> Unpacker: ...
     def memory(self) -> Memory: ...
-    def rest(self, new: bool = True) -> Callable[[int], Any]: ...
+    def rest(self, new: bool = True) -> Callable[[int], Value]: ...
 
 
-class Copies(Sequence[Any]):
+class Copies(Sequence[Value]):
     """The objects of a region of an unpickled pack, each created once, on first access."""
 
     def __init__(self, maker: Maker, region: Region) -> None:
@@ -36,7 +37,7 @@ class Copies(Sequence[Any]):
     def __len__(self) -> int:
         return self._region.rows
 
-    def __getitem__(self, row: Any) -> Any:
+    def __getitem__(self, row: Value) -> Value:
         return self._maker.object(self._region, row)
 
 
@@ -46,9 +47,9 @@ class Maker:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = ForkLock()
-        self._made: dict[int, Any] = {}
+        self._made: dict[int, Value] = {}
 
-    def object(self, region: Region, row: int) -> Any:
+    def object(self, region: Region, row: int) -> Value:
         """Return the object or list of a row."""
         store = self._store
         address = store.heap.address(region) + 8 * region.width * row

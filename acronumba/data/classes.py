@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.generics import Value
+
 _OF_PYTHON = 1 << 9  # of `type.__flags__`: the class was made at run time, not in C
 _HOOKS = (
     "__getattr__",
@@ -58,17 +60,17 @@ def is_record(cls: type) -> bool:
     return is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields")) or bool(_declares(cls))
 
 
-def _declares(cls: Any) -> tuple[str, ...]:
+def _declares(cls: type) -> tuple[str, ...]:
     return _declared(cls)
 
 
 @lru_cache(1024)
-def _declared(cls: Any) -> tuple[str, ...]:
+def _declared(cls: type) -> tuple[str, ...]:
     """Return the registered fields, or those declared by attrs, pydantic or msgspec; none of these is imported."""
     if cls in _registered:
         return _registered[cls]
     if "__attrs_attrs__" in vars(cls):
-        return tuple(a.name for a in cls.__attrs_attrs__)
+        return tuple(a.name for a in vars(cls)["__attrs_attrs__"])
     fields = vars(cls).get("__pydantic_fields__") or getattr(cls, "__struct_fields__", ())
     return tuple(fields) if isinstance(fields, dict | tuple) else ()
 
@@ -92,13 +94,13 @@ def is_plain(cls: type) -> bool:
     return not is_record(cls) and not oddness(cls)
 
 
-def oddness(cls: Any) -> str:
+def oddness(cls: type) -> str:
     """Name the base class or attribute hook by which a class is not plain; empty if it is plain."""
     return _oddness(cls)
 
 
 @lru_cache(1024)
-def _oddness(cls: Any) -> str:
+def _oddness(cls: type) -> str:
     if issubclass(cls, _NO_OBJECTS):
         return "it is no class of plain objects"
     if type(cls) not in (type, abc.ABCMeta) and type(cls).__module__ != "typing":
@@ -138,7 +140,7 @@ def fields_in_order(cls: type, names: Iterable[str]) -> list[str]:
     return declared + sorted(given.difference(declared))
 
 
-def names_of(value: Any) -> tuple[str, ...]:
+def names_of(value: Value) -> tuple[str, ...]:
     """Return the field names of an object: the declared ones, or for a plain class its attributes, sorted."""
     cls = type(value)
     if is_record(cls):
@@ -149,7 +151,7 @@ def names_of(value: Any) -> tuple[str, ...]:
     return tuple(sorted(found.union(n for n in own if n not in computed and type(n) is str)))
 
 
-def names_among(cls: type, objects: Iterable[Any]) -> set[str]:
+def names_among(cls: type, objects: Iterable[Value]) -> set[str]:
     """Return the union of the fields of some objects of a plain class."""
     slots, computed = _places_of(cls)
     found: set[str] = set(slots)
@@ -158,12 +160,12 @@ def names_among(cls: type, objects: Iterable[Any]) -> set[str]:
     return {n for n in found - computed if type(n) is str and n.isidentifier() and not keyword.iskeyword(n)}
 
 
-def _places_of(cls: Any) -> tuple[tuple[str, ...], frozenset[str]]:
+def _places_of(cls: type) -> tuple[tuple[str, ...], frozenset[str]]:
     return _places(cls)
 
 
 @lru_cache(1024)
-def _places(cls: Any) -> tuple[tuple[str, ...], frozenset[str]]:
+def _places(cls: type) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return the slots of a class, and the names of its data descriptors such as properties."""
     slots: dict[str, None] = {}
     computed: set[str] = set()
@@ -209,12 +211,12 @@ def own_constructor(cls: Any) -> str:
     return "__post_init__" if "__post_init__" in cls.__init__.__code__.co_names else ""
 
 
-def new_object(cls: type) -> Any:
+def new_object(cls: type) -> Value:
     """Create an object of a class with no field set, without a call of the user's `__new__` or `__init__`."""
     return maker_of(cls)()
 
 
-def maker_of(cls: type) -> Callable[[], Any]:
+def maker_of(cls: type) -> Callable[[], Value]:
     """Return a function that creates an object of a class, see `new_object`."""
     maker: Any = cls
     if issubclass(cls, types.SimpleNamespace):
@@ -226,13 +228,13 @@ def maker_of(cls: type) -> Callable[[], Any]:
     return partial(object.__new__, cls)
 
 
-def setter_of(cls: type) -> Callable[[Any, str, Any], None]:
+def setter_of(cls: type) -> Callable[[Value, str, Value], None]:
     """Return a function that sets a field of a new object, even if its class is frozen."""
     if hasattr(cls, "__struct_fields__"):
         return sys.modules["msgspec"].structs.force_setattr  # type: ignore[no-any-return]
     return object.__setattr__
 
 
-def set_field(value: Any, name: str, part: Any) -> None:
+def set_field(value: Value, name: str, part: Value) -> None:
     """Set a field of an object that is being made."""
     setter_of(type(value))(value, name, part)

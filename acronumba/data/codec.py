@@ -9,13 +9,14 @@ import builtins
 import keyword
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from acronumba.data.pools import Take
 from acronumba.generics import Value
 from acronumba.ir.types import Array0T, ArrayT, ListT, MapT, StructT, TensorT, Type
+from acronumba.memory import DType
 from acronumba.records import record
 
 T = TypeVar("T", bound=Type)
@@ -47,7 +48,7 @@ class Writer(Protocol):
 class TensorForm:
     """A type of tensors, made ready for readers."""
 
-    dtype: np.dtype[Any]
+    dtype: DType
     shape: tuple[int, ...] | None  # None: some extents are in memory
     rank: int
     array0: bool = False  # an array of rank 0, not a NumPy scalar
@@ -63,11 +64,11 @@ class TensorForm:
 class Reader(Protocol):
     """Makes values one at a time."""
 
-    made: dict[int, Any]  # objects, lists and dicts by address
+    made: dict[int, Value]  # objects, lists and dicts by address
 
     def text(self, word: int) -> str: ...
-    def array(self, form: TensorForm, address: int) -> Any: ...
-    def written(self, t: ArrayT, part: TensorForm, address: int, numbers: list[int]) -> Any: ...
+    def array(self, form: TensorForm, address: int) -> Value: ...
+    def written(self, t: ArrayT, part: TensorForm, address: int, numbers: list[int]) -> Value: ...
 
 
 class Columns(Protocol):
@@ -78,7 +79,7 @@ class Columns(Protocol):
 
 
 # Makes a value from the words of a row, once the values it refers to are made.
-Read: TypeAlias = Callable[[Reader, list[int]], Any]
+Read: TypeAlias = Callable[[Reader, list[int]], Value]
 # Adds the references in the words of a row to a list.
 Find: TypeAlias = Callable[[list[int], list[tuple[Type, int]]], None]
 
@@ -106,7 +107,7 @@ class Codec(Generic[T]):
         """Return how far a value is converted, to choose among the cases of a union that accept it."""
         return 0
 
-    def inside(self, t: T, value: Value) -> list[tuple[Any, Type, str]]:
+    def inside(self, t: T, value: Value) -> list[tuple[Value, Type, str]]:
         """Return the values inside a tuple, list or dict, with their types and the text of their paths."""
         return []
 

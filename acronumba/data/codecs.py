@@ -122,7 +122,7 @@ class _Bool(Codec[BoolT]):
 class _Numbered(Codec[T]):
     """Values with a number in one word."""
 
-    def made(self, t: T) -> Callable[[int], Any]:
+    def made(self, t: T) -> Callable[[int], Value]:
         """Return the function that makes a value of its number."""
         raise NotImplementedError
 
@@ -144,11 +144,11 @@ class _Enum(_Numbered[EnumT]):
             f"Enums({w.constant(variable(t.cls.__name__).upper(), {id(m): k for k, m in enumerate(self._members(t))})})"
         )
 
-    def made(self, t: EnumT) -> Callable[[int], Any]:
+    def made(self, t: EnumT) -> Callable[[int], Value]:
         return self._members(t).__getitem__
 
     @staticmethod
-    def _members(t: EnumT) -> tuple[Any, ...]:
+    def _members(t: EnumT) -> tuple[Value, ...]:
         return tuple(t.cls)  # type: ignore[arg-type]
 
 
@@ -156,7 +156,7 @@ class _Scalar(_Numbered[ScalarT]):
     def accepts(self, t: ScalarT, value: Value) -> bool:
         return issubclass(type(value), np.generic) and bool(value.dtype == np.dtype(t.dtype))
 
-    def made(self, t: ScalarT) -> Callable[[int], Any]:
+    def made(self, t: ScalarT) -> Callable[[int], Value]:
         return np.dtype(t.dtype).type
 
 
@@ -259,7 +259,7 @@ class _Tensor(Codec[TensorT]):
 
 class _Array0(Codec[Array0T]):
     def accepts(self, t: Array0T, value: Value) -> bool:
-        found: Any = as_numpy(value) if is_foreign(value) else value
+        found: Value = as_numpy(value) if is_foreign(value) else value
         array = type(found) in _ARRAYS and not found.ndim
         return (array and found.dtype == np.dtype(t.dtype)) or (not t.sure and codec(t.scalar).accepts(t.scalar, value))
 
@@ -308,7 +308,7 @@ class _Array(Codec[ArrayT]):
         return lambda reading, rows, owners: lambda: [_written(t, reading, row) for row in rows[:, at:].tolist()]
 
 
-def _written(t: ArrayT, reading: Reading, row: Sequence[int]) -> Any:
+def _written(t: ArrayT, reading: Reading, row: Sequence[int]) -> Value:
     """Return the contents of an array that the model wrote into, from its words."""
     memory = reading.memory
     segment, length = memory.words(row[0], 2)
@@ -351,7 +351,7 @@ class _List(_Reference[ListT]):
     def cls(self, t: ListT) -> type:
         return tuple if t.tupled else list
 
-    def inside(self, t: ListT, value: Value) -> list[tuple[Any, Type, str]]:
+    def inside(self, t: ListT, value: Value) -> list[tuple[Value, Type, str]]:
         return [(v, t.item, f"[{k}]") for k, v in enumerate(value)]
 
 
@@ -362,7 +362,7 @@ class _Map(_Reference[MapT]):
     def accepts(self, t: MapT, value: Value) -> bool:
         return t.given and super().accepts(t, value)
 
-    def inside(self, t: MapT, value: Value) -> list[tuple[Any, Type, str]]:
+    def inside(self, t: MapT, value: Value) -> list[tuple[Value, Type, str]]:
         items = [] if t.item is None else [(v, t.item, f"[{k!r}]") for k, v in value.items()]
         return [*((k, t.key, f"[{k!r}]") for k in value), *items]
 
@@ -377,7 +377,7 @@ class _Items(Codec[I]):
         """Return the expression that splits values into columns of items."""
         raise NotImplementedError
 
-    def make(self, t: I, columns: Sequence[Values], count: int) -> list[Any]:
+    def make(self, t: I, columns: Sequence[Values], count: int) -> list[Value]:
         """Make values of columns of items."""
         raise NotImplementedError
 
@@ -437,13 +437,13 @@ class _Tuple(_Items[TupleT]):
     def accepts(self, t: TupleT, value: Value) -> bool:
         return type(value) is tuple and len(value) == len(t.items)
 
-    def inside(self, t: TupleT, value: Value) -> list[tuple[Any, Type, str]]:
+    def inside(self, t: TupleT, value: Value) -> list[tuple[Value, Type, str]]:
         return [(v, item, f"[{k}]") for k, (v, item) in enumerate(zip(value, t.items, strict=True))]
 
     def split(self, t: TupleT, source: str, w: Writer) -> str:
         return f"transpose({source}, {len(t.items)})"
 
-    def make(self, t: TupleT, columns: Sequence[Values], count: int) -> list[Any]:
+    def make(self, t: TupleT, columns: Sequence[Values], count: int) -> list[Value]:
         found = zip(*(column() for column in columns), strict=True) if columns else repeat((), count)
         return list(map(list, found)) if t.listed else list(found)
 
@@ -452,13 +452,13 @@ class _Dict(_Items[DictT]):
     def accepts(self, t: DictT, value: Value) -> bool:
         return type(value) is dict and tuple(value) == t.keys
 
-    def inside(self, t: DictT, value: Value) -> list[tuple[Any, Type, str]]:
+    def inside(self, t: DictT, value: Value) -> list[tuple[Value, Type, str]]:
         return [(value[k], item, f"[{k!r}]") for k, item in zip(t.keys, t.items, strict=True)]
 
     def split(self, t: DictT, source: str, w: Writer) -> str:
         return f"entries({source}, {w.constant('KEYS', t.keys)})"
 
-    def make(self, t: DictT, columns: Sequence[Values], count: int) -> list[Any]:
+    def make(self, t: DictT, columns: Sequence[Values], count: int) -> list[Value]:
         if not columns:
             return [{} for _ in range(count)]
         return dict_maker(len(t.keys))(t.keys, zip(*(column() for column in columns), strict=True))
@@ -575,7 +575,7 @@ def _by_case(number: Callable[[Words], Any], takes: dict[int, Take]) -> Take:
             if len(some):
                 found.append((some, inner(reading, rows[some], owners[some])))
 
-        def make() -> list[Any]:
+        def make() -> list[Value]:
             order = np.empty(len(rows), np.int64)
             order[np.concatenate([some for some, _ in found])] = np.arange(len(rows))
             values = list(chain.from_iterable([column() for _, column in found]))

@@ -25,6 +25,7 @@ from acronumba.data.heap import (
 )
 from acronumba.data.strings import TextColumn, Texts, hashes
 from acronumba.data.words import LIST
+from acronumba.generics import Value
 from acronumba.ir.types import NO_VALUE, ListT, MapT, words
 from acronumba.memory import Words
 
@@ -32,7 +33,7 @@ FEW = 32  # count of numbers below which a NumPy call does not pay
 FIRST_CHECK = 1 << 16  # number of objects before the first check for repetitions
 
 
-def _extend(out: array[Any], values: list[Any], dtype: npt.DTypeLike) -> None:
+def _extend(out: array[Any], values: list[Value], dtype: npt.DTypeLike) -> None:
     """Append numbers to an array, by NumPy if there are at least `FEW`: below that its call overhead dominates."""
     if len(values) < FEW:
         out.extend(values)
@@ -161,15 +162,15 @@ class Pooled:
         self.width = width
         self.refs = refs
         self.cls = cls
-        self.todo: list[Any] = []  # everything found, with repetitions
+        self.todo: list[Value] = []  # everything found, with repetitions
         self.done = 0  # number of entries of `todo` already returned
-        self.seen: dict[int, Any] = {}  # if careful: objects by id, in the order of their rows
+        self.seen: dict[int, Value] = {}  # if careful: objects by id, in the order of their rows
         self.region: Region
         self.base = 0  # address of the first row
         self.at: dict[int, int] = {}  # if careful: addresses by id
         self._check_at = FIRST_CHECK
 
-    def take(self) -> list[Any]:
+    def take(self) -> list[Value]:
         """Return the next new objects; an empty list at the end."""
         todo = self.todo
         while self.done < len(todo):
@@ -185,7 +186,7 @@ class Pooled:
                 return values
         return []
 
-    def _unseen(self, values: list[Any]) -> list[Any]:
+    def _unseen(self, values: list[Value]) -> list[Value]:
         seen = self.seen
         before = len(seen)
         seen.update(zip(map(id, values), values, strict=True))
@@ -203,7 +204,7 @@ class Pooled:
             raise Twice
         self._check_at = 4 * self.done
 
-    def objects(self) -> Sequence[Any]:
+    def objects(self) -> Sequence[Value]:
         """Return the objects in the order of their rows."""
         return list(self.seen.values()) if self.room.careful else self.todo
 
@@ -234,7 +235,7 @@ class Lists(Pooled):
         self.lengths: list[int] = []
         self.items: Region
 
-    def take(self) -> list[Any]:
+    def take(self) -> list[Value]:
         """Return the elements of the next new lists."""
         lists = super().take()
         self.lengths += map(len, lists)
@@ -258,7 +259,7 @@ class Maps(Lists):
     def __init__(self, room: HeapBuilder, mapped: MapT, width: int, refs: tuple[int, ...]) -> None:
         super().__init__(room, mapped, width, refs, set if mapped.item is None else dict)
 
-    def take(self) -> list[Any]:
+    def take(self) -> list[Value]:
         """Return the (key, value) pairs of the next new dicts; the values are None for sets."""
         found = Pooled.take(self)
         self.lengths += map(len, found)
@@ -306,13 +307,13 @@ class References:
     def __init__(self, pools: Sequence[Pooled]) -> None:
         self._pools = pools
         self._keep = pools[0].room.careful
-        self._values: list[Any] = []  # if careful
+        self._values: list[Value] = []  # if careful
         self._valid = [bytearray() for _ in pools]  # by pool, for each value: whether it refers to that pool
         self._lengths = array("q")  # of each piece of the column
         self._places = [array("q") for _ in pools]  # per pool: number of its values before each piece
         self._kinds = frozenset((type(None), *(kind for pool in pools for kind in pool.kinds)))
 
-    def add(self, values: list[Any]) -> None:
+    def add(self, values: list[Value]) -> None:
         """Add values, none of which may be None."""
         (pool,) = self._pools
         self._valid[0] += b"\1" * len(values)
@@ -322,7 +323,7 @@ class References:
         if self._keep:
             self._values += values
 
-    def add_optional(self, values: list[Any]) -> None:
+    def add_optional(self, values: list[Value]) -> None:
         """Add values that may be None."""
         (pool,) = self._pools
         self._valid[0] += bytes([v is not None for v in values])
@@ -332,7 +333,7 @@ class References:
         if self._keep:
             self._values += values
 
-    def add_any(self, values: list[Any]) -> None:
+    def add_any(self, values: list[Value]) -> None:
         """Add values of several classes."""
         if not self._kinds.issuperset(map(type, values)):
             raise Mismatch
@@ -379,7 +380,7 @@ class Ints:
         self._plain = frozenset((int,)) if exact else _INTS
         self._exact = exact
 
-    def add(self, values: list[Any]) -> None:
+    def add(self, values: list[Value]) -> None:
         """Add ints, bools or NumPy integers."""
         kinds = set(map(type, values))
         if not kinds <= self._plain:
@@ -400,7 +401,7 @@ class Floats:
         self._values = array("d")
         self._kinds = frozenset((float,)) if exact else FLOATS
 
-    def add(self, values: list[Any]) -> None:
+    def add(self, values: list[Value]) -> None:
         """Add floats, ints or bools."""
         expect(values, self._kinds)
         _extend(self._values, values, np.float64)
@@ -416,7 +417,7 @@ class Bools:
     def __init__(self) -> None:
         self._values = bytearray()
 
-    def add(self, values: list[Any]) -> None:
+    def add(self, values: list[Value]) -> None:
         """Add bools."""
         expect(values, _BOOLS)
         self._values += bytes(values)
@@ -433,7 +434,7 @@ class Enums:
         self._numbers = numbers  # by id of the member
         self._values = array("q")
 
-    def add(self, values: list[Any]) -> None:
+    def add(self, values: list[Value]) -> None:
         """Add members."""
         self._values.extend(map(self._numbers.__getitem__, map(id, values)))
 
@@ -449,7 +450,7 @@ FLOATS = _INTS | {float, np.float64}
 _BOOLS = frozenset((bool,))
 
 
-def none_for_no_value(values: list[Any]) -> list[Any]:
+def none_for_no_value(values: list[Value]) -> list[Value]:
     """Replace each missing value by None; raise `Mismatch` if a value is None."""
     if type(None) in set(map(type, values)):
         raise Mismatch
@@ -468,14 +469,14 @@ def expect_constant(values: Sequence[object], value: str) -> None:
         raise Mismatch
 
 
-def transpose(values: Sequence[Any], size: int) -> list[list[Any]]:
+def transpose(values: Sequence[Value], size: int) -> list[list[Value]]:
     """Return the items of tuples of one size, as columns."""
     if not {tuple}.issuperset(map(type, values)) or not {size}.issuperset(map(len, values)):
         raise Mismatch
     return [[v[k] for v in values] for k in range(size)]
 
 
-def entries(values: Sequence[Any], keys: tuple[str, ...]) -> list[list[Any]]:
+def entries(values: Sequence[Value], keys: tuple[str, ...]) -> list[list[Value]]:
     """Return the entries of dicts with the same keys, as columns."""
     if not {dict}.issuperset(map(type, values)) or not {keys}.issuperset(map(tuple, values)):
         raise Mismatch

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -44,7 +44,7 @@ from acronumba.ir.types import (
 
 Link: TypeAlias = "tuple[Link, str] | None"  # a path, from its end
 Field: TypeAlias = "tuple[type, str]"  # class and name
-_Place: TypeAlias = "tuple[Any, Type, Link, Field | None]"  # a value, its type, its path, and the field that it is in
+_Place: TypeAlias = "tuple[Value, Type, Link, Field | None]"  # a value, its type, its path, and the field that it is in
 
 _LONG = 200  # largest number of characters of a path in a message
 

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import MemberDescriptorType
-from typing import Any
 
 import numpy as np
 
 from acronumba.data.classes import is_struct, new_object, set_field
 from acronumba.data.schema import MISSING, attribute
+from acronumba.generics import Value
 
 _SAME = frozenset((int, float, bool, str, bytes, type(None)))  # classes whose values are never copied
 
 
-def copied(values: Sequence[Any]) -> tuple[list[Any], list[tuple[Any, Any]]]:
+def copied(values: Sequence[Value]) -> tuple[list[Value], list[tuple[Value, Value]]]:
     """Return copies of values, and the pairs of every object, list, tuple, dict and array with its copy."""
-    made: dict[int, Any] = {}  # copies by the id of the original
+    made: dict[int, Value] = {}  # copies by the id of the original
     known: dict[type, tuple[str, ...] | None] = {}
-    held: dict[int, tuple[Any, Any]] = {}  # by id: the original and its contents; keeps both alive
+    held: dict[int, tuple[Value, Value]] = {}  # by id: the original and its contents; keeps both alive
 
-    def copy_of(value: Any) -> Any:
+    def copy_of(value: Value) -> Value:
         return made.get(id(value), value)
 
     later = list(values)
@@ -50,7 +50,7 @@ def copied(values: Sequence[Any]) -> tuple[list[Any], list[tuple[Any, Any]]]:
     return [copy_of(v) for v in values], [(value, made[key]) for key, (value, _) in held.items()]
 
 
-def unchanging(values: list[Any]) -> tuple[list[Any], list[tuple[Any, Any]]]:
+def unchanging(values: list[Value]) -> tuple[list[Value], list[tuple[Value, Value]]]:
     """Return copies as `copied` does, or the values themselves if none is mutable."""
     return (values, []) if _SAME.issuperset(map(type, values)) else copied(values)
 
@@ -63,7 +63,7 @@ def _slots(cls: type) -> tuple[str, ...] | None:
     return tuple({name: 0 for space in spaces for name, v in space.items() if isinstance(v, MemberDescriptorType)})
 
 
-def _inside(value: Any, known: dict[type, tuple[str, ...] | None]) -> Any:
+def _inside(value: Value, known: dict[type, tuple[str, ...] | None]) -> Value:
     """Return the contents of a value, as a sequence or by name; None if the value is not copied."""
     cls = type(value)
     if cls is list or cls is tuple or cls is set:
@@ -82,7 +82,7 @@ def _inside(value: Any, known: dict[type, tuple[str, ...] | None]) -> Any:
     return () if issubclass(cls, np.ndarray) else None
 
 
-def _empty(value: Any) -> Any:
+def _empty(value: Value) -> Value:
     """Return an empty copy of a container or object, or a full copy of an array (stride 0 is kept)."""
     cls = type(value)
     if not issubclass(cls, np.ndarray):
@@ -93,7 +93,7 @@ def _empty(value: Any) -> Any:
     return np.broadcast_to(once.copy(), value.shape, subok=True)
 
 
-def _fill(out: Any, inside: Any, copy_of: Any) -> None:
+def _fill(out: Value, inside: Value, copy_of: Value) -> None:
     if type(out) is list:
         out += map(copy_of, inside)
     elif type(out) is set:
@@ -105,12 +105,12 @@ def _fill(out: Any, inside: Any, copy_of: Any) -> None:
             set_field(out, name, copy_of(v))  # as frozen dataclasses do
 
 
-def _tuple(cls: type, inside: Any, copy_of: Any) -> Any:
+def _tuple(cls: type, inside: Value, copy_of: Value) -> Value:
     """Create a tuple or NamedTuple from copies of its contents, without a call of the user's `__new__`."""
     if not isinstance(inside, dict):
         return tuple(map(copy_of, inside))
     fields: Sequence[str] = cls._fields  # type: ignore[attr-defined]
-    out: Any = tuple.__new__(cls, [copy_of(inside[name]) for name in fields])
+    out: Value = tuple.__new__(cls, [copy_of(inside[name]) for name in fields])
     for name in inside.keys() - set(fields):
         set_field(out, name, copy_of(inside[name]))
     return out

@@ -24,7 +24,7 @@ from dataclasses import field
 from itertools import repeat
 from operator import attrgetter, is_
 from types import FunctionType, MethodType
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ import numpy.typing as npt
 from acronumba import memory
 from acronumba.data.classes import names_of
 from acronumba.data.schema import MISSING, attribute
+from acronumba.generics import Value
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import ListT, MapT, RefT, TensorT, TextT, Word, words
 from acronumba.memory import Array, Words
@@ -79,7 +80,7 @@ class Heap:
     regions: tuple[Region, ...]
     pools: Mapping[str, Pool]  # data of all arrays of one dtype, one-dimensional
     objects: Mapping[Region, Sequence[object]] = field(default_factory=dict)  # the user's own objects, one per row
-    rests: Mapping[Region, Sequence[Any]] | None = None  # of an unpickled heap, by row: see `rest_of`
+    rests: Mapping[Region, Sequence[Value]] | None = None  # of an unpickled heap, by row: see `rest_of`
     base: int = field(init=False)  # the address of the words
 
     def __post_init__(self) -> None:
@@ -108,12 +109,12 @@ class Owned:
         `Heap.objects` or `Heap.rests` of heaps.
     """
 
-    def __init__(self, tables: Iterable[tuple[Heap, Mapping[Region, Sequence[Any]]]]) -> None:
+    def __init__(self, tables: Iterable[tuple[Heap, Mapping[Region, Sequence[Value]]]]) -> None:
         found = {heap.address(r): (8 * r.width, r.rows, of) for heap, table in tables for r, of in table.items()}
         self._starts = sorted(start for start, (_, count, _) in found.items() if count)
         self._tables = [found[start] for start in self._starts]
 
-    def get(self, address: int) -> Any:
+    def get(self, address: int) -> Value:
         """Return the value of the row at an address, or None."""
         k = bisect_right(self._starts, address) - 1
         if k < 0:
@@ -129,7 +130,7 @@ class Owned:
         step, count, _ = self._tables[-1]
         return low < self._starts[-1] + step * count and high >= self._starts[0]
 
-    def among(self, addresses: Words) -> dict[int, Any]:
+    def among(self, addresses: Words) -> dict[int, Value]:
         """Return the values of the rows at some of the addresses, by index into `addresses`."""
         starts = np.array(self._starts, np.int64)
         steps, counts = np.array([(step, count) for step, count, _ in self._tables], np.int64).T
@@ -158,11 +159,11 @@ class Visible:
         self._cls = cls
         self._shows = {name: _shows(cls, name) for name in sorted(names)}
 
-    def of(self, objects: list[Any]) -> bool:
+    def of(self, objects: list[Value]) -> bool:
         """Whether no object hides one of the attributes."""
         return all(shows(objects) for shows in self._shows.values())
 
-    def keep(self, objects: list[Any]) -> Callable[[], bool]:
+    def keep(self, objects: list[Value]) -> Callable[[], bool]:
         """Return a function that checks that these objects, which hide none of the attributes now, still hide none."""
         of_functions = [attrgetter(name) for name in self._shows if isinstance(_found(self._cls, name), FunctionType)]
         others = [shows for name, shows in self._shows.items() if not isinstance(_found(self._cls, name), FunctionType)]
@@ -186,12 +187,12 @@ AllVisible: TypeAlias = Mapping[type, Visible]
 _METHODS = frozenset((MethodType,))
 
 
-def _found(cls: type, name: str) -> Any:
+def _found(cls: type, name: str) -> Value:
     """Return the raw attribute of a class from the `__dict__` of its first base that has it, or None."""
     return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
 
 
-def _shows(cls: type, name: str) -> Callable[[list[Any]], bool]:
+def _shows(cls: type, name: str) -> Callable[[list[Value]], bool]:
     """Return a function that checks that no instance attribute hides this class attribute."""
     spaces, read = [vars(base) for base in cls.__mro__ if name in vars(base)], attrgetter(name)
     if not spaces:
@@ -200,7 +201,7 @@ def _shows(cls: type, name: str) -> Callable[[list[Any]], bool]:
     if isinstance(found, FunctionType | classmethod):
         function = found.__func__ if isinstance(found, classmethod) else found
 
-        def bound(objects: list[Any]) -> bool:
+        def bound(objects: list[Value]) -> bool:
             owners = repeat(cls) if isinstance(found, classmethod) else objects
             pairs = zip(owners, map(read, objects), strict=False)
             try:
@@ -216,13 +217,13 @@ def _shows(cls: type, name: str) -> Callable[[list[Any]], bool]:
     return lambda objects: not any(name in names for names in map(own, objects))
 
 
-def expect_shown(objects: list[Any], visible: Visible) -> None:
+def expect_shown(objects: list[Value], visible: Visible) -> None:
     """Raise `Mismatch` if an instance attribute hides a class attribute that is read."""
     if not visible.of(objects):
         raise Mismatch
 
 
-def rest_of(value: Any, stored: Container[str]) -> Any:
+def rest_of(value: Value, stored: Container[str]) -> Value:
     """Return the attributes of an object that are not packed, by name; empty for a list, tuple, dict or set.
 
     Parameters

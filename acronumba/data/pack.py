@@ -51,6 +51,7 @@ from acronumba.data.unpack import Reader, Unpacker
 from acronumba.data.unpacked_fields import UnpackedFields, kept_of
 from acronumba.errors import DataError
 from acronumba.errors.codes import reject
+from acronumba.generics import Value
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import NO_VALUE, ListT, NoneT, NoValue, StructT, TensorT, Type, UnionT, members, words
 from acronumba.memory import Array, Words
@@ -150,13 +151,9 @@ class Packer:
     """
 
     def __init__(
-        self,
-        schema: Schema,
-        layouts: Sequence[StructLayout],
-        inherited: Inherited = _NOTHING,
-        exact: bool = False,
+        self, schema: Schema, layouts: Sequence[StructLayout], inherited: Inherited = _NOTHING, exact: bool = False,
         streams: Streams | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.schema = schema
         self._exact = exact
         self._streams = streams
@@ -186,10 +183,10 @@ class Packer:
         return self._made[params]
 
     @overload
-    def pack(self, columns: Sequence[Any], numbers: Sequence[int] | None = None) -> Batch: ...
+    def pack(self, columns: Sequence[Value], numbers: Sequence[int] | None = None) -> Batch: ...
     @overload
-    def pack(self, columns: Sequence[Any], numbers: Sequence[int] | None, whole: bool) -> Batch | None: ...
-    def pack(self, columns: Sequence[Any], numbers: Sequence[int] | None = None, whole: bool = False) -> Batch | None:
+    def pack(self, columns: Sequence[Value], numbers: Sequence[int] | None, whole: bool) -> Batch | None: ...
+    def pack(self, columns: Sequence[Value], numbers: Sequence[int] | None = None, whole: bool = False) -> Batch | None:
         """Pack a mini-batch.
 
         Parameters
@@ -214,7 +211,7 @@ class Packer:
         """
         if len(columns) != len(self.schema.params):
             raise ValueError(f"{len(self.schema.params)} columns expected, {len(columns)} given")
-        plain: dict[int, Any] = {}
+        plain: dict[int, Value] = {}
         originals: dict[int, object] = {}  # the user's own objects by the ids of their copies
         parts: list[tuple[int, Words, Heap]] = [] if self._streams is None else self._streams.pack(columns)
         read = {k for k, _, _ in parts}
@@ -260,12 +257,14 @@ class Packer:
         return Batch(roots=roots, errors=done.errors, heaps=tuple(found.values()), schema=self.schema)
 
     @staticmethod
-    def _column(column: Any, t: Type) -> Any:
+    def _column(column: Value, t: Type) -> Value:
         if isinstance(column, np.ndarray) and column.dtype != object and isinstance(t, TensorT):
             return column
         return column if type(column) in (list, Again) else list(column)
 
-    def _pack_plain(self, columns: Mapping[int, Any], count: int, numbers: Sequence[int], whole: bool) -> Batch | None:
+    def _pack_plain(
+        self, columns: Mapping[int, Value], count: int, numbers: Sequence[int], whole: bool
+    ) -> Batch | None:
         if not columns:
             return Batch(roots=np.zeros((count, 0), np.int64), errors={}, heaps=(), schema=self.schema)
         done = self._try(tuple(columns), list(columns.values()), count)
@@ -287,7 +286,7 @@ class Packer:
         roots[good] = some
         return Batch(roots=roots, errors=errors, heaps=(heap,), schema=self.schema)
 
-    def attempt(self, column: Any) -> Batch | None:
+    def attempt(self, column: Value) -> Batch | None:
         """Return the only column packed, or None if a value does not have its type, or cannot be read."""
         done = self._try((0,), [column], len(column))
         if isinstance(done, BaseException):
@@ -298,7 +297,7 @@ class Packer:
         """Return a guard that detects changes of a value since it was packed alone, or None if none is possible."""
         return guard_of(value, batch.heaps[0], self.layouts, self.visible) if len(batch.heaps) == 1 else None
 
-    def faults(self, column: Any) -> set[tuple[type, str]]:
+    def faults(self, column: Value) -> set[tuple[type, str]]:
         """Return the fields that do not have their type in some object, by class and name."""
         return conform.Conformance(self.schema.params, self._by_class, self.visible).faults(column)
 
@@ -308,7 +307,7 @@ class Packer:
         schema = replace(self.schema, fields=left)
         return Packer(schema, make_layouts(restrict(schema, None).fields))
 
-    def _try(self, params: tuple[int, ...], columns: list[Any], count: int) -> tuple[Heap, Words] | BaseException:
+    def _try(self, params: tuple[int, ...], columns: list[Value], count: int) -> tuple[Heap, Words] | BaseException:
         """Return the result of `_call`, or the exception it raised: a property of the user's may raise anything."""
         try:
             return self._call(params, columns, count)
@@ -317,7 +316,7 @@ class Packer:
         except BaseException as error:
             return error
 
-    def _call(self, params: tuple[int, ...], columns: list[Any], count: int) -> tuple[Heap, Words]:
+    def _call(self, params: tuple[int, ...], columns: list[Value], count: int) -> tuple[Heap, Words]:
         """Run the generated packer, in careful mode if objects are reached twice."""
         _, function = self._make(params)
         if not self._careful:
@@ -327,7 +326,7 @@ class Packer:
                 self._careful = True  # such data is likely to recur
         return function(columns, count, True)  # type: ignore[no-any-return]
 
-    def _errors(self, columns: Mapping[int, Any], numbers: Sequence[int]) -> dict[int, DataError]:
+    def _errors(self, columns: Mapping[int, Value], numbers: Sequence[int]) -> dict[int, DataError]:
         check = conform.Conformance([self.schema.params[k] for k in columns], self._by_class, self.visible)
         found = {}
         for k, values in enumerate(zip(*columns.values(), strict=True)):
@@ -348,7 +347,7 @@ def _rejection(error: BaseException) -> BaseException:
     return error
 
 
-def check_lengths(columns: Sequence[Any]) -> int:
+def check_lengths(columns: Sequence[Value]) -> int:
     """Return the number of instances, or raise `ValueError` as ``zip(strict=True)`` does."""
     count = len(columns[0])
     for k, column in enumerate(columns[1:], 2):
@@ -371,8 +370,8 @@ class _Store:
     heap: Heap
     usable: bool = True  # whether the words hold all instances, but for such fields
     count: int = -1  # number of packed instances
-    kept: Mapping[Region, Sequence[Any]] = field(default_factory=dict)  # if the words hold all else, see `_kept`
-    pairs: Sequence[tuple[Any, Any]] = ()  # the user's own objects and their copies, see `Packed._plain`
+    kept: Mapping[Region, Sequence[Value]] = field(default_factory=dict)  # if the words hold all else, see `_kept`
+    pairs: Sequence[tuple[Value, Value]] = ()  # the user's own objects and their copies, see `Packed._plain`
     others: dict[tuple[StructLayout, ...], tuple[Heap, Move]] = field(
         default_factory=dict
     )  # the heap with other layouts
@@ -388,13 +387,13 @@ class _Store:
         """Return the fields that the words hold, by class."""
         return {layout.cls: frozenset(f.name for f in layout.fields) for layout in self.layouts}
 
-    def rest(self, new: bool = True) -> Callable[[int], Any]:
+    def rest(self, new: bool = True) -> Callable[[int], Value]:
         """Return a function from the address of a row to its unpacked attributes; to copies of them if `new`."""
         get = Owned([(self.heap, self.kept if self.heap.rests is None else self.heap.rests)]).get
         if not new:
             return get
 
-        def read(address: int) -> Any:
+        def read(address: int) -> Value:
             rest = get(address) or {}
             return dict(zip(rest, unchanging(list(rest.values()))[0], strict=True))
 
@@ -404,17 +403,17 @@ class _Store:
         """Return the user's own objects by the ids of their copies."""
         return {id(copy): own for own, copy in self.pairs}
 
-    def rests(self, reached: Reached | None = None) -> Mapping[Region, Sequence[Any]]:
+    def rests(self, reached: Reached | None = None) -> Mapping[Region, Sequence[Value]]:
         """Return the unpacked attributes by region, without regions that have none.
 
         With `reached`, a part of the heap, they are those of its rows, by its regions.
         """
-        known: Mapping[Region, Sequence[Any]] = self.kept if self.heap.rests is None else self.heap.rests
-        copies: dict[int, Any] = {}
+        known: Mapping[Region, Sequence[Value]] = self.kept if self.heap.rests is None else self.heap.rests
+        copies: dict[int, Value] = {}
         stored = self.stored()
         if not known and self.heap.rests is None:
             known, copies = self.heap.objects, {id(own): copy for own, copy in self.pairs}
-        found: dict[Region, list[Any]] = {}
+        found: dict[Region, list[Value]] = {}
         whole = {r: r for r in self.heap.regions}
         parts = whole if reached is None else dict(zip(reached.heap.regions, self.heap.regions, strict=True))
         for part, region in parts.items():
@@ -470,7 +469,7 @@ class _Store:
         return self.others[layouts]
 
 
-class Again(list[Any]):
+class Again(list[Value]):
     """Copies of the instances of a pack, to be packed anew.
 
     Parameters
@@ -480,7 +479,7 @@ class Again(list[Any]):
         The user's own objects, which a model returns, by the ids of their copies.
     """
 
-    def __init__(self, values: list[Any], originals: Mapping[int, object]) -> None:
+    def __init__(self, values: list[Value], originals: Mapping[int, object]) -> None:
         super().__init__(values)
         self.originals = originals
 
@@ -489,7 +488,7 @@ class Again(list[Any]):
         return Again([self[k] for k in members], self.originals)
 
 
-class Packed(Sequence[Any]):
+class Packed(Sequence[Value]):
     """A snapshot of instances: one column of a mini-batch, accepted wherever instances are.
 
     Slicing is free. Elements are copies, made when they are asked for. A model that returns objects of the instances
@@ -500,7 +499,7 @@ class Packed(Sequence[Any]):
     __acronumba_packed__ = True
     __slots__ = ("_array", "_plain", "_roots", "_store", "schema")
 
-    def __init__(self, store: _Store, roots: Words, plain: list[Any] | None, array: Array | None = None) -> None:
+    def __init__(self, store: _Store, roots: Words, plain: list[Value] | None, array: Array | None = None) -> None:
         self._array = array  # if the instances are its rows: the array, or an empty one of its dtype and rank
         self.schema = store.schema
         self._store = store
@@ -513,10 +512,10 @@ class Packed(Sequence[Any]):
         return len(self._roots)
 
     @overload
-    def __getitem__(self, index: int) -> Any: ...
+    def __getitem__(self, index: int) -> Value: ...
     @overload
     def __getitem__(self, index: slice) -> Packed: ...
-    def __getitem__(self, index: int | slice) -> Any:
+    def __getitem__(self, index: int | slice) -> Value:
         if isinstance(index, slice):
             some = None if self._array is None else self._array[:0]
             return Packed(self._store, self._roots[index], None if self._plain is None else self._plain[index], some)
@@ -525,7 +524,7 @@ class Packed(Sequence[Any]):
         place = range(len(self))[index]
         return self._unpack(self._roots[place : place + 1])(0)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Value]:
         if self._plain is not None:
             return iter(copied(self._plain)[0])
         decode = self._unpack(self._roots)
@@ -546,7 +545,7 @@ class Packed(Sequence[Any]):
         found = {id(v): own for at, v in reader.made.items() if (own := owned.get(at)) is not None}
         return Again(values, store.originals() | found)
 
-    def value(self) -> list[Any] | Array:
+    def value(self) -> list[Value] | Array:
         """Return the instances as a shared value: the array that they are the rows of, read-only, or a list."""
         if self._array is None:
             return list(self)
@@ -592,7 +591,7 @@ class Packed(Sequence[Any]):
 
 
 def _restore(
-    schema: Schema, layouts: tuple[StructLayout, ...], state: Any, roots: Words, plain: list[Any] | None,
+    schema: Schema, layouts: tuple[StructLayout, ...], state: Any, roots: Words, plain: list[Value] | None,
     array: Array | None,
 ) -> Packed:  # fmt: skip
     old_words, base, regions, pools, bases, rests, usable = state
@@ -651,7 +650,7 @@ def same_words(narrow: Type, wide: Type) -> bool:
     return False
 
 
-def pack(instances: Sequence[Any] | Array) -> Packed:
+def pack(instances: Sequence[Value] | Array) -> Packed:
     """Return a snapshot of instances.
 
     Parameters

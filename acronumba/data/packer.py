@@ -242,22 +242,19 @@ class _Writer:
             self.line(1, f"rows = heap.table({pool.name}.region)")
             self.line(1, f"rows[:, 0] = {self.layout(cls)[0]}")
             for slot in pool.slots:
-                self._write(slot, "rows")
+                codec(slot.type).write(slot, "rows", ":", self)
         for listed, pool in self._lists.items():
             if words(item_type(listed)):
                 self.line(0, "")
                 self.line(1, f"rows = heap.table({pool.name}.items)")
-                self._write(pool.slots[0], "rows")
+                codec(item_type(listed)).write(pool.slots[0], "rows", ":", self)
         for listed, pool in self._lists.items():
             if isinstance(listed, MapT):
                 self.line(1, f"{pool.name}.index(heap)")
         self.line(0, "")
         self.line(1, f"roots = zeros((count, {width}), int64)")
         for slot in roots:
-            self._write(slot, "roots")
-
-    def _write(self, slot: Slot, rows: str) -> None:
-        codec(slot.type).write(slot, rows, ":", self)
+            codec(slot.type).write(slot, "roots", ":", self)
 
 
 def item_type(t: ListT | MapT) -> Type:

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import repeat
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
 from acronumba.data.classes import field_names, maker_of, set_field, setter_of
 from acronumba.data.texts import HEAD
+from acronumba.generics import Value
 from acronumba.ir.types import NO_VALUE, UNSET, TensorT, Type, members
 
 if TYPE_CHECKING:
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
     from acronumba.ir.nodes import StructLayout
     from acronumba.memory import Words
 
-Values: TypeAlias = Callable[[], list[Any]]  # makes a column of values, once the values it refers to are made
+Values: TypeAlias = Callable[[], list[Value]]  # makes a column of values, once the values it refers to are made
 # Reads a column of one type: from the words of its rows, and the instance number of each row.
 Take: TypeAlias = "Callable[[Reading, Words, Words], Values]"
 # Makes the values at some addresses, or fills the given empty ones.
-Make: TypeAlias = "Callable[[list[Any] | None], list[Any]]"
+Make: TypeAlias = "Callable[[list[Value] | None], list[Value]]"
 FEW_KEYS = 16  # largest number of keys of dicts that are made by a display
 FEW_CLASSES = 256  # largest number of classes with generated code to set attributes
 Key: TypeAlias = "Type | type"
@@ -51,7 +52,7 @@ class Reading:
         self.addresses: list[list[Words]] = [[] for _ in range(pools)]  # by pool, in pieces
         self.owners: list[list[Words]] = [[] for _ in range(pools)]  # the instances with these references
         self.counts = [0] * pools
-        self.values: list[list[Any]] = [[]] * pools  # of all these addresses
+        self.values: list[list[Value]] = [[]] * pools  # of all these addresses
         self.texts: dict[int, str] = {}  # by their words
 
     def refer(self, pool: int, addresses: Words, owners: Words) -> Values:
@@ -103,11 +104,11 @@ class Pool:
         """Read the values at addresses, which are all different within an instance."""
         raise NotImplementedError
 
-    def empty(self, count: int) -> list[Any]:
+    def empty(self, count: int) -> list[Value]:
         """Return so many values that will be filled."""
         raise NotImplementedError
 
-    def known(self, reading: Reading, places: Words, ordered: Words) -> tuple[dict[int, Any], Words | None]:
+    def known(self, reading: Reading, places: Words, ordered: Words) -> tuple[dict[int, Value], Words | None]:
         """See `_known`."""
         return _known(reading.known if self.owned else None, places, int(ordered[0]), int(ordered[-1]))
 
@@ -152,8 +153,8 @@ class CycleOfPools:
         """
         there: dict[Pool, dict[int, int]] = {pool: {} for pool in self._pools}  # numbers by address and instance
         numbers: dict[Pool, list[int]] = {pool: [] for pool in self._pools}  # of all references
-        values: dict[Pool, list[Any]] = {pool: [] for pool in self._pools}  # by number
-        makers: list[tuple[Pool, list[Any], Make]] = []
+        values: dict[Pool, list[Value]] = {pool: [] for pool in self._pools}  # by number
+        makers: list[tuple[Pool, list[Value], Make]] = []
         wave = found = 0
         while new := [pool for pool in self._pools if len(numbers[pool]) < reading.counts[pool.number]]:
             wave += 1
@@ -215,7 +216,7 @@ def _distinct(addresses: Words, owners: Words, ordered: Words) -> tuple[Words, W
     return places[new], owner[new], again.tolist()
 
 
-def _known(known: Owned | None, addresses: Words, low: int, high: int) -> tuple[dict[int, Any], Words | None]:
+def _known(known: Owned | None, addresses: Words, low: int, high: int) -> tuple[dict[int, Value], Words | None]:
     """Return the user's own objects among the values at addresses, by index, and the indices of the others.
 
     `low` and `high` are the least and the largest of the addresses.
@@ -247,14 +248,14 @@ class Lists(Pool):
         at += 8 * width * np.arange(total)
         return memory.gather(at, width), owners.repeat(counts), ends.tolist()
 
-    def empty(self, count: int) -> list[Any]:
+    def empty(self, count: int) -> list[Value]:
         return [[] for _ in range(count)]
 
     def find(self, reading: Reading, addresses: Words, owners: Words) -> Make:
         table, owner, ends = self.entries(reading, addresses, owners)
         items = self._item(reading, table, owner)
 
-        def make(empty: list[Any] | None) -> list[Any]:
+        def make(empty: list[Value] | None) -> list[Value]:
             values = items()
             if self.immutable:
                 return [tuple(values[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
@@ -276,7 +277,7 @@ class Maps(Lists):
         self._key, self._value = key, item
         self._width = width
 
-    def empty(self, count: int) -> list[Any]:
+    def empty(self, count: int) -> list[Value]:
         return [set() if self._value is None else {} for _ in range(count)]
 
     def find(self, reading: Reading, addresses: Words, owners: Words) -> Make:
@@ -284,9 +285,9 @@ class Maps(Lists):
         keys = self._key(reading, table, owner)
         items = None if self._value is None else self._value(reading, table, owner)
 
-        def make(empty: list[Any] | None) -> list[Any]:
+        def make(empty: list[Value] | None) -> list[Value]:
             names, starts = keys(), [0, *ends]
-            made: list[Any]
+            made: list[Value]
             if items is None:
                 made = [set(names[a:b]) for a, b in zip(starts, ends, strict=False)]
             else:
@@ -298,7 +299,7 @@ class Maps(Lists):
         return make
 
 
-def _dicts(keys: list[Any], values: list[Any], ends: list[int]) -> list[dict[Any, Any]]:
+def _dicts(keys: list[Value], values: list[Value], ends: list[int]) -> list[dict[Value, Value]]:
     """Return dicts; `ends` are the ends of each dict's keys and values."""
     count = ends[0] if ends else 0
     if not 0 < count <= FEW_KEYS or len(keys) != count * len(ends) or keys != keys[:count] * len(ends):
@@ -308,7 +309,7 @@ def _dicts(keys: list[Any], values: list[Any], ends: list[int]) -> list[dict[Any
 
 
 @lru_cache(FEW_KEYS)
-def dict_maker(count: int) -> Callable[[Sequence[Any], Iterable[tuple[Any, ...]]], list[dict[Any, Any]]]:
+def dict_maker(count: int) -> Callable[[Sequence[Value], Iterable[tuple[Value, ...]]], list[dict[Value, Value]]]:
     """Return a function that makes dicts with the same `count` keys from tuples of values.
 
     It is a comprehension of displays, which is three times as fast as `dict` and `zip`.
@@ -316,7 +317,7 @@ def dict_maker(count: int) -> Callable[[Sequence[Any], Iterable[tuple[Any, ...]]
     names = [f"v{k}" for k in range(count)]
     shown = ", ".join(f"k{k}: {name}" for k, name in enumerate(names))
     keys = ", ".join(f"k{k}" for k in range(count))
-    made: dict[str, Any] = {}
+    made: dict[str, Value] = {}
     exec(f"def make({keys}, rows):\n    return [{{{shown}}} for {', '.join(names)}, in rows]\n", made)
     make = made["make"]
     return lambda found, rows: make(*found, rows)
@@ -328,7 +329,7 @@ def assignment(names: tuple[str, ...]) -> Callable[..., None]:
     parts = ", ".join(f"v{k}" for k in range(len(names)))
     columns = ", ".join(f"c{k}" for k in range(len(names)))
     body = "; ".join(f"one.{name} = v{k}" for k, name in enumerate(names))
-    made: dict[str, Any] = {}
+    made: dict[str, Value] = {}
     exec(f"def fill(objects, {columns}):\n    for one, {parts} in zip(objects, {columns}, strict=True): {body}\n", made)
     return made["fill"]  # type: ignore[no-any-return]
 
@@ -354,7 +355,7 @@ class Kind:
         plain = not self.optional and all(name.isidentifier() and not iskeyword(name) for name in names)
         self._assign = assignment(names) if names and plain else None
 
-    def fill_all(self, objects: list[Any], columns: Sequence[list[Any]]) -> None:
+    def fill_all(self, objects: list[Value], columns: Sequence[list[Value]]) -> None:
         """Set the fields of objects, from one column per field."""
         put, usual = setter_of(self.cls), cast(object, self.cls.__setattr__)
         if self._assign is not None and put is usual:
@@ -365,9 +366,9 @@ class Kind:
                 if value is not NO_VALUE:
                     put(one, f.name, value)  # as frozen dataclasses do
 
-    def made(self, found: dict[str, Any]) -> Any:
+    def made(self, found: dict[str, Value]) -> Value:
         """Create an immutable object from all its attributes."""
-        out: Any = tuple.__new__(self.cls, [found.pop(name) for name in self.names])
+        out: Value = tuple.__new__(self.cls, [found.pop(name) for name in self.names])
         for name, value in found.items():
             set_field(out, name, value)
         return out
@@ -384,7 +385,7 @@ class Objects(Pool):
     def immutable(self) -> bool:  # type: ignore[override]
         return self._kind.immutable
 
-    def empty(self, count: int) -> list[Any]:
+    def empty(self, count: int) -> list[Value]:
         make = maker_of(self._kind.cls)
         return [make() for _ in range(count)]
 
@@ -394,7 +395,7 @@ class Objects(Pool):
         table = reading.memory.gather(addresses, kind.size)
         columns = [(name, take(reading, table, owners)) for name, take in self._fields]
 
-        def make(empty: list[Any] | None) -> list[Any]:
+        def make(empty: list[Value] | None) -> list[Value]:
             if kind.immutable:
                 names = [name for name, _ in columns]
                 rows = zip(*(column() for _, column in columns), strict=True) if columns else repeat((), len(table))
@@ -420,7 +421,7 @@ class Arrays(Pool):
     def find(self, reading: Reading, addresses: Words, owners: Words) -> Make:
         memory = reading.memory
         records = memory.gather(addresses, 3)
-        shape: Any = self._shape
+        shape: Value = self._shape
         if shape is not None:
             return lambda _: memory.alike(records[:, 0], self._dtype, shape, self._array0, owners)
         extents = memory.gather(records[:, 2], self._rank)

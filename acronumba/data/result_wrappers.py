@@ -10,6 +10,7 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from acronumba.generics import Value
 from acronumba.records import record
 
 
@@ -18,26 +19,26 @@ class Whole:
     """A value that is made of a dict or list."""
 
     kind: type
-    extra: Any = None  # `maxlen` of a deque, `default_factory` of a defaultdict
+    extra: Value = None  # `maxlen` of a deque, `default_factory` of a defaultdict
 
 
 @record()
 class Parts:
     """A tuple or dict with items to convert."""
 
-    items: tuple[Any, ...]  # wraps
+    items: tuple[Value, ...]  # wraps
     keys: tuple[str, ...] | None = None  # of a dict
 
 
 Wrap: TypeAlias = Whole | Parts | None  # None: no conversion
 
 
-def wrapped(value: Any, wrap: Wrap) -> Any:
+def wrapped(value: Value, wrap: Wrap) -> Value:
     """Convert a decoded result to the classes that `wrap` names."""
     return value if wrap is None else _wrapped(value, wrap, {})
 
 
-def _wrapped(value: Any, wrap: Wrap, made: dict[int, Any]) -> Any:
+def _wrapped(value: Value, wrap: Wrap, made: dict[int, Value]) -> Value:
     """Convert a value; `made` maps ids of dicts and lists to their conversions, so that aliases stay aliases."""
     if wrap is None or value is None:
         return value

@@ -13,7 +13,7 @@ import enum
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from acronumba.data.hints import (
 )
 from acronumba.data.shared import LONG_DICT, Inherited, is_table
 from acronumba.foreign import as_numpy, is_foreign_class
+from acronumba.generics import Value
 from acronumba.ir.types import (
     BOOL,
     DTYPES,
@@ -67,6 +68,7 @@ from acronumba.ir.types import (
     with_parts,
     wrong_key,
 )
+from acronumba.memory import DType
 from acronumba.records import record
 
 Reads: TypeAlias = "Mapping[type, frozenset[str]]"  # which fields of each class the model reads
@@ -114,7 +116,7 @@ _LEAVES = (int, float, complex, str, bytes, bool, type(None), np.ndarray, np.gen
 MISSING = OpaqueT("a missing attribute")
 
 
-def column_of(objects: Sequence[object], name: str) -> list[Any]:
+def column_of(objects: Sequence[object], name: str) -> list[Value]:
     """Return one field of each object that has it."""
     try:
         return list(map(operator.attrgetter(name), objects))
@@ -132,7 +134,7 @@ def column_of(objects: Sequence[object], name: str) -> list[Any]:
         return _read_one_by_one(objects, name, error)
 
 
-def _read_one_by_one(objects: Sequence[object], name: str, error: BaseException) -> list[Any]:
+def _read_one_by_one(objects: Sequence[object], name: str, error: BaseException) -> list[Value]:
     """Return one field of each object, without objects where reading fails: packing reports these."""
     found = [v for o in objects if (v := attribute(o, name)) is not MISSING]
     if len(found) == len(objects) and not isinstance(error, Exception):
@@ -157,8 +159,8 @@ class _Walk:
         self.reads = reads
         self._most = most  # objects after which nothing more is looked for
         self._count = 0
-        self.objects: dict[type, dict[int, Any]] = {}  # by class and id, in the order found
-        self._boxes: dict[int, Any] = {}  # lists, tuples and dicts by id
+        self.objects: dict[type, dict[int, Value]] = {}  # by class and id, in the order found
+        self._boxes: dict[int, Value] = {}  # lists, tuples and dicts by id
         self._leaves: set[type] = set()  # classes without contents to follow
         self._followed: dict[type, tuple[str, ...]] = {}  # fields of a class that may have contents to follow
         self._seen: dict[type, set[str]] = {}  # fields of plain classes
@@ -185,7 +187,7 @@ class _Walk:
             if self._most is not None and self._count > self._most:
                 return
 
-    def _open(self, cls: type, values: list[Any]) -> Iterable[Sequence[object]]:
+    def _open(self, cls: type, values: list[Value]) -> Iterable[Sequence[object]]:
         """Return the columns inside those values of a class that are new."""
         if cls in (list, tuple):
             return [list(chain.from_iterable(_unseen(self._boxes, values)))]
@@ -210,7 +212,7 @@ class _Walk:
         return [column_of(objects, name) for name in self._followed[cls]]
 
 
-def _unseen(seen: dict[int, Any], values: list[Any]) -> list[Any]:
+def _unseen(seen: dict[int, Value], values: list[Value]) -> list[Value]:
     """Return the values that were not seen before, each once, and remember them."""
     new = {id(v): v for v in values}
     if not seen.keys().isdisjoint(new):
@@ -240,7 +242,7 @@ class Nest:
 
 
 def infer(
-    columns: Sequence[Any],
+    columns: Sequence[Value],
     reads: Reads | None = None,
     annotations: Sequence[object] | None = None,
     most: int | None = None,
@@ -296,7 +298,7 @@ def hides(columns: Iterable[Sequence[object]], reads: Reads, inherited: Inherite
 _SAMPLE = 1 << 7  # objects from which types are guessed
 
 
-def guess(column: Sequence[Any]) -> Schema | None:
+def guess(column: Sequence[Value]) -> Schema | None:
     """Return the types of a column from a sample of its first values, or None if a sample is not enough.
 
     If all values can be packed with these types, `infer` would have found the same: packing converts values only where
@@ -320,7 +322,7 @@ def _loose(hint: Hint, t: Type) -> bool:
     return not decided(hint) and not all(isinstance(u, firm) for u in all_parts(t))
 
 
-def _column(column: Any) -> Any:
+def _column(column: Value) -> Value:
     if isinstance(column, np.ndarray) and column.dtype != object:
         return column
     return column if isinstance(column, list) else list(column)
@@ -330,7 +332,7 @@ def _param_hint(annotation: object) -> Hint:
     return OBSERVED if isinstance(annotation, type) and annotation.__name__ == "_empty" else read_hint(annotation)
 
 
-def _param(column: Any, hint: Hint) -> Type:
+def _param(column: Value, hint: Hint) -> Type:
     if not isinstance(column, np.ndarray):
         return _type(hint, column)
     if column.dtype.name not in DTYPES or not column.dtype.isnative:
@@ -338,12 +340,12 @@ def _param(column: Any, hint: Hint) -> Type:
     return _tensor(column.dtype, column.ndim - 1, column.ndim > 2 and column.shape[-1] == 1)
 
 
-def _tensor(dtype: np.dtype[Any], rank: int, column: bool) -> TensorT:
+def _tensor(dtype: DType, rank: int, column: bool) -> TensorT:
     """Return the type of arrays with dynamic extents; with `column`, the extent of the last axis is 1."""
     return TensorT(dtype.name, (*(None,) * (rank - 1), 1) if column else (None,) * rank)
 
 
-def _array_text(dtype: np.dtype[Any]) -> str:
+def _array_text(dtype: DType) -> str:
     return f"an array of dtype {dtype.str if not dtype.isnative else dtype.name}"
 
 
@@ -357,7 +359,7 @@ def storable_union(*found: Type) -> Type:
     return union(*stored)
 
 
-def _type(hint: Hint, column: Sequence[Any], nest: Nest | None = None) -> Type:
+def _type(hint: Hint, column: Sequence[Value], nest: Nest | None = None) -> Type:
     """Return the type of a column of values; values that do not conform to the hint are passed over."""
     nest = nest or Nest(0, [])
     match hint:
@@ -397,14 +399,14 @@ def _type(hint: Hint, column: Sequence[Any], nest: Nest | None = None) -> Type:
     return hint
 
 
-def _list_type(hint: Hint, column: Sequence[Any], cls: type, nest: Nest) -> ListT:
+def _list_type(hint: Hint, column: Sequence[Value], cls: type, nest: Nest) -> ListT:
     """Return the type of the lists, or of the tuples, of a column whose elements a hint describes."""
     elements = list(chain.from_iterable(_distinct(column, (cls,))))
     item = _type(hint, elements, nest.inside)
     return ListT(item if elements or _possible(item) else NEVER, tupled=cls is tuple)
 
 
-def _field(hint: Hint, column: Sequence[Any], cls: type, count: int) -> Type:
+def _field(hint: Hint, column: Sequence[Value], cls: type, count: int) -> Type:
     """Return the type of a field of `count` objects; objects of plain classes may have no value for it."""
     t = _type(hint, column)
     return t if len(column) == count or is_record(cls) else storable_union(t, UNSET)
@@ -415,11 +417,11 @@ def _possible(t: Type) -> bool:
     return all(map(_possible, t.items)) if isinstance(t, TupleT | DictT) else t != NEVER
 
 
-def _distinct(column: Sequence[Any], kinds: tuple[type, ...]) -> list[Any]:
+def _distinct(column: Sequence[Value], kinds: tuple[type, ...]) -> list[Value]:
     return list({id(v): v for v in column if type(v) in kinds}.values())
 
 
-def _observe(column: Sequence[Any], nest: Nest) -> Type:
+def _observe(column: Sequence[Value], nest: Nest) -> Type:
     """Infer the type of values without an annotation."""
     found = []
     for cls in sorted(set(map(type, column)), key=class_key):
@@ -427,7 +429,7 @@ def _observe(column: Sequence[Any], nest: Nest) -> Type:
     return storable_union(*found)
 
 
-def _observe_class(cls: type, column: Sequence[Any], nest: Nest) -> Type:
+def _observe_class(cls: type, column: Sequence[Value], nest: Nest) -> Type:
     if cls is type(None):
         return NONE
     if issubclass(cls, enum.Enum):
@@ -461,7 +463,7 @@ def _observe_class(cls: type, column: Sequence[Any], nest: Nest) -> Type:
     return OpaqueT(f"an object of class {cls.__name__}")
 
 
-def _arrays(values: list[Any], scalar: type) -> Type:
+def _arrays(values: list[Value], scalar: type) -> Type:
     """Return the union of the types of arrays and NumPy scalars of a scalar class."""
     dtypes = {(v.dtype, v.ndim, isinstance(v, np.generic), v.ndim > 1 and v.shape[-1] == 1) for v in values}
     found: list[Type] = []
@@ -474,14 +476,14 @@ def _arrays(values: list[Any], scalar: type) -> Type:
     return storable_union(*found)
 
 
-def _foreign(values: list[Any], scalar: type) -> Type:
+def _foreign(values: list[Value], scalar: type) -> Type:
     """Return the union of the types of arrays of other libraries."""
     found = list(map(as_numpy, values))
     rejected = {why: OpaqueT(why) for why in found if isinstance(why, str)}
     return storable_union(_arrays([a for a in found if not isinstance(a, str)], scalar), *rejected.values())
 
 
-def _tuples(values: list[tuple[Any, ...]], nest: Nest) -> Type:
+def _tuples(values: list[tuple[Value, ...]], nest: Nest) -> Type:
     sizes = set(map(len, values))
     if len(sizes) == 1 and max(sizes) <= LONG_TUPLE:
         return TupleT(tuple(_observe([v[k] for v in values], nest.inside) for k in range(max(sizes))))
@@ -491,7 +493,7 @@ def _tuples(values: list[tuple[Any, ...]], nest: Nest) -> Type:
     return TupleT(tuple(_observe([v[k] for v in values], nest.inside) for k in range(max(sizes))))
 
 
-def _dicts(values: list[dict[Any, Any]], hint: Hint, nest: Nest) -> Type:
+def _dicts(values: list[dict[Value, Value]], hint: Hint, nest: Nest) -> Type:
     """Return the type of dicts: a record if all have the same string keys, else a map."""
     keys = {tuple(v) for v in values}
     if not keys:

@@ -23,6 +23,7 @@ import numpy as np
 
 from acronumba.data.classes import is_object, is_record, names_of, oddness
 from acronumba.foreign import as_numpy, is_foreign
+from acronumba.generics import Value
 from acronumba.ir.types import (
     BOOL,
     FLOAT,
@@ -49,6 +50,7 @@ from acronumba.ir.types import (
     wrong_key,
 )  # fmt: skip
 from acronumba.locks import lazy
+from acronumba.memory import DType
 from acronumba.records import record
 
 
@@ -65,7 +67,7 @@ class SharedLeaf:
 class SharedConst:
     """A constant of the compiled program: another value needs another program."""
 
-    value: Any  # bool, str, None, enum member, function, class, module, np.dtype
+    value: Value  # bool, str, None, enum member, function, class, module, np.dtype
 
 
 @record()
@@ -75,7 +77,7 @@ class SharedNode:
     path: str
     kind: str  # "object" (of a dataclass, NamedTuple or plain class), "tuple", "list", "dict"
     cls: type  # the class of the object; tuple, list, dict for the others
-    names: tuple[Any, ...]  # fields or keys, in order; "0", "1", ... for tuples and lists
+    names: tuple[Value, ...]  # fields or keys, in order; "0", "1", ... for tuples and lists
     items: tuple[Shared, ...]  # one per name
     extra: frozenset[str] = frozenset()  # attributes of the object besides its fields
 
@@ -102,7 +104,7 @@ class SharedTree:
     roots: Mapping[str, Shared]  # by parameter name, in the order of the signature
 
     @lazy
-    def key(self) -> tuple[Any, ...]:
+    def key(self) -> tuple[object, ...]:
         """Key: trees with equal keys can run the same program; hashable."""
         return tuple((name, shared_key(root)) for name, root in self.roots.items())
 
@@ -112,7 +114,7 @@ class SharedTree:
         return tuple(leaf for root in self.roots.values() for leaf in leaves_of(root))
 
 
-def shared_key(shared: Shared) -> tuple[Any, ...]:
+def shared_key(shared: Shared) -> tuple[object, ...]:
     """Return a hashable description in which constants of different types differ (True is not 1)."""
     match shared:
         case SharedConst(value):
@@ -144,7 +146,7 @@ def leaves_of(shared: Shared) -> Iterable[SharedLeaf]:
             yield from leaves_of(item)
 
 
-def values_of(shared: Shared, value: Any) -> Iterable[tuple[SharedLeaf, Any]]:
+def values_of(shared: Shared, value: Value) -> Iterable[tuple[SharedLeaf, Value]]:
     """Yield the leaves of a structure with their values in `value`, which has this structure, depth first."""
     if isinstance(shared, SharedLeaf):
         yield shared, value
@@ -299,7 +301,7 @@ def leaf_type(value: object) -> Type | str | None:
 LONG = 16  # lists of numbers longer than this are data, not structure
 
 
-def list_of_numbers(value: list[Any] | tuple[Any, ...]) -> ListT | None:
+def list_of_numbers(value: list[Value] | tuple[Value, ...]) -> ListT | None:
     """Return the type of a long list whose elements are all ints, floats or bools; None for other lists."""
     if isinstance(value, list) and len(value) > LONG:
         for cls, item in ((int, INT), (float, FLOAT), (bool, BOOL)):
@@ -323,7 +325,7 @@ def _is_plain(t: Type) -> bool:
     return _is_plain(t.item) if isinstance(t, ListT) else isinstance(t, IntT | FloatT | BoolT | TextT | EnumT)
 
 
-def table_type(value: dict[Any, Any]) -> MapT | None:
+def table_type(value: dict[Value, Value]) -> MapT | None:
     """Return the map type of a dict; None if it cannot be a map."""
     key = union(*map(_key_type, _kinds(value)))
     items = [_value_type(v) for v in _kinds(value.values())]
@@ -336,7 +338,7 @@ def table_type(value: dict[Any, Any]) -> MapT | None:
     return None
 
 
-def _kinds(values: Iterable[Any]) -> list[Any]:
+def _kinds(values: Iterable[Value]) -> list[Any]:
     """Return the values, with only one of each simple class (int, str, float, bool)."""
     every = list(values)
     simple = frozenset((int, str, float, bool))
@@ -370,7 +372,7 @@ def _value_type(value: object) -> Type | None:
     return None if isinstance(known, OpaqueT | NoneT) else known
 
 
-Match: TypeAlias = Callable[[Any], bool]
+Match: TypeAlias = Callable[[Value], bool]
 # By class, the attributes that a program reads through objects: an instance attribute would hide them.
 Inherited: TypeAlias = Mapping[type, frozenset[str]]
 
@@ -426,19 +428,19 @@ def matcher(shared: Shared, inherited: Inherited) -> Match:
             return lambda v: isinstance(describe_value(path, v), SharedOpaque)
 
 
-def is_itself(value: Any) -> bool:
+def is_itself(value: Value) -> bool:
     """Whether constants like this one are compared by identity."""
     return isinstance(value, enum.Enum) or not isinstance(value, str | np.dtype | types.MethodType)
 
 
-def _match_const(value: Any) -> Match:
+def _match_const(value: Value) -> Match:
     if not is_itself(value):
         return lambda v: type(v) is type(value) and v == value
     return lambda v: v is value
 
 
-def _match_tensor(dtype: np.dtype[Any], shape: tuple[int | None, ...], kinds: Any) -> Match:
-    def run(v: Any) -> bool:
+def _match_tensor(dtype: DType, shape: tuple[int | None, ...], kinds: Any) -> Match:
+    def run(v: Value) -> bool:
         if not isinstance(v, _ARRAYS):
             if not is_foreign(v):
                 return False
@@ -458,7 +460,7 @@ def _match_node(node: SharedNode, inherited: Inherited) -> Match:
     visible = inherited.get(cls, frozenset()) - {*names}
     kinds = kinds_of(names)
 
-    def run_object(v: Any) -> bool:
+    def run_object(v: Value) -> bool:
         if type(v) is not cls or (visible and not visible.isdisjoint(v.__dict__)):
             return False
         try:
@@ -466,11 +468,11 @@ def _match_node(node: SharedNode, inherited: Inherited) -> Match:
         except AttributeError:
             return False
 
-    def run_dict(v: Any) -> bool:
+    def run_dict(v: Value) -> bool:
         same = type(v) is dict and tuple(v) == names and kinds_of(v) == kinds
         return same and all(part(v[name]) for name, part in parts)
 
-    def run_sequence(v: Any) -> bool:
+    def run_sequence(v: Value) -> bool:
         if type(v) is not cls or len(v) != count or list_of_numbers(v) is not None:  # type: ignore[arg-type]
             return False
         return all(part(inner) for inner, (_, part) in zip(v, parts, strict=True))  # type: ignore[call-overload]

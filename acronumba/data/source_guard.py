@@ -16,8 +16,10 @@ import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from acronumba.generics import Value
+
 BEGUN = time.time()  # a file changed after this time may differ from the imported code
-ABSENT: Any = object()  # the value of a missing name
+ABSENT: Value = object()  # the value of a missing name
 
 _OF_FUNCTIONS = ("__code__", "__defaults__", "__kwdefaults__")
 _IMMUTABLE = 1 << 8  # of `type.__flags__`: nobody can change the attributes of such a class
@@ -31,13 +33,15 @@ class SourceGuard:
     """The functions, names and attributes that were read, with their values."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[int, str], Any] = {}  # by holder and name; keeps the holders alive
-        self._attributes: dict[str, tuple[Callable[[Any], Any], list[Any], list[Any]]] = {}  # by name: holders, values
-        self._holders: list[Any] = []  # dicts with a recorded item
+        self._seen: dict[tuple[int, str], Value] = {}  # by holder and name; keeps the holders alive
+        self._attributes: dict[
+            str, tuple[Callable[[Value], Value], list[Value], list[Value]]
+        ] = {}  # by name: holders, values
+        self._holders: list[Value] = []  # dicts with a recorded item
         self._names: list[Any] = []
-        self._values: list[Any] = []
-        self._without: list[Any] = []  # dicts with a recorded missing item
-        self._missing: list[Any] = []
+        self._values: list[Value] = []
+        self._without: list[Value] = []  # dicts with a recorded missing item
+        self._missing: list[Value] = []
 
     def function(self, fn: types.FunctionType) -> types.CodeType:
         """Record the code and defaults of a function; return its code."""
@@ -48,7 +52,7 @@ class SourceGuard:
         code: types.CodeType = self._seen[id(fn), ".__code__"][1]
         return code
 
-    def item(self, holder: Any, name: Any) -> Any:
+    def item(self, holder: Value, name: Value) -> Value:
         """Record the item of a dict, or of the `__dict__` of a class or module; return the item, or `ABSENT`."""
         key = id(holder), name
         if key in self._seen:
@@ -65,7 +69,7 @@ class SourceGuard:
             self._values.append(value)
         return value
 
-    def place(self, holder: Any, name: str) -> None:
+    def place(self, holder: Value, name: str) -> None:
         """Record the contents of a closure cell, or the item of a dict."""
         if isinstance(holder, types.CellType):
             self._attribute(holder, "cell_contents")
@@ -83,7 +87,7 @@ class SourceGuard:
                 return base
         return None
 
-    def attribute(self, cls: type, name: str) -> Any:
+    def attribute(self, cls: type, name: str) -> Value:
         """Record an attribute of a class; return it without calling descriptors, or `ABSENT`."""
         owner = self.owner(cls, name)
         if owner is None:
@@ -134,7 +138,7 @@ class SourceGuard:
         attributes = sum(len(values) for _, _, values in self._attributes.values())
         return attributes + len(self._values) + len(self._missing)
 
-    def _attribute(self, holder: Any, name: str, value: Any = ABSENT) -> None:
+    def _attribute(self, holder: Value, name: str, value: Value = ABSENT) -> None:
         key = id(holder), f".{name}"
         if key not in self._seen:
             value = getattr(holder, name) if value is ABSENT else value

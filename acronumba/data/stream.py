@@ -25,6 +25,7 @@ from acronumba.data.heap import Heap, Region, aligned, free_bytes
 from acronumba.data.texts import immediate, record_of
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred, load
+from acronumba.generics import Value
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
     NONE,
@@ -234,7 +235,7 @@ class Stream:
         self._columns = np.array(columns, np.int64)
         self._ratio = float(_FIRST)  # bytes of words for each byte of a stream
 
-    def pack(self, columns: Sequence[list[Any]]) -> tuple[Words, Heap] | None:
+    def pack(self, columns: Sequence[list[Value]]) -> tuple[Words, Heap] | None:
         """Return the words of the instances and the heap they refer to; None if a packer must do it."""
         count = len(columns[0])
         found = _Given(self._nodes.numbers) if self._given else None
@@ -308,7 +309,7 @@ class Streams:
         self._made: dict[tuple[int, ...], Stream] = {}
         self._wait, self._failures = 1, 0  # mini-batches until the next attempt; not at the first one
 
-    def pack(self, columns: Sequence[Any]) -> list[tuple[int, Words, Heap]]:
+    def pack(self, columns: Sequence[Value]) -> list[tuple[int, Words, Heap]]:
         """Return number, words and heap of each column that could be packed."""
         some = tuple([k for k in self._plain if type(columns[k]) is list])
         if self._deep.isdisjoint(some) or not columns[some[0]] or len({len(columns[k]) for k in some}) > 1:
@@ -336,9 +337,9 @@ class _Given:
 
     def __init__(self, numbers: Mapping[tuple[int, ...], int]) -> None:
         self._numbers = numbers  # numbers of nodes, by path
-        self._found: dict[int, list[Any]] = {}
+        self._found: dict[int, list[Value]] = {}
 
-    def look(self, values: Sequence[Any], t: Type, way: tuple[int, ...]) -> None:
+    def look(self, values: Sequence[Value], t: Type, way: tuple[int, ...]) -> None:
         """Add the lists and dicts inside values of a type."""
         if not _holds_any(t):
             return
@@ -363,7 +364,7 @@ class _Given:
                 for k, case in enumerate(cases):
                     self.look(values, case, (*way, k))
 
-    def objects(self, numbers: Words) -> Sequence[Any] | None:
+    def objects(self, numbers: Words) -> Sequence[Value] | None:
         """Return the object of each head, by the node numbers of the heads, the last first; None if counts differ."""
         counts = np.bincount(numbers, minlength=len(self._numbers)).tolist()
         found = self._found
@@ -372,16 +373,16 @@ class _Given:
         return _Objects(numbers, found)
 
 
-class _Objects(Sequence[Any]):
+class _Objects(Sequence[Value]):
     """The user's objects by head, sorted on first access."""
 
-    def __init__(self, numbers: Words, found: Mapping[int, list[Any]]) -> None:
+    def __init__(self, numbers: Words, found: Mapping[int, list[Value]]) -> None:
         self._numbers = numbers
         self._found = found
 
     @lazy
-    def _all(self) -> list[Any]:
-        out: list[Any] = [None] * len(self._numbers)
+    def _all(self) -> list[Value]:
+        out: list[Value] = [None] * len(self._numbers)
         for number, values in self._found.items():
             for place, value in zip((self._numbers == number).nonzero()[0].tolist(), reversed(values), strict=True):
                 out[place] = value

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
 from acronumba.data.heap import Heap, Mismatch, Region
 from acronumba.data.texts import HEAD, records_of
+from acronumba.generics import Value
 from acronumba.ir.types import ListT, TextT, Word, words
 from acronumba.memory import Words
 
@@ -45,15 +45,15 @@ class TextColumn:
 
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
-        self.values: list[Any] = []
+        self.values: list[Value] = []
         texts.columns.append(self)
 
-    def add(self, values: list[Any]) -> None:
+    def add(self, values: list[Value]) -> None:
         """Add strings."""
         _expect(values, _STRINGS)
         self.values += values
 
-    def add_optional(self, values: list[Any]) -> None:
+    def add_optional(self, values: list[Value]) -> None:
         """Add strings that may be None."""
         _expect(values, _STRINGS_OR_NONE)
         self.values += values

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from acronumba.data.buffers import Memory
 from acronumba.data.words import LIST, MADE, RECORD
+from acronumba.generics import Value
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
     NO_VALUE,
@@ -41,7 +42,7 @@ from acronumba.records import record
 class References(Protocol):
     """Follows references."""
 
-    def fields(self, word: Any, value: Any) -> tuple[StructLayout, Sequence[Any]]:
+    def fields(self, word: Any, value: Value) -> tuple[StructLayout, Sequence[Any]]:
         """Return the layout of the row of an object, which is `value`, and its words behind the tag."""
 
     def items(self, word: Any, width: int) -> Sequence[Any]:
@@ -73,7 +74,7 @@ class InMemory:
         self.memory, self.given, self.made = memory, given, made
         self._heap = [(address(chunk), address(chunk) + chunk.nbytes) for chunk in heap]
 
-    def fields(self, word: int, value: Any) -> tuple[StructLayout, Sequence[int]]:
+    def fields(self, word: int, value: Value) -> tuple[StructLayout, Sequence[int]]:
         """Return the layout of the row of an object, and its words behind the tag."""
         tag = self.memory.words(word, 1)[0]
         made = tag >= MADE or any(start <= word < end for start, end in self._heap)
@@ -103,7 +104,7 @@ class Found:
     words: Sequence[Any]  # of a tensor: one
 
 
-def arrays_in(value: Any, t: Type, given: Sequence[Any], references: References) -> list[Found]:
+def arrays_in(value: Value, t: Type, given: Sequence[Any], references: References) -> list[Found]:
     """Return the float arrays in a value: each object and list is visited once, an array as often as it is reached.
 
     Parameters
@@ -117,7 +118,7 @@ def arrays_in(value: Any, t: Type, given: Sequence[Any], references: References)
     """
     out: list[Found] = []
     seen: set[int] = set()
-    stack: list[tuple[Any, Type, Sequence[Any]]] = [(value, t, given)]
+    stack: list[tuple[Value, Type, Sequence[Any]]] = [(value, t, given)]
     while stack:
         v, t, given = stack.pop()
         while isinstance(t, UnionT):
@@ -139,7 +140,7 @@ def arrays_in(value: Any, t: Type, given: Sequence[Any], references: References)
     return out
 
 
-def _member(v: Any, t: UnionT, given: Sequence[Any]) -> tuple[Type, Sequence[Any]]:
+def _member(v: Value, t: UnionT, given: Sequence[Any]) -> tuple[Type, Sequence[Any]]:
     """Return the member of a union that a value has, and its words."""
     if union_word(t) is None:
         case, place = case_slices(t)[given[0]]
@@ -147,7 +148,7 @@ def _member(v: Any, t: UnionT, given: Sequence[Any]) -> tuple[Type, Sequence[Any
     return NONE if v is None or v is NO_VALUE else next(m for m in t.members if not isinstance(m, NoneT)), given
 
 
-def _inside(v: Any, t: StructT | ListT | MapT, word: Any, references: References) -> list[tuple[Any, Type, Any]]:
+def _inside(v: Value, t: StructT | ListT | MapT, word: Any, references: References) -> list[tuple[Value, Type, Any]]:
     """Return the fields of an object, or the elements of a list, with their types and words."""
     if isinstance(t, StructT):
         layout, row = references.fields(word, v)

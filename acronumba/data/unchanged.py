@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from acronumba.data.heap import AllVisible, Heap, Visible
 from acronumba.data.source_guard import ABSENT
+from acronumba.generics import Value
 
 if TYPE_CHECKING:
     from acronumba.ir.nodes import StructLayout
@@ -43,15 +44,15 @@ class _Table:
     """
 
     def __init__(
-        self, owned: Sequence[Any], fields: Sequence[str] | None = None, visible: Visible | None = None
+        self, owned: Sequence[Value], fields: Sequence[str] | None = None, visible: Visible | None = None
     ) -> None:
         self._owned = list(owned)
         self._classes = set(map(type, self._owned))
-        self._parts: Callable[[Any], Iterable[Any]] = _parts_of_dicts if self._classes == {dict} else iter
+        self._parts: Callable[[Value], Iterable[Value]] = _parts_of_dicts if self._classes == {dict} else iter
         self._lengths = list(map(len, self._owned)) if fields is None else []
         self._fields = fields
         # More than one attribute at once is a tuple, as a list is a sequence.
-        self._read: Callable[[Any], Any] | None = attrgetter(*fields) if fields else None
+        self._read: Callable[[Value], Value] | None = attrgetter(*fields) if fields else None
         self._shown = visible.keep(self._owned) if visible is not None else None
         try:
             self.values = self._now()
@@ -65,7 +66,7 @@ class _Table:
             count = sum(self._lengths) * (2 if self._parts is _parts_of_dicts else 1)
             return np.fromiter(chain.from_iterable(map(self._parts, self._owned)), object, count)
         count = len(self._owned) * len(self._fields)
-        found: Any = () if self._read is None else map(self._read, self._owned)
+        found: Value = () if self._read is None else map(self._read, self._owned)
         return np.fromiter(found if len(self._fields) < 2 else chain.from_iterable(found), object, count)
 
     def is_valid(self) -> bool:
@@ -76,14 +77,14 @@ class _Table:
         return self._now().tobytes() == self._places and (self._shown is None or self._shown())
 
 
-def _attributes(fields: Sequence[str], value: object) -> Any:
+def _attributes(fields: Sequence[str], value: object) -> Value:
     """Return attributes of an object as `attrgetter` does, but `ABSENT` for a missing one."""
     if len(fields) == 1:
         return getattr(value, fields[0], ABSENT)
     return [getattr(value, name, ABSENT) for name in fields]
 
 
-def _parts_of_dicts(entries: dict[Any, Any]) -> Iterable[Any]:
+def _parts_of_dicts(entries: dict[Value, Value]) -> Iterable[Value]:
     return chain(entries, entries.values())
 
 
@@ -114,9 +115,9 @@ def guard_of(value: object, heap: Heap, layouts: Sequence[StructLayout], visible
         if region.cls is not None:
             tables.append(_Table(owned, fields[region.cls], visible.get(region.cls)))
             known.update(map(id, owned))
-    left: list[Any] = [value, *chain.from_iterable(table.values for table in tables)]
+    left: list[Value] = [value, *chain.from_iterable(table.values for table in tables)]
     while left:
-        found: dict[type, dict[int, Any]] = {cls: {} for cls in _CONTAINERS}
+        found: dict[type, dict[int, Value]] = {cls: {} for cls in _CONTAINERS}
         for part in left:
             cls = type(part)
             if cls in _FIXED or id(part) in known:

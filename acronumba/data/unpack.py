@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from acronumba.data.pools import Deep, Kind
 from acronumba.data.texts import text_at
 from acronumba.data.unpack_columns import Columns, InfiniteType
 from acronumba.data.words import MADE
+from acronumba.generics import Value
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
     NO_VALUE,
@@ -46,7 +47,7 @@ from acronumba.memory import Words
 if TYPE_CHECKING:
     from acronumba.data.heap import Owned
 
-Rest: TypeAlias = Callable[[int], Any]  # the unpacked attributes of the row at an address, see `heap.rest_of`
+Rest: TypeAlias = Callable[[int], Value]  # the unpacked attributes of the row at an address, see `heap.rest_of`
 
 
 class Unpacker:
@@ -85,14 +86,14 @@ class Unpacker:
         """
         columns = self._columns if rest is None else None
 
-        def many(ks: Sequence[int]) -> list[Any]:
+        def many(ks: Sequence[int]) -> list[Value]:
             assert columns is not None
             try:
                 return columns.read(rows[ks], memory, objects)
             except Deep:
                 return list(map(decode, ks))
 
-        def decode(k: int) -> Any:
+        def decode(k: int) -> Value:
             return Reader(self, memory, objects, rest).value(rows[k].tolist())
 
         one = self._tensors(rows, memory)
@@ -104,7 +105,7 @@ class Unpacker:
             return Decoder.of(decode)
         return Decoder(decode, many, FEW_CYCLIC if columns.cyclic else FEW)
 
-    def _tensors(self, rows: Words, memory: Memory) -> Callable[[int], Any] | None:
+    def _tensors(self, rows: Words, memory: Memory) -> Callable[[int], Value] | None:
         """Return the decoder of values that are tensors, or tuples, lists or dicts of these; None if they are not."""
         t = self.type
         if _is_tensor(t):
@@ -122,7 +123,7 @@ class Unpacker:
         except InfiniteType:
             return None
 
-    def _tensor_column(self, t: Type, column: Words, memory: Memory) -> Callable[[int], Any]:
+    def _tensor_column(self, t: Type, column: Words, memory: Memory) -> Callable[[int], Value]:
         """Return the decoder of tensors; their value records are read when the first one is asked for."""
         assert isinstance(t, TensorT | Array0T)
         kind = TensorForm.of(t)
@@ -144,7 +145,7 @@ class Unpacker:
             found.append((records[:, 0].tolist(), shapes))
             return found[0]
 
-        def decode(k: int) -> Any:
+        def decode(k: int) -> Value:
             data, shapes = found[0] if found else read()
             shape = kind.shape if shapes is None else shapes[k]
             return memory.tensor(data[k], kind.dtype, shape, kind.array0)  # type: ignore[arg-type]
@@ -172,7 +173,7 @@ class Class(Kind):
         self.reads = [(f.name, codec(f.type).read(f.type, f.offset)) for f in layout.fields]
         self.finds = [codec(f.type).find(f.type, f.offset) for f in layout.fields if holds_references(f.type)]
 
-    def fill(self, out: Any, reader: Reader, data: list[int], rest: dict[str, Any]) -> None:
+    def fill(self, out: Value, reader: Reader, data: list[int], rest: dict[str, Value]) -> None:
         """Give an object its attributes."""
         put = self.put
         for name, read in self.reads:
@@ -182,7 +183,7 @@ class Class(Kind):
         for name, value in rest.items():
             put(out, name, value)
 
-    def tuple(self, reader: Reader, data: list[int], rest: dict[str, Any]) -> Any:
+    def tuple(self, reader: Reader, data: list[int], rest: dict[str, Value]) -> Value:
         """Create a NamedTuple, without a call of the user's `__new__`, or a matrix."""
         return self.made({name: read(reader, data) for name, read in self.reads} | rest)
 
@@ -210,19 +211,19 @@ class Reader:
 
     def __init__(
         self, unpacker: Unpacker, memory: Memory, known: Owned | None = None, rest: Rest | None = None,
-        made: dict[int, Any] | None = None,
+        made: dict[int, Value] | None = None,
     ) -> None:  # fmt: skip
         self._unpacker = unpacker
         self._memory = memory
         self._known = known
         self._rest = rest
         self.made = {} if made is None else made  # objects, lists and arrays by address
-        self._rows: dict[int, tuple[Class, list[int], dict[str, Any]]] = {}
+        self._rows: dict[int, tuple[Class, list[int], dict[str, Value]]] = {}
         self._lists: dict[int, tuple[ListT, list[int], int]] = {}  # with the length
         self._texts: dict[int, str] = {}
         self._maps: dict[int, tuple[MapT, list[int], int]] = {}  # dicts and sets, with the length
 
-    def value(self, row: list[int]) -> Any:
+    def value(self, row: list[int]) -> Value:
         """Return the value with these words."""
         found: list[tuple[Type, int]] = []
         self._unpacker.find(row, found)
@@ -244,7 +245,7 @@ class Reader:
             entries = self._items(mapped.entry, data, length)
             self.made[address].update(entries if mapped.item is not None else [key for key, _ in entries])
 
-    def _items(self, t: Type, data: list[int], length: int) -> list[Any]:
+    def _items(self, t: Type, data: list[int], length: int) -> list[Value]:
         """Return the elements of a list, by the type of an element."""
         if isinstance(t, IntT):
             return data
@@ -319,7 +320,7 @@ class Reader:
             found = self._texts[word] = text_at(word, self._memory.words)
         return found
 
-    def array(self, kind: TensorForm, address: int) -> Any:
+    def array(self, kind: TensorForm, address: int) -> Value:
         """Return the array, or NumPy scalar, of a value record."""
         key = -address if kind.array0 else address  # the same record may be seen as an array and as a scalar
         if key in self.made:
@@ -329,7 +330,7 @@ class Reader:
         self.made[key] = out = self._memory.tensor(data, kind.dtype, shape, kind.array0)
         return out
 
-    def written(self, t: ArrayT, part: TensorForm, address: int, numbers: list[int]) -> Any:
+    def written(self, t: ArrayT, part: TensorForm, address: int, numbers: list[int]) -> Value:
         """Return the contents of an array that the model wrote into, from the list of its parts."""
         segment, length, _ = self._memory.words(address, 3)
         parts = self._memory.words(segment, length)

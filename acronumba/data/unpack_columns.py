@@ -27,6 +27,7 @@ from acronumba.data.pools import (
     Reading,
     Take,
 )
+from acronumba.generics import Value
 from acronumba.ir.types import (
     Array0T,
     DictT,
@@ -83,7 +84,7 @@ class Columns:
             isinstance(pool, CycleOfPools) for pool in self._order
         )  # whether values may hold others of their type
 
-    def read(self, rows: Words, memory: Memory, known: Owned | None) -> list[Any]:
+    def read(self, rows: Words, memory: Memory, known: Owned | None) -> list[Value]:
         """Return the values of the rows, each row being the words of one instance.
 
         Raises

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from acronumba.config import Options, verify_level
 from acronumba.locks import ForkLock
-from acronumba.pipeline.boundary import bounded, made_once
-from acronumba.pipeline.log import bar, debug
-from acronumba.pipeline.times import Times
+from acronumba.pipeline.boundary import bounded, made_by_one, made_once
+from acronumba.pipeline.log import Times, bar, debug
 
 if TYPE_CHECKING:
     from acronumba.analysis.passes import Draft, Pass
@@ -54,20 +53,16 @@ class Artifacts:
 
             verify(program, kernels)
 
-    @made_once
+    @made_by_one
     def plan(self) -> Plan:
         """Kernels and host program."""
         from acronumba.analysis.plan import make_plan, plan_text
 
-        with self.lock:
-            if "plan" not in self.__dict__:
-                with self.times.stage("plan"):
-                    plan = make_plan(self.program, self.options, self._after)
-                self.verify(plan.program, plan.kernels)
-                debug(3, "plan", lambda: plan_text(plan))
-                self.__dict__["plan"] = plan
-        made: Plan = self.__dict__["plan"]
-        return made
+        with self.times.stage("plan"):
+            plan = make_plan(self.program, self.options, self._after)
+        self.verify(plan.program, plan.kernels)
+        debug(3, "plan", lambda: plan_text(plan))
+        return plan
 
     def _after(self, one: Pass, draft: Draft) -> None:
         """Verify the result of a pass (`ACRONUMBA_VERIFY=2`), and log the pass."""
@@ -75,20 +70,17 @@ class Artifacts:
             self.verify(draft.program, draft.kernels)
         debug(5, "pass", lambda: f"{self.fn.__qualname__}: {one.name}")
 
-    @made_once
+    @made_by_one
     def executable(self) -> Executable:
         """Machine code."""
         from acronumba.pipeline.link import link
 
-        with self.lock:
-            if "executable" not in self.__dict__:
-                plan = self.plan
-                with self.times.stage("compile"), bar(f"compiling {self.fn.__qualname__}", self.times.progress) as step:
-                    self.__dict__["executable"] = link(plan, self.options, progress=step)
-                debug(4, "host", self.host_text)
-                for k, spec in enumerate(plan.kernels):
-                    debug(5, f"kernel {spec.name}", partial(self.kernel_text, k))
-        made: Executable = self.__dict__["executable"]
+        plan = self.plan
+        with self.times.stage("compile"), bar(f"compiling {self.fn.__qualname__}", self.times.progress) as step:
+            made = link(plan, self.options, progress=step)
+        debug(4, "host", self.host_text)
+        for k, spec in enumerate(plan.kernels):
+            debug(5, f"kernel {spec.name}", partial(self.kernel_text, k))
         return made
 
     @bounded
@@ -105,19 +97,14 @@ class Artifacts:
                     self._devices[device] = link_device(self.plan, self.options, open_device(device), step)
         return self._devices[device]
 
-    @made_once
+    @made_by_one
     def recorder(self) -> Executable:
         """Executable with kernels that compute nothing."""
         from acronumba.pipeline.link import link
         from acronumba.runtime.idle import idle_kernels
 
-        with self.lock:
-            if "recorder" not in self.__dict__:
-                kernels = idle_kernels(self.plan.kernels)
-                options = replace(self.options, threads=1, memory_limit=None)  # of runs that compute something
-                self.__dict__["recorder"] = link(self.plan, options, kernels=kernels)
-        made: Executable = self.__dict__["recorder"]
-        return made
+        options = replace(self.options, threads=1, memory_limit=None)  # of runs that compute something
+        return link(self.plan, options, kernels=idle_kernels(self.plan.kernels))
 
     @property
     def modules(self) -> int:

@@ -11,13 +11,14 @@ import sysconfig
 from collections.abc import Callable, Iterator
 from functools import lru_cache, wraps
 from types import FrameType, TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from acronumba.data.source_guard import Changed
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.errors.codes import reject
+from acronumba.generics import Value
 from acronumba.locks import lazy
 
 T = TypeVar("T")
@@ -68,7 +69,7 @@ def bounded(method: Method) -> Method:
     """Wrap a method of an object that compiles the function `self.fn`, so that it runs within the boundary."""
 
     @wraps(method)
-    def call(self: Any, *args: Any) -> Any:
+    def call(self: Any, *args: Value) -> Any:
         with compiling(self.fn):
             return method(self, *args)
 
@@ -78,6 +79,19 @@ def bounded(method: Method) -> Method:
 def made_once(make: Callable[[Any], T]) -> lazy[T]:
     """Return a lazy attribute of an object that compiles a function, made within the boundary on first access."""
     return lazy(bounded(make))
+
+
+def made_by_one(make: Callable[[Any], T]) -> lazy[T]:
+    """Return an attribute as `made_once` does, which only one thread makes, while it holds `self.lock`."""
+
+    @wraps(make)
+    def once(self: Any) -> T:
+        with self.lock:
+            if make.__name__ not in self.__dict__:
+                self.__dict__[make.__name__] = make(self)
+        return cast(T, self.__dict__[make.__name__])
+
+    return made_once(once)
 
 
 def _frames(tb: TracebackType | None) -> Iterator[FrameType]:

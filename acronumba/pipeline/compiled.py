@@ -17,24 +17,24 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from acronumba.config import Options
 from acronumba.data.decoder import Decoder
 from acronumba.data.shared import SharedTree, describe
 from acronumba.errors.codes import reject
+from acronumba.generics import Value
 from acronumba.locks import lazy
 from acronumba.memory import Array
 from acronumba.pipeline.artifacts import Artifacts
-from acronumba.pipeline.boundary import compiling, made_once
+from acronumba.pipeline.boundary import made_once
 from acronumba.pipeline.derivatives import Derivatives
 from acronumba.pipeline.failures import machine_failure
 from acronumba.pipeline.guard import Guard
-from acronumba.pipeline.log import bar, debug
+from acronumba.pipeline.log import Times, bar, debug
 from acronumba.pipeline.lowering import infer_and_lower
 from acronumba.pipeline.packed_shared import SharedPacks
 from acronumba.pipeline.slices import Slices, memory_rejected
-from acronumba.pipeline.times import Times
 
 if TYPE_CHECKING:
     from acronumba.analysis.plan import Plan
@@ -82,16 +82,10 @@ class Compiled:
     """
 
     def __init__(
-        self,
-        fn: FunctionType,
-        columns: Sequence[Sequence[Any]],
-        shared: Mapping[str, Any],
-        options: Options,
-        like: Compiled | None = None,
-        seen: Columns | None = None,
-        rejected: list[Attempt] | None = None,
+        self, fn: FunctionType, columns: Sequence[Sequence[Value]], shared: Mapping[str, Value], options: Options,
+        like: Compiled | None = None, seen: Columns | None = None, rejected: list[Attempt] | None = None,
         tree: SharedTree | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.fn, self.options, self.tree = fn, options, tree or describe(shared)
         self.used = 0  # when it was used last, by a clock of `api`
         self._slow = True  # whether the last run took long enough for the next to show a progress bar
@@ -110,7 +104,7 @@ class Compiled:
         self.slices = Slices()
 
     def _lower(
-        self, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], seen: Columns | None,
+        self, columns: Sequence[Sequence[Value]], shared: Mapping[str, Value], seen: Columns | None,
         rejected: list[Attempt] | None,
     ) -> tuple[Schema, Lowered]:  # fmt: skip
         from acronumba.data.hints import hints_guard
@@ -166,11 +160,11 @@ class Compiled:
 
         return Unpacker(self.program.result, self.program.layouts)
 
-    def pack(self, columns: Sequence[Any], numbers: Sequence[int] | None = None, whole: bool = False) -> Batch | None:
+    def pack(self, columns: Sequence[Value], numbers: Sequence[int] | None = None, whole: bool = False) -> Batch | None:
         """Return the instances as words, with a `DataError` for each that does not conform; `whole`: None then."""
         return self.packer.pack(columns, numbers, whole)
 
-    def pack_exact(self, columns: Sequence[Any], numbers: Sequence[int] | None = None) -> Batch | None:
+    def pack_exact(self, columns: Sequence[Value], numbers: Sequence[int] | None = None) -> Batch | None:
         """Return the instances as words if `Guard.accepts` is true for them and all conform, else None."""
         if self.guard.observed is not None and not any(hasattr(c, "schema") for c in columns):
             packed = self._exact_packer.pack(columns, numbers, True)  # a faster test than `Guard.accepts`
@@ -179,7 +173,7 @@ class Compiled:
         return self.pack(columns, numbers, whole=True) if self.guard.accepts(columns) else None
 
     def run(
-        self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), timed: bool = False,
+        self, packed: Batch, leaves: Sequence[Value], frozen: frozenset[str] = frozenset(), timed: bool = False,
         device: str = "cpu", on: Executable | None = None, tight: bool = False,
     ) -> Run:  # fmt: skip
         """Run a packed mini-batch.
@@ -216,7 +210,7 @@ class Compiled:
         debug(6, "run", lambda: f"{len(packed)} instances, {run.nodes} nodes")
         return run
 
-    def record(self, packed: Batch, leaves: Sequence[Any], like: TraceData | None = None) -> TraceData:
+    def record(self, packed: Batch, leaves: Sequence[Value], like: TraceData | None = None) -> TraceData:
         """Record and schedule a packed mini-batch, and execute only kernels whose values are read. See `run`.
 
         If a trace with other options (`like`) has the values that the same program read, nothing is executed.
@@ -236,7 +230,7 @@ class Compiled:
         with memory_rejected():
             return self.executable.record(packed.roots, words, skip=packed.errors, keep=keep)
 
-    def sites(self, packed: Batch, leaves: Sequence[Any], trace: TraceData) -> Array | None:
+    def sites(self, packed: Batch, leaves: Sequence[Value], trace: TraceData) -> Array | None:
         """Return for each node of a trace the index in its kernel's `uses`; None if instances have several fibers.
 
         The mini-batch is recorded once more for it.
@@ -272,7 +266,7 @@ class Compiled:
                 made.append(self.unpacker.decoder(run.words, reader, Owned((h, h.objects) for h in heaps)))
             return made[0]
 
-        def many(ks: Sequence[int]) -> list[Any]:
+        def many(ks: Sequence[int]) -> list[Value]:
             values = decode().some(ks)
             return values if wrap is None else [wrapped(value, wrap) for value in values]
 
@@ -296,7 +290,7 @@ class Compiled:
         site = self.plan.program.sites[record.site]
         return machine_failure(site.error, message(site.text, record.values), site.loc)
 
-    def interpreter(self, leaves: Sequence[Any], *, planned: bool = True) -> Interpreter:
+    def interpreter(self, leaves: Sequence[Value], *, planned: bool = True) -> Interpreter:
         """Return the reference interpreter of the plan (or of the program before it)."""
         from acronumba.ir.interpret import Interpreter
 
@@ -304,23 +298,8 @@ class Compiled:
         program = self.plan.program if planned else self.program
         return Interpreter(program, leaves, kernels=kernels, max_steps=self.options.max_steps)
 
-    def recorder_of_tapes(self, leaves: Sequence[Any]) -> Recorder:
+    def recorder_of_tapes(self, leaves: Sequence[Value]) -> Recorder:
         """Return the interpreter of the program that records tapes, for gradients."""
         from acronumba.ir.tape import Recorder
 
         return Recorder(self.program, leaves, max_steps=self.options.max_steps)
-
-
-def compile_model(
-    fn: FunctionType,
-    columns: Sequence[Sequence[Any]],
-    shared: Mapping[str, Any],
-    options: Options,
-    like: Compiled | None = None,
-    seen: Columns | None = None,
-    rejected: list[Attempt] | None = None,
-    tree: SharedTree | None = None,
-) -> Compiled:
-    """Compile a function for the types of these instances and the structure of these shared values; see `Compiled`."""
-    with compiling(fn):
-        return Compiled(fn, columns, shared, options, like, seen, rejected, tree)

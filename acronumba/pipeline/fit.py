@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from acronumba.data.shared import (
     Inherited,
@@ -16,6 +16,7 @@ from acronumba.data.shared import (
     matcher,
     shared_key,
 )
+from acronumba.generics import Value
 from acronumba.ir import nodes as ir
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import (
@@ -51,7 +52,7 @@ class OuterMatch:
         self._key = shared_key(read.shared)
         self._match: Match = matcher(read.shared, inherited)
 
-        self.read: Callable[[], Any] = read.read
+        self.read: Callable[[], Value] = read.read
 
     def matches(self) -> bool:
         try:
@@ -94,7 +95,7 @@ def may_hold(wide: Schema, narrow: Schema) -> bool:
     return len(wide.params) == len(narrow.params) and all(map(holds, wide.params, narrow.params))
 
 
-def packed_of(tree: SharedTree, shared: Mapping[str, Any]) -> list[list[Any]]:
+def packed_of(tree: SharedTree, shared: Mapping[str, Value]) -> list[list[Value]]:
     """Return the shared objects of recursive classes: they are packed like instances, so their fields need types."""
     names = list(shared)
     return [[getter(leaf.path, names)(shared)] for leaf in tree.leaves if isinstance(leaf.type, StructT)]
@@ -131,7 +132,7 @@ def orders_by_layout(program: ir.Program) -> bool:
     return False
 
 
-Getter = Callable[[Mapping[str, Any]], Any]
+Getter = Callable[[Mapping[str, Value]], Value]
 
 
 def getter(path: str, names: Sequence[str]) -> Getter:
@@ -145,7 +146,7 @@ def getter(path: str, names: Sequence[str]) -> Getter:
         Of the roots; some contain dots, as ``config.weights``.
     """
     root = root_of(path, names)
-    steps: list[Callable[[Any], Any]] = []
+    steps: list[Callable[[Value], Value]] = []
     node = ast.parse("root" + path[len(root) :], mode="eval").body
     while not isinstance(node, ast.Name):
         if isinstance(node, ast.Attribute):
@@ -158,8 +159,8 @@ def getter(path: str, names: Sequence[str]) -> Getter:
     steps.append(operator.itemgetter(root))
     steps.reverse()
 
-    def get(roots: Mapping[str, Any]) -> Any:
-        value: Any = roots
+    def get(roots: Mapping[str, Value]) -> Value:
+        value: Value = roots
         for step in steps:
             value = step(value)
         return value
@@ -167,7 +168,7 @@ def getter(path: str, names: Sequence[str]) -> Getter:
     return get
 
 
-def _item_getter(index: ast.expr) -> Callable[[Any], Any]:
+def _item_getter(index: ast.expr) -> Callable[[Value], Value]:
     """Return a function that reads an item by an index, or by a key as `key_text` writes it."""
     try:
         return operator.itemgetter(ast.literal_eval(index))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from acronumba.generics import Value
 from acronumba.ir.types import Array0T, TensorT, TupleT, Type, UnionT, case_slices, words
 from acronumba.memory import address
 from acronumba.pipeline.slices import Slices
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 class ForwardAndBackward:
     """Result of the forward and backward pass of a mini-batch."""
 
-    result: Callable[[int], Any]  # from the number of an instance that did not fail
+    result: Callable[[int], Value]  # from the number of an instance that did not fail
     failures: Mapping[int, Failure]
     crowded: Sequence[int]  # instances that did not fit into memory beside the others
     mean: bool  # whether gradients are those of the mean, not of the sum
@@ -154,7 +155,7 @@ class Trained:
         self.back = executable_of(compiled, device, wanted, self.width, params, packed)
 
     def run(
-        self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str] = frozenset(), *,
+        self, packed: Batch, leaves: Sequence[Value], frozen: frozenset[str] = frozenset(), *,
         asked: Callable[[Run], Sequence[Asked]] = lambda run: (), tables: Collection[int] = (), mean: bool = False,
         tight: bool = False,
     ) -> ForwardAndBackward:  # fmt: skip

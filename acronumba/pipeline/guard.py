@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from acronumba.data.shared import SharedTree, matcher, reaches_twice
 from acronumba.errors.codes import reject
+from acronumba.generics import Value
 from acronumba.ir.types import ListT, MapT, StructT, TensorT
 from acronumba.locks import lazy
 from acronumba.pipeline.fit import OuterMatch, getter, has_numbers, holds, root_of
@@ -42,7 +43,7 @@ class Guard:
     """
 
     def __init__(
-        self, fn: FunctionType, tree: SharedTree, schema: Schema, lowered: Lowered, shared: Mapping[str, Any]
+        self, fn: FunctionType, tree: SharedTree, schema: Schema, lowered: Lowered, shared: Mapping[str, Value]
     ) -> None:
         self._fn, self._schema, self._lowered = fn, schema, lowered
         params = lowered.program.shared
@@ -59,7 +60,7 @@ class Guard:
         kinds = (p.type for p in params if self.root(p.path) not in tree.roots)
         self.reads_outer_data = any(isinstance(t, TensorT | ListT | MapT | StructT) for t in kinds)  # not only numbers
         self._apart = [(paths, [getter(p, names) for p in paths], loc) for paths, loc in lowered.apart.items()]
-        self._last: tuple[dict[str, Any], list[Any]] | None = None  # snapshots, and their leaves
+        self._last: tuple[dict[str, Value], list[Value]] | None = None  # snapshots, and their leaves
         for path, loc in self._find_aliases(roots):
             raise reject("ACR202", loc, f"copy.deepcopy of shared values that hold {path} at another place, too",
                           "copy.copy(x) of each part that is changed")  # fmt: skip
@@ -72,10 +73,10 @@ class Guard:
         """Whether no shared array can change; `frozen`: the shared parameters that are frozen."""
         return self._array_roots <= frozen
 
-    def _roots(self, shared: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _roots(self, shared: Mapping[str, Value]) -> Mapping[str, Value]:
         return {**{o.path: o.read() for o in self._outer}, **shared}
 
-    def _find_aliases(self, roots: Mapping[str, Any]) -> Iterator[tuple[str, Loc]]:
+    def _find_aliases(self, roots: Mapping[str, Value]) -> Iterator[tuple[str, Loc]]:
         """Yield the paths and source positions of aliases in shared values that are copied as if they had none."""
         for paths, getters, loc in self._apart:
             seen: set[int] = set()
@@ -85,7 +86,7 @@ class Guard:
 
     # ---- shared values
 
-    def leaves(self, shared: Mapping[str, Any], frozen: frozenset[str] = frozenset()) -> list[Any] | None:
+    def leaves(self, shared: Mapping[str, Value], frozen: frozenset[str] = frozenset()) -> list[Value] | None:
         """Return the values of `program.shared`, or None if the structure of the values, or the code, has changed.
 
         For snapshots (the parameters in `frozen`) the result is cached while they are the same objects.
@@ -100,7 +101,7 @@ class Guard:
             self._last = dict(shared), found
         return found
 
-    def _leaves(self, shared: Mapping[str, Any]) -> list[Any] | None:
+    def _leaves(self, shared: Mapping[str, Value]) -> list[Value] | None:
         for name, match in self._match:
             if not match(shared[name]):
                 return None
@@ -141,21 +142,21 @@ class Guard:
             return self._lowered.reads
         return {} if any(has_numbers(t) for t in self._schema.params) else None
 
-    def accepts(self, columns: Sequence[Sequence[Any]]) -> bool:
+    def accepts(self, columns: Sequence[Sequence[Value]]) -> bool:
         """Whether values without an annotation have the types that were compiled.
 
         The packer converts as annotations allow (a float field accepts an int); inferred types must be the same.
         """
         return self.observed is None or self._holds(columns, self.observed)
 
-    def matches_types(self, columns: Sequence[Sequence[Any]]) -> bool:
+    def matches_types(self, columns: Sequence[Sequence[Value]]) -> bool:
         """Whether these instances have the types that were compiled; if so, values that do not conform are bad data."""
         from acronumba.data.schema import hides
 
         reads = self._lowered.reads
         return self._holds(columns, reads) and not hides(columns, reads, self._lowered.inherited)
 
-    def _holds(self, columns: Sequence[Sequence[Any]], reads: Mapping[type, frozenset[str]]) -> bool:
+    def _holds(self, columns: Sequence[Sequence[Value]], reads: Mapping[type, frozenset[str]]) -> bool:
         from acronumba.data.pack import infer
 
         seen, mine = infer(columns, reads), self._schema.fields

@@ -7,12 +7,13 @@ the results and failures of the instances that have left. `runtime.epoch` runs t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from acronumba.data.heap import Owned
 from acronumba.data.result_wrappers import wrapped
+from acronumba.generics import Value
 from acronumba.runtime.epoch import Epoch
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Joined:
         See `Epoch`.
     """
 
-    def __init__(self, compiled: Compiled, leaves: Sequence[Any], slots: int, bell: Words) -> None:
+    def __init__(self, compiled: Compiled, leaves: Sequence[Value], slots: int, bell: Words) -> None:
         self.compiled, self.leaves = compiled, leaves
         self.rounds = 0
         given = compiled.shared.batches(leaves)
@@ -52,7 +53,7 @@ class Joined:
         self._heaps: dict[int, Sequence[Heap]] = {}  # by instance in the run
         self.epoch = Epoch(compiled.executable, words, slots, keep, bell)
 
-    def matches(self, compiled: Compiled, leaves: Sequence[Any]) -> bool:
+    def matches(self, compiled: Compiled, leaves: Sequence[Value]) -> bool:
         """Whether this is a run of a specialisation with such shared values."""
         return compiled is self.compiled and all(a is b for a, b in zip(leaves, self.leaves, strict=True))
 
@@ -67,7 +68,7 @@ class Joined:
         self.epoch.withdraw(number)
         self._heaps.pop(number, None)
 
-    def round(self, alone: bool = False) -> list[tuple[int, Any, Failure | None]]:
+    def round(self, alone: bool = False) -> list[tuple[int, Value, Failure | None]]:
         """Run one or several rounds, see `Epoch.round`; return number, result and failure of instances that left."""
         left = self.epoch.round(alone)
         self.rounds = self.epoch.rounds
@@ -79,7 +80,7 @@ class Joined:
             del self._heaps[number]
         return [(one.number, results.get(one.number), one.failure) for one in left]
 
-    def _results(self, numbers: Sequence[int]) -> list[Any]:
+    def _results(self, numbers: Sequence[int]) -> list[Value]:
         heaps = {id(heap): heap for k in numbers for heap in self._heaps[k]}
         tables = [(heap, heap.objects) for heap in (*heaps.values(), *self._shared) if heap.objects]
         owned = Owned(tables) if tables else None

@@ -8,10 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from types import FunctionType
 from typing import Any
 
 from acronumba.config import at_terminal, debug_level, is_open, is_quiet
 from acronumba.locks import ForkLock, undivided
+from acronumba.pipeline.boundary import compiling
 
 PATIENCE = 2.0  # seconds
 # Texts for the parts of a compilation.
@@ -144,6 +146,30 @@ class Patience:
             if self._inside and not self.said:
                 self.said = True
                 self._line = say(self._text)
+
+
+class Times:
+    """Times the stages of the compilation of a function, each within the error boundary."""
+
+    def __init__(self, fn: FunctionType) -> None:
+        self.fn = fn
+        self.seconds: dict[str, float] = {}
+        self._patience = Patience(fn.__qualname__)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the seconds of the block to those of a stage."""
+        start = time.perf_counter()
+        with self._patience.part(name), compiling(self.fn):
+            yield
+        spent = time.perf_counter() - start
+        self.seconds[name] = self.seconds.get(name, 0.0) + spent
+        debug(1, f"time of {name}", lambda: f"{self.fn.__qualname__}: {spent:.3f} s")
+
+    def progress(self, name: str, number: int, count: int) -> None:
+        """Report the progress of the compilation of modules."""
+        self._patience.at(f"{name}, module {number + 1} of {count}")
+        debug(5, "module", lambda: f"{self.fn.__qualname__}: {name} ({number} of {count})")
 
 
 class _ToStandardError(logging.Handler):

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from acronumba.data.shared import SharedTree
 from acronumba.errors import AcronumbaError
+from acronumba.generics import Value
 from acronumba.ir.types import INT
 from acronumba.pipeline.fit import getter, orders_by_layout, packed_of, same_types
-from acronumba.pipeline.times import Times
+from acronumba.pipeline.log import Times
 
 if TYPE_CHECKING:
     from acronumba.data.extents import Columns
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def infer_and_lower(
-    columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], tree: SharedTree, times: Times,
+    columns: Sequence[Sequence[Value]], shared: Mapping[str, Value], tree: SharedTree, times: Times,
     seen: Columns | None = None, rejected: list[Attempt] | None = None,
 ) -> tuple[Schema, Lowered]:  # fmt: skip
     """Infer and lower, with columns as such unless that is rejected or changes the order of a sum.
@@ -64,8 +65,8 @@ def infer_and_lower(
 
 
 def _with_columns_at(
-    places: Container[str], columns: Sequence[Sequence[Any]], shared: Mapping[str, Any],
-    packed: Sequence[Sequence[Any]], tree: SharedTree, found: Schema, times: Times, attempts: list[Attempt],
+    places: Container[str], columns: Sequence[Sequence[Value]], shared: Mapping[str, Value],
+    packed: Sequence[Sequence[Value]], tree: SharedTree, found: Schema, times: Times, attempts: list[Attempt],
 ) -> tuple[Schema, Lowered]:  # fmt: skip
     """Infer and lower until the types of the fields that are read equal the schema, with columns at some paths."""
     from acronumba.data.extents import with_columns

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from acronumba.data.unchanged import Latest
 from acronumba.errors.codes import reject
+from acronumba.generics import Value
 from acronumba.ir.types import DictT, ListT, MapT, StructT, Type, all_parts
 from acronumba.pipeline.boundary import made_once
 
@@ -47,13 +48,13 @@ class PackedShared:
         self._path, self._packer, self._given_away = path, packer, given_away
         self._latest = Latest()
 
-    def batch(self, value: Any, frozen: bool) -> Batch:
+    def batch(self, value: Value, frozen: bool) -> Batch:
         """Return the packed value; `frozen`: the value does not change."""
         fixed = frozen and not self._given_away
         packed: Batch = self._latest.batch(value, fixed, partial(self._pack, value), self._packer.guard)
         return packed
 
-    def _pack(self, value: Any) -> Batch:
+    def _pack(self, value: Value) -> Batch:
         batch = self._packer.pack([[value]])
         for error in batch.errors.values():
             raise reject("ACR501", seen=f"{self._path}: {error.message}", rewrite=error.rewrite)
@@ -96,13 +97,13 @@ class SharedPacks:
                 found[k] = PackedShared(param.path, self._guard.root(param.path), packer, given_away)
         return found
 
-    def batches(self, leaves: Sequence[Any], frozen: frozenset[str] = frozenset()) -> dict[int, Batch]:
+    def batches(self, leaves: Sequence[Value], frozen: frozenset[str] = frozenset()) -> dict[int, Batch]:
         """Return the packed shared lists, dicts and objects, by number."""
         return {k: p.batch(leaves[k], p.root in frozen) for k, p in self._packs.items()}
 
     def words(
-        self, packed: Batch | None, leaves: Sequence[Any], batches: Mapping[int, Batch] | None = None
-    ) -> tuple[list[Any], list[Any]]:
+        self, packed: Batch | None, leaves: Sequence[Value], batches: Mapping[int, Batch] | None = None
+    ) -> tuple[list[Value], list[Value]]:
         """Return the shared values, with lists and objects as words, and the owners of the memory they refer to."""
         words, keep = list(leaves), [] if packed is None else list(packed.keep)
         for k, batch in (self.batches(leaves) if batches is None else batches).items():

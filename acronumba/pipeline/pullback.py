@@ -7,11 +7,13 @@ its backward pass.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from acronumba.data.row_grad import Gradient
 from acronumba.errors.codes import reject
+from acronumba.generics import Value
 from acronumba.memory import Array, address
 from acronumba.pipeline.gradients import Asked, executable_of, own_of
 from acronumba.pipeline.slices import memory_rejected
@@ -50,7 +52,7 @@ class Pullback:
         self.compiled = compiled
         self.back = executable_of(compiled, device, wanted, None, params, packed)
 
-    def run(self, packed: Batch, leaves: Sequence[Any], frozen: frozenset[str]) -> Run:
+    def run(self, packed: Batch, leaves: Sequence[Value], frozen: frozenset[str]) -> Run:
         """Run a mini-batch and keep the state of its backward pass. See `Compiled.run`."""
         from acronumba.runtime.state import MEMORY
 
@@ -62,7 +64,7 @@ class Pullback:
 
     def pullback(
         self, run: Run, seeds: Sequence[tuple[int, int, Array]], asked: Sequence[Asked]
-    ) -> tuple[Mapping[int, Array], Sequence[Array | None]]:
+    ) -> tuple[Mapping[int, Gradient], Sequence[Array | None]]:
         """Run the backward pass.
 
         Parameters

@@ -9,10 +9,11 @@ from __future__ import annotations
 import copy
 import types
 from collections.abc import Container, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from acronumba.data.shared import describe_value, shared_key
 from acronumba.errors import AcronumbaError
+from acronumba.generics import Value
 from acronumba.pipeline.fit import getter, packed_of
 
 if TYPE_CHECKING:
@@ -37,13 +38,9 @@ class Attempt:
     """
 
     def __init__(
-        self,
-        read: Read,
-        narrowed: Sequence[tuple[Mapping[type, frozenset[str]], Schema]],
-        places: Container[str],
-        tree: SharedTree,
-        shared: Mapping[str, Any],
-    ) -> None:
+        self, read: Read, narrowed: Sequence[tuple[Mapping[type, frozenset[str]], Schema]], places: Container[str],
+        tree: SharedTree, shared: Mapping[str, Value],
+    ) -> None:  # fmt: skip
         self._source_guards = read.source_guards
         self._outer = [(g, shared_key(g.shared)) for g in read.globals if not g.fixed]
         self._narrowed, self._places = tuple(narrowed), places
@@ -52,7 +49,7 @@ class Attempt:
         found = (getter(path, list(roots)) for path in sorted(read.demanded))
         self._demanded = [(get, get(roots)) for get in found]
 
-    def _roots(self, shared: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _roots(self, shared: Mapping[str, Value]) -> Mapping[str, Value]:
         return {**{g.path: g.read() for g, _ in self._outer}, **shared}
 
     def _same_outer(self) -> bool:
@@ -62,7 +59,7 @@ class Attempt:
         except (KeyError, ValueError):  # a global is gone; an empty cell
             return False
 
-    def matches(self, columns: Sequence[Any], shared: Mapping[str, Any]) -> bool:
+    def matches(self, columns: Sequence[Value], shared: Mapping[str, Value]) -> bool:
         """Whether the attempt would be rejected now, for a call of such types."""
         from acronumba.data.extents import with_columns
         from acronumba.data.pack import infer
@@ -92,7 +89,7 @@ class Rejected:
         self._error = copy.copy(error)  # without the frames that it was raised in
         self._attempts = tuple(attempts)
 
-    def matches(self, fn: types.FunctionType, columns: Sequence[Any], shared: Mapping[str, Any]) -> bool:
+    def matches(self, fn: types.FunctionType, columns: Sequence[Value], shared: Mapping[str, Value]) -> bool:
         """Whether the function would be rejected now, for a call of such types."""
         return fn is self._fn and all(attempt.matches(columns, shared) for attempt in self._attempts)
 

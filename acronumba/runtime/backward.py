@@ -13,7 +13,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from acronumba.analysis.backward.derive import Pullback
 from acronumba.analysis.backward.program import BackwardPlan
 from acronumba.analysis.backward.reference import sweep
+from acronumba.data.row_grad import Gradient
 from acronumba.emit import target, tree
 from acronumba.emit.compile import Compiled, Deferred, load
 from acronumba.ir.spec import FIXED, plan_words
@@ -91,7 +92,7 @@ class Seeds:
 class Done(NamedTuple):
     """Result of a mini-batch's backward pass."""
 
-    shared: dict[int, Any]  # gradients of shared tensors, by their number
+    shared: dict[int, Gradient]  # gradients of shared tensors, by their number
     own: list[Array | None]  # gradients of arrays of instances
     records: Callable[[], tuple[BackRecord, ...]]  # its batches
     bytes: int  # of memory, forward and backward pass together
@@ -253,7 +254,7 @@ class _Run:
             *summed,
         )  # fmt: skip
 
-    def gradients(self, tables: Sequence[int]) -> dict[int, Any]:
+    def gradients(self, tables: Sequence[int]) -> dict[int, Gradient]:
         """Run the backward pass; return the gradients of shared tensors."""
         program, arrays, kernels = self.back.plan.program, self.prepared.arrays, self.back.plan.kernels
         counts = self._transpose()

@@ -12,13 +12,12 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.ir.spec import plan_words
-from acronumba.memory import Array, Words, address, aligned
+from acronumba.memory import Array, DType, Words, address, aligned
 from acronumba.runtime.kernel_table import KernelTable
 from acronumba.runtime.state import (
     AT,
@@ -365,11 +364,11 @@ class Buffers:
         sizes = (dtype.itemsize * length for dtype, length in self._lengths(capacity).values())
         return self.peak - self.column_bytes + sum(sizes) + _COPIED * self["n"]
 
-    def _lengths(self, capacity: int) -> dict[str, tuple[np.dtype[Any], int]]:
+    def _lengths(self, capacity: int) -> dict[str, tuple[DType, int]]:
         """Return the dtypes and lengths of columns for so many nodes."""
         int32, int64 = np.dtype(np.int32), np.dtype(np.int64)
         kernels = self.kernels
-        lengths: dict[str, tuple[np.dtype[Any], int]] = {
+        lengths: dict[str, tuple[DType, int]] = {
             "kind": (int32, capacity), "depth": (int32, capacity), "instance": (int32, capacity),
             "row": (int64, capacity), "level": (int32, capacity), "order": (int32, capacity),
             "spare": (int32, capacity + kernels),

@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from acronumba.runtime.minibatch import MiniBatch, Nodes
 from acronumba.runtime.program import Linked
 from acronumba.runtime.recorded import Recorded
 from acronumba.runtime.run import Run
-from acronumba.runtime.shared import Prepared, SharedValues
+from acronumba.runtime.shared import Prepared, SharedValue, SharedValues
 from acronumba.runtime.state import AT, MEMORY, TABLE
 from acronumba.runtime.threads import available_threads
 from acronumba.runtime.trace import STAGES, TraceData
@@ -280,7 +280,7 @@ class Executable:
     def run(
         self,
         roots: Words,
-        shared: Sequence[Any] = (),
+        shared: Sequence[SharedValue] = (),
         *,
         skip: Collection[int] = (),
         keep: Sequence[Array] = (),
@@ -349,7 +349,7 @@ class Executable:
     def record(
         self,
         roots: Words,
-        shared: Sequence[Any] = (),
+        shared: Sequence[SharedValue] = (),
         *,
         skip: Collection[int] = (),
         keep: Sequence[Array] = (),
@@ -416,7 +416,7 @@ class Executable:
         buffers.fetch_ahead(keep)
         return m
 
-    def epoch(self, shared: Sequence[Any], slots: int, keep: Sequence[Array] = ()) -> MiniBatch:
+    def epoch(self, shared: Sequence[SharedValue], slots: int, keep: Sequence[Array] = ()) -> MiniBatch:
         """Return a mini-batch without instances, which up to `slots` instances can join; see `runtime.epoch`.
 
         Parameters

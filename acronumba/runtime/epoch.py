@@ -11,7 +11,6 @@ present while rounds wrote to it. So copy the results of an instance before `for
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from acronumba.records import record
 from acronumba.runtime import state
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.recorded import Failure
+from acronumba.runtime.shared import SharedValue
 
 _HEAP = 16 << 20  # bytes of rows, lists and frames, beyond which an epoch takes no more instances
 _ARENAS = 256 << 20  # ... of tensors
@@ -60,7 +60,7 @@ class Epoch:
     """
 
     def __init__(
-        self, executable: Executable, shared: Sequence[Any], slots: int, keep: Sequence[Array], bell: Words
+        self, executable: Executable, shared: Sequence[SharedValue], slots: int, keep: Sequence[Array], bell: Words
     ) -> None:
         self._executable, self._recorded = executable, executable.recorded
         self._m = executable.epoch(shared, slots, keep)

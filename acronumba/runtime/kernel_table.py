@@ -86,7 +86,7 @@ class KernelTable:
                 "lists": sum(o.kind == "list" or (o.kind == "tensor" and o in items) for o in args),
             }  # fmt: skip
             if k in equal:
-                tries, gain, pause = _credit((entry.typical or _typical_cost(spec)) + _HOST, len(equal))
+                tries, gain, pause = _credit((entry.typical or _cost(spec, typical=True)) + _HOST, len(equal))
                 words |= {"equal_tries": tries, "equal_gain": gain, "equal_pause": pause}
                 words["equal_late"] = int(tries < _FOREVER and tensors > 0)
             if spec.rows is not None:
@@ -162,18 +162,11 @@ def _credit(cost: int, kernels: int) -> tuple[int, int, int]:
     return _FOREVER if gain > 200 else _TRIES, min(gain, _TRIES), max(1, state.EQUAL_AGAIN * _RARE * kernels // gain)
 
 
-def _cost(spec: KernelSpec) -> int:
-    """Estimate the nanoseconds of a node, for kernels whose generator gives no estimate."""
-    from acronumba.kernels.cost import cost
+def _cost(spec: KernelSpec, typical: bool = False) -> int:
+    """Estimate the nanoseconds of a node, on this or a typical CPU, if the generator of the kernel has not."""
+    from acronumba.kernels.cost import cost, typical_cost
 
-    return cost(spec)
-
-
-def _typical_cost(spec: KernelSpec) -> int:
-    """The same, on a typical CPU."""
-    from acronumba.kernels.cost import typical_cost
-
-    return typical_cost(spec)
+    return typical_cost(spec) if typical else cost(spec)
 
 
 def weights_bytes(specs: Sequence[KernelSpec]) -> int:

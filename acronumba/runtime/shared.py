@@ -11,7 +11,7 @@ import math
 import struct
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -29,6 +29,8 @@ from acronumba.memory import Array, Words, address, aligned
 from acronumba.records import record
 from acronumba.runtime.engines import Interpreted, Native
 from acronumba.runtime.program import KernelEntry, PackingLike
+
+SharedValue: TypeAlias = "Array | np.generic | float | int"  # the word of a packed list, dict or object is an int
 
 
 @record(kw_only=True, eq=False)
@@ -99,7 +101,7 @@ class Making:
         self.arrays[k] = array
         self.table[k] = address(self.records) + RECORD.size * k
 
-    def take(self, params: Sequence[SharedParam], given: Sequence[Any]) -> dict[int, Array]:
+    def take(self, params: Sequence[SharedParam], given: Sequence[SharedValue]) -> dict[int, Array]:
         """Add the given values; return the arrays that had to be copied."""
         copies: dict[int, Array] = {}
         for k, (param, value) in enumerate(zip(params, given, strict=True)):
@@ -249,7 +251,7 @@ class SharedValues:
         read = self._read(lambda packing: not isinstance(packing, LookupPacking))
         return frozenset(k for k in self._pools if k not in read)
 
-    def prepare(self, shared: Sequence[Any], stable: bool = False) -> Prepared:
+    def prepare(self, shared: Sequence[SharedValue], stable: bool = False) -> Prepared:
         """Return the shared values in compiled form; reuses the last call's where they are still valid.
 
         Parameters

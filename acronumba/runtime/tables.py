@@ -14,7 +14,7 @@ import numpy as np
 from acronumba.analysis.backward.derive import has_extents
 from acronumba.analysis.backward.joint import numbers_in
 from acronumba.analysis.plan import Plan
-from acronumba.data.row_grad import RowGrad
+from acronumba.data.row_grad import Gradient, RowGrad
 from acronumba.ir.evaluate import apply
 from acronumba.ir.spec import KernelOp, KernelSpec
 from acronumba.ir.vjp import differentiable
@@ -137,7 +137,7 @@ class Tables:
         """Return the position of each row's sum among the sums, for a table with so many rows."""
         return np.searchsorted(self.index[k], np.clip(rows, 0, most - 1))
 
-    def gradient(self, k: int, g: Array, shape: Sequence[int]) -> Any:
+    def gradient(self, k: int, g: Array, shape: Sequence[int]) -> Gradient:
         """Return the gradient of a shared tensor from its sums: by rows, where no other row has any."""
         if k in self.apart:
             return RowGrad(self.index[k], g, tuple(shape))

@@ -254,7 +254,7 @@ def test_groups_are_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: Any) -> Any:
         raise AssertionError
 
-    monkeypatch.setattr(pipeline, "compile_model", never)
+    monkeypatch.setattr(pipeline, "Compiled", never)
     assert [r.dtype for r in m.batch(column)] == wanted
 
 

@@ -696,7 +696,7 @@ def test_code_changes_while_threads_compile_it(patch: pytest.MonkeyPatch, pause:
 
 
 def test_code_that_never_stays_the_same_is_rejected(patch: pytest.MonkeyPatch) -> None:
-    compiled, code = pipeline.compile_model, other_helper.__code__
+    compiled, code = pipeline.Compiled, other_helper.__code__
     tries: list[Any] = []
 
     def changing(*args: Any) -> Any:
@@ -706,7 +706,7 @@ def test_code_that_never_stays_the_same_is_rejected(patch: pytest.MonkeyPatch) -
         return made
 
     patch.setattr(kept_helper, "__code__", kept_helper.__code__)
-    patch.setattr(pipeline, "compile_model", changing)
+    patch.setattr(pipeline, "Compiled", changing)
     with pytest.raises(AcronumbaError, match="ACR712") as caught:
         model(first_of).batch([[np.ones(2)]])
     assert caught.value.file == __file__ and len(tries) == dispatch.TRIES

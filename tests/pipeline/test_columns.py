@@ -28,13 +28,13 @@ def array(*shape: int, seed: int = 0) -> Any:
 def compilations(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What is compiled, one by one."""
     made: list[Any] = []
-    compile_model = pipeline.compile_model
+    Compiled = pipeline.Compiled
 
     def counted(*args: Any) -> Any:
-        made.append(compile_model(*args))
+        made.append(Compiled(*args))
         return made[-1]
 
-    monkeypatch.setattr(pipeline, "compile_model", counted)
+    monkeypatch.setattr(pipeline, "Compiled", counted)
     return made
 
 

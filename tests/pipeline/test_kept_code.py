@@ -136,7 +136,7 @@ def test_what_a_call_uses_is_not_forgotten_while_it_runs(emptied: None, patch: p
     for _ in range(2):
         assert [r.tolist() for r in f.batch(xs, w=2.0)] == [f(x, w=2.0).tolist() for x in xs]
         assert counts(f) == [len(xs)]
-        patch.setattr(pipeline, "compile_model", None)
+        patch.setattr(pipeline, "Compiled", None)
 
 
 def test_many_specialisations_of_a_model_are_kept(emptied: None, patch: pytest.MonkeyPatch) -> None:
@@ -145,7 +145,7 @@ def test_many_specialisations_of_a_model_are_kept(emptied: None, patch: pytest.M
     for n in shapes:
         f.batch([np.ones(1)], w=np.ones(n))
     assert counts(f) == [len(shapes)]
-    patch.setattr(pipeline, "compile_model", None)
+    patch.setattr(pipeline, "Compiled", None)
     for n in shapes:
         assert np.array_equal(f.batch([np.ones(1)], w=np.ones(n))[0], np.full(n, 8.0))
 

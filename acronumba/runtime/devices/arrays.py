@@ -21,7 +21,8 @@ from acronumba.data.buffers import Memory
 from acronumba.emit import tree
 from acronumba.emit.compile import Compiled, load
 from acronumba.emit.parse import parse
-from acronumba.memory import Array, Words
+from acronumba.generics import Value
+from acronumba.memory import Array, DType, Words
 from acronumba.records import record
 from acronumba.runtime.devices.device import Device, DeviceCopy
 
@@ -45,7 +46,7 @@ class DeviceArray:
 
     __slots__ = ("_device", "_owner", "address", "dtype", "shape")
 
-    def __init__(self, device: Device, address: int, dtype: np.dtype[Any], shape: Sequence[int], owner: Owner) -> None:
+    def __init__(self, device: Device, address: int, dtype: DType, shape: Sequence[int], owner: Owner) -> None:
         self.address = address
         self.dtype = np.dtype(dtype)
         self.shape = tuple(shape)
@@ -215,16 +216,14 @@ class DeviceMemory(Memory):
         super().__init__(arrays)
         self._device, self._start, self._end, self._shift, self._owner = device, start, end, shift, owner
 
-    def alike(
-        self, addresses: Words, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool, owners: Words
-    ) -> list[Any]:
+    def alike(self, addresses: Words, dtype: DType, shape: tuple[int, ...], array0: bool, owners: Words) -> list[Value]:
         return [self.tensor(at, dtype, shape, array0) for at in addresses.tolist()]
 
-    def shaped(self, addresses: Words, dtype: np.dtype[Any], extents: Words, array0: bool, owners: Words) -> list[Any]:
+    def shaped(self, addresses: Words, dtype: DType, extents: Words, array0: bool, owners: Words) -> list[Value]:
         places = zip(addresses.tolist(), map(tuple, extents.tolist()), strict=True)
         return [self.tensor(at, dtype, shape, array0) for at, shape in places]
 
-    def tensor(self, address: int, dtype: np.dtype[Any], shape: tuple[int, ...], array0: bool) -> Any:
+    def tensor(self, address: int, dtype: DType, shape: tuple[int, ...], array0: bool) -> Value:
         size: int = math.prod(shape)
         if size and self._start <= address < self._end:
             return DeviceArray(self._device, address + self._shift, dtype, shape, self._owner)
