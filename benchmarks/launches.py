@@ -107,6 +107,7 @@ def row(name: str, batch: int, rounds: int, trees: str | None) -> dict[str, Any]
     xs, p = inputs(workload, "small", batch, trees)
     f = workload.model.with_options(threads=1)
     compiled, leaves, packed = f._specialise(f._bind((xs,), {"p": p}))
+    assert packed is not None
     words, keep = compiled.shared_words(packed, leaves)
     there, whole = (
         link_device(compiled.plan, compiled.options.replace(persistent=way), Nothing()) for way in (False, True)
