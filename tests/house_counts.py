@@ -98,7 +98,7 @@ COUNTS: dict[str, tuple[Callable[[], int], int]] = {
     "functions that tell three or more of them apart": (dispatching, 140),
     "parameters `node` that hand on a position": (node_parameters, 24),
     'docstrings that begin with "What"': (nameless_docstrings, 60),
-    "lines with `Any`": (lines_with_any, 2_125),
+    "lines with `Any`": (lines_with_any, 1_783),
     "lines of Python in the package": (package_lines, 100_400),
 }
 
