@@ -40,6 +40,9 @@ PYTHON ?= python3 python3.13 python3.12 python3.11 python
 VERSION := import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 FITS   := import venv, ensurepip; $(VERSION)
 
+# The many processes of tests do not compile the package and the tests anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test test-all test-lowest test-cuda test-browser docs gpu gpu-carry lint format clean
 .DEFAULT_GOAL := demo
 

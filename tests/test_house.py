@@ -51,7 +51,7 @@ def imports(types: bool = True) -> dict[str, set[str]]:
     out: dict[str, set[str]] = {}
     for name, path in files().items():
         found = out[name] = set()
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = tree_of(path)
         checked = [n for n in tree.body if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"]
         unread = set() if types else {inner for n in checked for inner in ast.walk(n)}
         for node in ast.walk(tree):
@@ -66,6 +66,11 @@ def imports(types: bool = True) -> dict[str, set[str]]:
                     found.add(inner if inner in files() else _short(node.module))
         out[name] = (found & files().keys()) - {name}
     return out
+
+
+def tree_of(path: Path) -> ast.Module:
+    """Return the syntax tree of a file of the package."""
+    return house_counts.trees()[str(path.relative_to(house_counts.PACKAGE))]
 
 
 def _short(module: str) -> str:
@@ -104,7 +109,7 @@ def test_files_say_what_they_are_and_can_be_read_at_one_sitting() -> None:
     wrong = []
     for name, path in files().items():
         text = path.read_text(encoding="utf-8")
-        tree = ast.parse(text)
+        tree = tree_of(path)
         if not ast.get_docstring(tree):
             wrong.append(f"{name}: no docstring")
         if (lines := text.count("\n")) > MOST_LINES:

@@ -24,7 +24,7 @@ class Instruments:
 
     makers: Callable[[str, int, str], Mapping[str, Maker]]  # (workload, threads, device): baselines by name
     ceiling: Callable[[str], Ceiling | None]  # of a device
-    joules: Callable[[Callable[[], Any]], dict[str, float]] = lambda run: {}  # of a call, by the name of the counter
+    joules: Callable[[Callable[[], object]], dict[str, float]] = lambda run: {}  # of a call, by the name of the counter
     unmeasured: tuple[str, ...] = ("only a checkout of the repository reads counters",)  # reasons for missing joules
 
 

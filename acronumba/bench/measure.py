@@ -14,7 +14,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 SLOW = 0.25  # seconds: a slower competitor takes part in three rounds only,
 SLOWEST = 2.5  # a competitor slower than this takes part in one
@@ -68,7 +70,7 @@ def medians(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {name: statistics.median(run[name] for run in runs) for name in runs[0]}
 
 
-def timed(f: Callable[[], Any], clock: Callable[[], float] = time.perf_counter) -> tuple[float, Any]:
+def timed(f: Callable[[], T], clock: Callable[[], float] = time.perf_counter) -> tuple[float, T]:
     """Return the seconds that a call takes by a clock, and its result."""
     start = clock()
     result = f()
@@ -83,7 +85,7 @@ def quartiles(values: Sequence[float]) -> Quartiles:
     return Quartiles(median=median, low=low, high=high)
 
 
-def interleaved(competitors: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, Quartiles]:
+def interleaved(competitors: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Quartiles]:
     """Return the seconds of each competitor; they take turns.
 
     Parameters
@@ -107,7 +109,7 @@ def interleaved(competitors: Mapping[str, Callable[[], Any]], rounds: int) -> di
     return {name: quartiles(values) for name, values in times.items()}
 
 
-def pairs(a: Callable[[], Any], b: Callable[[], Any], count: int = 15) -> tuple[Quartiles, Quartiles, Ratio]:
+def pairs(a: Callable[[], object], b: Callable[[], object], count: int = 15) -> tuple[Quartiles, Quartiles, Ratio]:
     """Return the seconds of `a` and of `b`, and how many times longer `a` takes: the ratios of `count` pairs.
 
     Each is first in every second pair. Short runs are repeated, and the fastest counts, since other programs may
@@ -116,7 +118,7 @@ def pairs(a: Callable[[], Any], b: Callable[[], Any], count: int = 15) -> tuple[
     a(), b()
     repeats = [max(1, math.ceil(SHORT / max(min(timed(f)[0] for _ in range(2)), 1e-7))) for f in (a, b)]
 
-    def seconds(f: Callable[[], Any], times: int) -> float:
+    def seconds(f: Callable[[], object], times: int) -> float:
         return min(timed(f)[0] for _ in range(times))
 
     first: list[float] = []
@@ -144,7 +146,7 @@ def ratio(a: Sequence[float], b: Sequence[float]) -> Ratio:
     return Ratio(median=statistics.median(ratios), low=ratios[k], high=ratios[n - 1 - k], pairs=n)
 
 
-def machine() -> dict[str, Any]:
+def machine() -> dict[str, str | int | None]:
     """Return the facts that measurements depend on: CPU, versions, settings."""
     import numba
     import numpy as np

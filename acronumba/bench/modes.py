@@ -9,7 +9,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from rich.console import RenderableType
 
@@ -19,10 +19,11 @@ from acronumba.bench.view import speeds_view
 from acronumba.bench.workloads import WAITING, ZOO, Workload
 
 Step = Callable[[int, str], None]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mode:
+class Mode(Generic[Result]):
     """A measurement: its subjects, defaults of its arguments, and its functions."""
 
     subjects: Callable[[Namespace], Mapping[str, str]]  # names of workloads or sets of lengths, each with its purpose
@@ -31,13 +32,15 @@ class Mode:
     rounds: int = 15
     in_child: bool = False  # in a process of its own, where NumPy reads its number of threads
     steps: Callable[[Namespace, Sequence[str]], int]  # calls of `step`
-    measure: Callable[[Namespace, Sequence[str], Step], Any]  # of the named subjects
-    view: Callable[[Any, int], RenderableType]  # of a result, in so many columns
-    plot: Callable[[Any, str], object] | None = None
-    failed: Callable[[Any], bool] = lambda result: False  # whether the exit status is 1
+    measure: Callable[[Namespace, Sequence[str], Step], Result]  # of the named subjects
+    view: Callable[[Result, int], RenderableType]  # of a result, in so many columns
+    plot: Callable[[Result, str], object] | None = None
+    failed: Callable[[Result], bool] = lambda result: False  # whether the exit status is 1
 
 
-def speed_of(workloads: Mapping[str, Workload], default: Sequence[Workload], make: Callable[[], Instruments]) -> Mode:
+def speed_of(
+    workloads: Mapping[str, Workload], default: Sequence[Workload], make: Callable[[], Instruments]
+) -> Mode[speed.Speeds]:
     """Return the measurement of speed."""
 
     def measure(args: Namespace, names: Sequence[str], step: Step) -> speed.Speeds:
@@ -65,4 +68,4 @@ def speed_of(workloads: Mapping[str, Workload], default: Sequence[Workload], mak
 
 
 _MODELS = {w.name: w for w in (*ZOO, *WAITING)}
-MODES: Mapping[str, Mode] = {"speed": speed_of(_MODELS, (*ZOO, *WAITING), installed)}
+MODES: Mapping[str, Mode[Any]] = {"speed": speed_of(_MODELS, (*ZOO, *WAITING), installed)}

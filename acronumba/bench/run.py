@@ -14,7 +14,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from acronumba.bench.modes import Mode
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
         print(wrong, file=sys.stderr)
         return 2
     there = checkout.find("modes")
-    table: Mapping[str, Mode] = modes.MODES if there is None else there.MODES
+    table: Mapping[str, Mode[Any]] = modes.MODES if there is None else there.MODES
     name = next((name for name in MODES if getattr(args, name)), "speed")
     if name not in table:
         print(f"--{name} needs {checkout.NEEDED}", file=sys.stderr)
@@ -105,7 +105,7 @@ def run(args: argparse.Namespace, argv: Sequence[str]) -> int:
     return _start(args, argv, mode, names, complete=there is not None)
 
 
-def _start(args: argparse.Namespace, argv: Sequence[str], mode: Mode, names: Sequence[str], complete: bool) -> int:
+def _start(args: argparse.Namespace, argv: Sequence[str], mode: Mode[Any], names: Sequence[str], complete: bool) -> int:
     """Run a measurement, here or in a child; `complete`: whether the copy is that of a checkout."""
     from acronumba.bench import checkout
     from acronumba.runtime.devices.names import check_device
@@ -184,7 +184,7 @@ def _in_child(argv: Sequence[str], threads: int) -> int:
     return subprocess.run(program, env=environment, check=False).returncode
 
 
-def _measure(args: argparse.Namespace, mode: Mode, names: Sequence[str]) -> int:
+def _measure(args: argparse.Namespace, mode: Mode[Any], names: Sequence[str]) -> int:
     """Run a measurement in this process, print its table, and write its files; return the exit status."""
     from rich.console import Console
 

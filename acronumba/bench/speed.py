@@ -92,7 +92,7 @@ class Speeds:
     rounds: int
     threads: int
     device: str = "cpu"
-    machine: dict[str, Any]
+    machine: dict[str, str | int | None]
     ceiling: Ceiling | None  # None of the simulator
     unmeasured: tuple[str, ...] = ()  # reasons for missing energy counters
     rows: tuple[Speed, ...]
@@ -216,7 +216,7 @@ def row(
     )
 
 
-def _own(ours: Model, objects: tuple[Any, Any], packed: tuple[Any, Any]) -> dict[str, Callable[[], Any]]:
+def _own(ours: Model, objects: tuple[Any, Any], packed: tuple[Any, Any]) -> dict[str, Callable[[], object]]:
     """Return our own competitors: methods to run a mini-batch."""
     return {OBJECTS: partial(_run, ours, *objects), PACKED: partial(_run, ours, *packed)}
 

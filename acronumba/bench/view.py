@@ -28,7 +28,7 @@ HEADS = {  # of the columns, in their order
 }
 
 
-def machine_text(machine: Mapping[str, Any]) -> str:
+def machine_text(machine: Mapping[str, object]) -> str:
     return f"{machine['processor']}, Python {machine['python']}, numba {machine['numba']}"
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from acronumba.api.model import Model
 from acronumba.zoo import (
     beam_decoder,
     berxit,
@@ -31,7 +32,7 @@ class Workload:
     """A model with data and weights."""
 
     name: str
-    model: Any  # a `Model` of one positional parameter and `p`
+    model: Model  # of one positional parameter and `p`
     params: Callable[[str | int], Any]  # from a size
     instances: Callable[[int], Any]  # how many
     read: Callable[[str], Any] | None  # reads a file of trees; None: instances have no words
@@ -48,7 +49,7 @@ def inputs(workload: Workload, size: str | int, batch: int, trees: str | None) -
     return [found[k % len(found)] for k in range(batch)], p
 
 
-def _zoo(module: ModuleType, model: Any, why: str, suffix: str = "", waits: bool = False) -> Workload:
+def _zoo(module: ModuleType, model: Model, why: str, suffix: str = "", waits: bool = False) -> Workload:
     return Workload(
         name=module.__name__.rpartition(".")[2] + suffix,
         model=model,

@@ -16,7 +16,7 @@ reads it (`tile_function`), called like tiles of `kernels.tiles`. Sums are exact
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +77,7 @@ class LookupPacking:
     k: int
     q: int
 
-    def apply(self, pool: NDArray[Any], index: NDArray[Any], by: Scratch | None = None) -> NDArray[Any]:
+    def apply(self, pool: NDArray[np.int8], index: NDArray[np.uint8], by: Scratch | None = None) -> NDArray[np.generic]:
         """Return the packed copy, aligned to 64 bytes, of a pool int8 [v, 8] and numbers uint8 [gates * n, k / 8]."""
         groups, vectors = self.k // GROUP, self.gates * self.q
         columns = self.q * LANES
@@ -99,7 +99,7 @@ class LookupPacking:
         return packed
 
 
-def _head(pool: NDArray[Any]) -> NDArray[np.uint8]:
+def _head(pool: NDArray[np.generic]) -> NDArray[np.uint8]:
     """Return the first bytes of a panel, which depend on the pool alone."""
     vectors = np.zeros((NUMBERS, GROUP), np.int8)
     vectors[: len(pool)] = pool

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,7 +81,7 @@ class Packer(Protocol):
     def allocate(self) -> Callable[[int], NDArray[np.uint8]]:
         """Allocator: from a size in bytes to memory aligned to 64 bytes."""
 
-    def turn(self, array: NDArray[Any], packed: NDArray[Any], n: int) -> None:
+    def turn(self, array: NDArray[np.generic], packed: NDArray[np.generic], n: int) -> None:
         """Write an array, `transposed`, with contiguous rows, to its packed form, without the padding."""
 
     def restart(self) -> None:
@@ -106,7 +106,7 @@ class CodePacking:
     group: int  # adjacent codes of a column, which one instruction multiplies and sums
     transposed: bool
 
-    def apply(self, array: NDArray[Any], by: Packer | None = None) -> NDArray[Any]:
+    def apply(self, array: NDArray[np.generic], by: Packer | None = None) -> NDArray[np.generic]:
         """Return the packed copy of `array`, aligned to 64 bytes; `by`: as for `Packing`."""
         wide = self.gates * self.n
         expected = (wide, self.k) if self.transposed else (self.k, wide)
@@ -167,7 +167,7 @@ class Packing:
     def bytes(self) -> int:
         return self.panels * self.panel_bytes
 
-    def apply(self, array: NDArray[Any], by: Packer | None = None) -> NDArray[Any]:
+    def apply(self, array: NDArray[np.generic], by: Packer | None = None) -> NDArray[np.generic]:
         """Return the packed copy of `array`, aligned to 64 bytes.
 
         Parameters

@@ -89,7 +89,7 @@ def _any_wrong(result: training.Steps | ragged.Ragged) -> bool:
     return any(row.wrong for row in result.rows)
 
 
-MODES: Mapping[str, Mode] = {
+MODES: Mapping[str, Mode[Any]] = {
     "speed": speed_of(WORKLOADS, (*ZOO, *WAITING), all_there_are),
     "ablate": Mode(
         subjects=_why,

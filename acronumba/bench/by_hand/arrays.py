@@ -23,20 +23,20 @@ class Library:
     host: Callable[..., Any]  # back to NumPy, without a copy
     empty: Callable[..., Array]  # float32 of a shape
     take: Callable[..., Array]  # (table, index): rows of a table
-    put_: Callable[..., Any]  # (table, index, rows)
+    put_: Callable[..., object]  # (table, index, rows)
     product: Callable[..., Array]  # (x, w)
     affine: Callable[..., Array]  # (b, x, w): b + x @ w
-    add_product_: Callable[..., Any]  # (y, x, w): y += x @ w
+    add_product_: Callable[..., object]  # (y, x, w): y += x @ w
     products: Callable[..., Array]  # (a, b): of each pair of matrices
     multiply: Callable[..., Array]  # (a, b, out=)
-    add_multiplied_: Callable[..., Any]  # (y, a, b): y += a * b
+    add_multiplied_: Callable[..., object]  # (y, a, b): y += a * b
     concat: Callable[..., Array]  # (arrays, axis)
     segment_sums: Callable[..., Array]  # (x, first row of each segment, segment of each row): none is empty
     sigmoid: Callable[..., Array]
-    sigmoid_: Callable[..., Any]
+    sigmoid_: Callable[..., object]
     tanh: Callable[..., Array]  # (x, out=)
-    tanh_: Callable[..., Any]
-    relu_: Callable[..., Any]
+    tanh_: Callable[..., object]
+    relu_: Callable[..., object]
     gelu_: Callable[..., Array]  # returns its result, in place or not, as `gelu_tanh_` does
     gelu_tanh_: Callable[..., Array]
     softmax: Callable[..., Array]  # along the last axis, as all below

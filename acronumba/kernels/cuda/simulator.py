@@ -44,6 +44,8 @@ Float32s: TypeAlias = NDArray[np.float32]
 Factors: TypeAlias = Callable[[NDArray[np.int32]], tuple[Float32s, Float32s]]  # of registers: of all lanes
 
 MASK = (1 << 64) - 1
+_HALF = 1 << 63
+_EXPONENT = 0x7F800000  # bits of a float32, all set in infinities and NaN
 _SWITCH = 0.01  # of stores, after which another thread goes on
 _IN_VAIN = 1000  # times that threads look whether others have come, while no other can go on
 
@@ -56,7 +58,7 @@ def _narrow(x: int, bits: int = 64) -> int:
 
 def _wrap(x: Number) -> Number:
     """Return an integer wrapped to 64 bits; other values unchanged."""
-    return _narrow(x) if type(x) is int else x
+    return x if type(x) is not int or -_HALF <= x < _HALF else _narrow(x)
 
 
 class _Int(int):
@@ -426,9 +428,9 @@ class Simulator:
 
 def _tf32(x: np.float32) -> I32:
     """The bits of a float32, rounded to 11 of its mantissa."""
-    if not np.isfinite(x):
-        return I32(np.float32(x).view(np.int32))
-    return I32((int(np.float32(x).view(np.int32)) + 0x1000) & -0x2000)
+    bits = int(np.float32(x).view(np.int32))
+    finite = bits & _EXPONENT != _EXPONENT
+    return I32((bits + 0x1000) & -0x2000 if finite else bits)
 
 
 def _within(a: np.float32, b: np.float32, most: np.float32) -> bool:

@@ -8,19 +8,22 @@ kernel would compute. Operations that only direct gradients become views of the 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import KernelOp, KernelSpec
 from acronumba.kernels.write.element import DTYPES
 
+Constants: TypeAlias = dict[int, NDArray[np.generic]]  # scalars by the number of the value
+
 
 def fold(spec: KernelSpec) -> KernelSpec:
     """Return the specification with its constant scalars computed."""
     first = len(spec.operands)
-    known: dict[int, Any] = {}
+    known: Constants = {}
     body = []
     for v, op in enumerate(spec.body, first):
         value = _value(op, known)
@@ -34,7 +37,7 @@ def fold(spec: KernelSpec) -> KernelSpec:
     return replace(spec, body=tuple(body))
 
 
-def _value(op: KernelOp, known: dict[int, Any]) -> Any:
+def _value(op: KernelOp, known: Constants) -> NDArray[np.generic] | None:
     """Return the constant that an operation computes, in its dtype; None if it is not a constant scalar."""
     if op.op == "const":
         return np.asarray(op.attrs[0]).astype(op.dtype)

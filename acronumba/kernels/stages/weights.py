@@ -7,12 +7,10 @@ weights of several products may lie side by side.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.ir.ops import TENSORS
+from acronumba.ir.ops import TENSORS, Attrs
 from acronumba.ir.spec import KernelOp, KernelSpec
 from acronumba.kernels.tiles import CodePacking, Packer, Packing
 from acronumba.memory import aligned
@@ -24,10 +22,10 @@ class Step:
     """A view with everything known: `op` of slice, reshape, transpose; or "take" with attrs (axis, index)."""
 
     op: str
-    attrs: tuple[Any, ...]
+    attrs: Attrs
     shape: tuple[int, ...]
 
-    def apply(self, array: NDArray[Any]) -> NDArray[Any]:
+    def apply(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
         if self.op == "take":
             return np.asarray(np.take(array, self.attrs[1], axis=self.attrs[0]))
         return np.asarray(TENSORS[self.op].reference([array], self.attrs, self.shape, array.dtype.name))
@@ -40,7 +38,7 @@ class ViewPacking:
     steps: tuple[Step, ...]
     packing: Packing | CodePacking
 
-    def apply(self, array: NDArray[Any], by: Packer | None = None) -> NDArray[Any]:
+    def apply(self, array: NDArray[np.generic], by: Packer | None = None) -> NDArray[np.generic]:
         """Return the packed copy of the view, aligned to 64 bytes."""
         for step in self.steps:
             array = step.apply(array)
@@ -53,7 +51,7 @@ class SideBySide:
 
     parts: tuple[Packing | CodePacking | ViewPacking, ...]
 
-    def apply(self, *arrays: NDArray[Any], by: Packer | None = None) -> NDArray[Any]:
+    def apply(self, *arrays: NDArray[np.generic], by: Packer | None = None) -> NDArray[np.generic]:
         """Return the packed copy of the arrays, one per part, aligned to 64 bytes."""
         packed = [part.apply(array, by) for part, array in zip(self.parts, arrays, strict=True)]
         panels, k, _, columns = packed[0].shape
