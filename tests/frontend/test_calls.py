@@ -135,7 +135,7 @@ WRAPPED: dict[Any, str] = {  # what cannot be a result, or is not determined
     np.empty: "np.zeros_like({})", np.empty_like: "np.zeros_like({})", np.result_type: "np.zeros(2, {})",
     np.promote_types: "np.zeros(2, {})", np.finfo: "np.zeros({}.bits)", np.iinfo: "np.zeros({}.bits)",
     range: "list({})", zip: "list({})", enumerate: "list({})", reversed: "list({})", iter: "list({})",
-    map: "list({})", type: "{}(7)", slice: "x[:, {}]", deque: "list({})", defaultdict: "dict({})",
+    map: "list({})", filter: "list({})", type: "{}(7)", slice: "x[:, {}]", deque: "list({})", defaultdict: "dict({})",
     OrderedDict: "dict({})", Counter: "dict({})", itertools.count: "list(zip({}, [n, 2]))",
 }  # fmt: skip
 OTHER: dict[str, tuple[str, ...]] = {  # values of a parameter, of which one at least is not its default

@@ -34,14 +34,15 @@ def gcd(*integers):
     """Return the greatest common divisor, never negative."""
     out = 0
     for x in integers:
-        out = gcd_of_two(out, index(x, "math.gcd()"))
-    return out
+        out = divisor(out, index(x, "math.gcd()"))
+    return abs(out)
 
 
-def gcd_of_two(a, b):
+def divisor(a, b):
+    """Return the greatest common divisor or its negative, since -2**63 has no absolute value."""
     while b != 0:
         a, b = b, a % b
-    return abs(a)
+    return a
 
 
 @implements(math.lcm)
@@ -50,8 +51,8 @@ def lcm(*integers):
     out = 1
     for x in integers:
         n = index(x, "math.lcm()")
-        out = 0 if out == 0 or n == 0 else abs(out // gcd_of_two(out, n) * n)
-    return out
+        out = 0 if out == 0 or n == 0 else out // divisor(out, n) * n
+    return abs(out)
 
 
 @implements(math.factorial)
@@ -94,7 +95,7 @@ def comb(n, k, /):
         return 0
     out = 1
     for i in range(min(k, n - k)):
-        shared = gcd_of_two(out, i + 1)  # no intermediate value exceeds the result
+        shared = divisor(out, i + 1)  # no intermediate value exceeds the result
         out = out // shared * ((n - i) // ((i + 1) // shared))
     return out
 
