@@ -97,7 +97,7 @@ COUNTS: dict[str, tuple[Callable[[], int], int]] = {
     "parameters `node` that hand on a position": (node_parameters, 24),
     'docstrings that begin with "What"': (nameless_docstrings, 60),
     "lines with `Any`": (lines_with_any, 815),
-    "lines of Python in the package": (package_lines, 100_920),
+    "lines of Python in the package": (package_lines, 100_580),
 }
 
 if __name__ == "__main__":

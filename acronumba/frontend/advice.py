@@ -7,12 +7,9 @@ import difflib
 from collections.abc import Iterable
 
 from acronumba.data.schema import NODES
-from acronumba.frontend.values import (
-    NoneVal,
-    Num,
-    Tensor,
-    Val,
-)
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.numbers import NoneVal, Num
+from acronumba.frontend.kinds.value import Val
 from acronumba.ir.types import (
     Array0T,
     ListT,

@@ -7,7 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from acronumba.frontend.values import ArrayRef, ListVal, Num, Val, number
+from acronumba.frontend.kinds.arrays import ArrayRef
+from acronumba.frontend.kinds.lists import ListVal
+from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.value import Val
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import INT, ArrayT, TensorT
 

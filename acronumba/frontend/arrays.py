@@ -22,30 +22,18 @@ from acronumba.frontend.comprehensions import built
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.handlers import ARRAYS, ATTRIBUTES, KEPT, MADE, PROTOCOLS, READ, SUBSCRIPTS, handles
+from acronumba.frontend.kinds.arrays import AllocationSite, ArrayRef, Axis, Cut, Tensor
+from acronumba.frontend.kinds.functions import Method
+from acronumba.frontend.kinds.iterators import Range
+from acronumba.frontend.kinds.lists import ListVal
+from acronumba.frontend.kinds.maps import DictVal, MapVal
+from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
+from acronumba.frontend.kinds.objects import Ref, SharedVal
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.names import name_of_copy, path_of
 from acronumba.frontend.subscripts import cut, index_of_each_axis, index_tensor
-from acronumba.frontend.values import (
-    NOT_CONST,
-    AllocationSite,
-    ArrayRef,
-    Axis,
-    Cut,
-    DictVal,
-    EnumVal,
-    ListVal,
-    MapVal,
-    Method,
-    NoneVal,
-    Num,
-    Range,
-    Ref,
-    SharedVal,
-    Tensor,
-    TupleVal,
-    Val,
-    number,
-)
 from acronumba.frontend.walker import UNROLL, Event, Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import INT, ListT, TensorT, union

@@ -19,6 +19,16 @@ from acronumba.frontend.comprehensions import extend, named_generator, to_list
 from acronumba.frontend.dicts import changeable, changed_in_place
 from acronumba.frontend.exceptions import Dead, Rejected, Restart
 from acronumba.frontend.handlers import STATEMENTS, TARGETS, handles
+from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
+from acronumba.frontend.kinds.errors import ErrorValue
+from acronumba.frontend.kinds.iterators import Columns, Generator, Stream
+from acronumba.frontend.kinds.lists import ListVal, StaticList, is_row
+from acronumba.frontend.kinds.maps import DictVal, MapVal
+from acronumba.frontend.kinds.numbers import NoneVal, number
+from acronumba.frontend.kinds.objects import SharedVal
+from acronumba.frontend.kinds.tuples import Kept, TupleVal
+from acronumba.frontend.kinds.unions import UnionVal
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.lists import list_slice, new_list
 from acronumba.frontend.made import about_to_change, set_attribute
 from acronumba.frontend.magic import call_special, has_method, index_value, iterated
@@ -32,26 +42,6 @@ from acronumba.frontend.subscripts import (
     item_place,
     set_in_pieces,
     set_item,
-)
-from acronumba.frontend.values import (
-    ArrayRef,
-    Columns,
-    DictVal,
-    ErrorValue,
-    Generator,
-    Kept,
-    ListVal,
-    MapVal,
-    NoneVal,
-    SharedVal,
-    StaticList,
-    Stream,
-    Tensor,
-    TupleVal,
-    UnionVal,
-    Val,
-    is_row,
-    number,
 )
 from acronumba.frontend.walker import Walker
 from acronumba.frontend.writing import assign_item, change_item, each_index, index_places

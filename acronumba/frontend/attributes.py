@@ -20,32 +20,15 @@ from acronumba.frontend.calls.objects import as_function
 from acronumba.frontend.calls.tables import row_of
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import ATTRIBUTES, DESCRIPTORS, EXPRESSIONS, ITEMS, handles
-from acronumba.frontend.kinds.functions import OF_MODELS
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.errors import ErrorValue
+from acronumba.frontend.kinds.functions import OF_MODELS, Bound, Func, Method, Static
+from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, members_of, number
+from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, Ref, SharedVal, Super, is_field
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
+from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.names import behind, function_value, is_computed, outside, path_of
-from acronumba.frontend.values import (
-    NOT_CONST,
-    Bound,
-    EnumVal,
-    ErrorValue,
-    Func,
-    MaybeUnbound,
-    Method,
-    MutableObject,
-    NoneVal,
-    Num,
-    ObjectValue,
-    Ref,
-    SharedVal,
-    Static,
-    Super,
-    Tensor,
-    TupleVal,
-    UnionVal,
-    Val,
-    is_field,
-    members_of,
-    number,
-)
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import INT, TEXT, UNSET, NoneT, OpaqueT, Type, UnionT, members, words

@@ -18,21 +18,14 @@ from acronumba.data.shared import SharedLeaf
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.errors.codes import reject
 from acronumba.frontend.exceptions import Abandoned, Dead, Hopeless, Rejected, Restart
+from acronumba.frontend.kinds.arrays import AllocationSite, ArrayRef
+from acronumba.frontend.kinds.errors import ErrorValue
+from acronumba.frontend.kinds.lists import ElementInfo
+from acronumba.frontend.kinds.numbers import EnumVal, Num, members_of, number
+from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.naming import note_named
 from acronumba.frontend.numbering import Key, Numbering, fits, gives_natural
 from acronumba.frontend.source import Source, spot
-from acronumba.frontend.values import (
-    NOT_CONST,
-    AllocationSite,
-    ArrayRef,
-    ElementInfo,
-    EnumVal,
-    ErrorValue,
-    Num,
-    Val,
-    members_of,
-    number,
-)
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import SCALARS

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import NAME_BOUND, NAME_READ, handles
+from acronumba.frontend.kinds.lists import StaticList
+from acronumba.frontend.kinds.numbers import number
+from acronumba.frontend.kinds.unions import NonlocalCell
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.lists import append, simple
 from acronumba.frontend.names import check_part
-from acronumba.frontend.values import NonlocalCell, StaticList, Val, number
 from acronumba.frontend.walker import Frame, Walker
 
 

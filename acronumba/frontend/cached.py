@@ -11,8 +11,10 @@ import functools
 from acronumba.frontend.attributes import own_method
 from acronumba.frontend.functions import shared_by_calls
 from acronumba.frontend.handlers import DESCRIPTORS, handles
+from acronumba.frontend.kinds.functions import Bound
+from acronumba.frontend.kinds.objects import MutableObject, Ref
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.made import set_attribute
-from acronumba.frontend.values import Bound, MutableObject, Ref, Val
 from acronumba.frontend.walker import Walker
 
 

@@ -12,19 +12,13 @@ from typing import Any
 from acronumba.frontend.advice import one_type
 from acronumba.frontend.block import GROWS, Blocks, conversion
 from acronumba.frontend.exceptions import Restart
+from acronumba.frontend.kinds.arrays import AllocationSite, Tensor
+from acronumba.frontend.kinds.lists import ElementInfo, ListVal, StaticList, is_row
+from acronumba.frontend.kinds.maps import DictVal
+from acronumba.frontend.kinds.numbers import Num
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.naming import note_unified
-from acronumba.frontend.values import (
-    AllocationSite,
-    DictVal,
-    ElementInfo,
-    ListVal,
-    Num,
-    StaticList,
-    Tensor,
-    TupleVal,
-    Val,
-    is_row,
-)
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
     INT,

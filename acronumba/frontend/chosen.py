@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from acronumba.frontend.arrays import is_advanced, view
-from acronumba.frontend.values import ArrayRef, NoneVal, Num, Tensor, number
+from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
+from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.records import record

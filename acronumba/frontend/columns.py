@@ -7,9 +7,12 @@ from collections.abc import Callable
 
 from acronumba.frontend.comprehensions import built
 from acronumba.frontend.handlers import PROTOCOLS, handles
+from acronumba.frontend.kinds.iterators import Columns
+from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.tuples import Kept
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.subscripts import get_item
-from acronumba.frontend.values import Columns, Kept, Num, Val, number
 from acronumba.frontend.walker import Walker
 
 

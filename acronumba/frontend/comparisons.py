@@ -19,6 +19,16 @@ from acronumba.frontend.calls.tables import row
 from acronumba.frontend.conditions import truth, truth_value
 from acronumba.frontend.exceptions import Dead, Hopeless, Restart
 from acronumba.frontend.handlers import EXPRESSIONS, handles
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.functions import Static
+from acronumba.frontend.kinds.iterators import Range
+from acronumba.frontend.kinds.lists import ListVal, StaticList
+from acronumba.frontend.kinds.maps import DictVal, MapVal, MapView
+from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
+from acronumba.frontend.kinds.objects import ObjectValue, Ref, SharedVal
+from acronumba.frontend.kinds.tuples import TupleVal, as_list
+from acronumba.frontend.kinds.unions import UnionVal
+from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.library.comparisons import BY_FIELDS, fields, same
 from acronumba.frontend.library.comparisons import contains as in_iterable
 from acronumba.frontend.magic import (
@@ -31,28 +41,6 @@ from acronumba.frontend.magic import (
     same_reference,
 )
 from acronumba.frontend.operators import is_float
-from acronumba.frontend.values import (
-    NOT_CONST,
-    DictVal,
-    EnumVal,
-    ListVal,
-    MapVal,
-    MapView,
-    NoneVal,
-    Num,
-    ObjectValue,
-    Range,
-    Ref,
-    SharedVal,
-    Static,
-    StaticList,
-    Tensor,
-    TupleVal,
-    UnionVal,
-    Val,
-    as_list,
-    number,
-)
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import FLOAT, INT
 

@@ -12,6 +12,15 @@ import numpy as np
 
 from acronumba.frontend.advice import one_type
 from acronumba.frontend.handlers import ARRAYS, EXPRESSIONS, ITEMS, handles
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.errors import ErrorValue
+from acronumba.frontend.kinds.functions import Func
+from acronumba.frontend.kinds.iterators import Generator, Range, Stream, Yields
+from acronumba.frontend.kinds.lists import ListVal, StaticList
+from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.tuples import as_list, unkept
+from acronumba.frontend.kinds.unions import UnionVal
+from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.lists import append, check_mutable, list_slice, new_list, widen_items
 from acronumba.frontend.loops import iterate, one_iterable
 from acronumba.frontend.magic import iterated
@@ -19,24 +28,6 @@ from acronumba.frontend.names import check_free, forget, loops_around, nested_fu
 from acronumba.frontend.source import assigned_names, spot
 from acronumba.frontend.tensors import HOST
 from acronumba.frontend.unrolling import note_turns, unrolled_range
-from acronumba.frontend.values import (
-    NOT_CONST,
-    ErrorValue,
-    Func,
-    Generator,
-    ListVal,
-    Num,
-    Range,
-    StaticList,
-    Stream,
-    Tensor,
-    UnionVal,
-    Val,
-    Yields,
-    as_list,
-    number,
-    unkept,
-)
 from acronumba.frontend.walker import UNROLL, Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (

@@ -16,22 +16,15 @@ from acronumba.frontend.calls.objects import (
 )
 from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import CONDITIONS, EXPRESSIONS, handles
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.functions import Static
+from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
+from acronumba.frontend.kinds.objects import Ref, SharedVal
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.unions import UnionVal
+from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.names import path_of
-from acronumba.frontend.values import (
-    NOT_CONST,
-    EnumVal,
-    NoneVal,
-    Num,
-    Ref,
-    SharedVal,
-    Static,
-    Tensor,
-    TupleVal,
-    UnionVal,
-    Val,
-    number,
-)
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import BOOL, Array0T, FloatT, NoneT, StructT, Type, case_slices, type_text
 

@@ -27,21 +27,14 @@ from acronumba.frontend.keyed import (
     take_out,
     update,
 )
+from acronumba.frontend.kinds.lists import StaticList
+from acronumba.frontend.kinds.maps import DictVal, MapVal, MapView, constant_value
+from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.objects import SharedVal
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.names import part_of
-from acronumba.frontend.values import (
-    NOT_CONST,
-    DictVal,
-    MapVal,
-    MapView,
-    Num,
-    SharedVal,
-    StaticList,
-    TupleVal,
-    Val,
-    constant_value,
-    number,
-)
 from acronumba.frontend.walker import Walker
 
 Pairs = Sequence[tuple[Val, Val]]

@@ -12,19 +12,15 @@ from typing import TypeAlias
 
 from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.handlers import EXPRESSIONS, handles
+from acronumba.frontend.kinds.functions import Static
+from acronumba.frontend.kinds.iterators import Generator
+from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.strings import StringValue, joined, known, made
+from acronumba.frontend.kinds.tuples import Kept, TupleVal
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.lists import append, new_list
 from acronumba.frontend.magic import one_string, text_of
 from acronumba.frontend.names import nested_function, part_of, read_name
-from acronumba.frontend.values import (
-    Generator,
-    Kept,
-    ListVal,
-    Static,
-    StaticList,
-    TupleVal,
-    Val,
-)
 from acronumba.frontend.walker import Walker
 
 Parts: TypeAlias = "list[tuple[Val, ...] | ListVal]"

@@ -20,6 +20,16 @@ from acronumba.frontend.conditions import is_type_test, truth_value
 from acronumba.frontend.exceptions import Dead, Restart
 from acronumba.frontend.handlers import CALLS, EXPRESSIONS, handles
 from acronumba.frontend.instances import call_instance
+from acronumba.frontend.kinds.errors import ErrorValue
+from acronumba.frontend.kinds.functions import Bound, Func, Method, OneOfFunctions, Static
+from acronumba.frontend.kinds.iterators import Columns, Yields
+from acronumba.frontend.kinds.lists import ListVal, StaticList
+from acronumba.frontend.kinds.maps import DictVal
+from acronumba.frontend.kinds.numbers import NoneVal, number
+from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, Ref, SharedVal
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.unions import UnionVal
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.lists import append, list_slice
 from acronumba.frontend.names import (
     alias,
@@ -30,34 +40,11 @@ from acronumba.frontend.names import (
     named_iterator,
     path_of,
 )
-from acronumba.frontend.values import (
-    Bound,
-    Columns,
-    DictVal,
-    ErrorValue,
-    Func,
-    ListVal,
-    Method,
-    MutableObject,
-    NoneVal,
-    ObjectValue,
-    OneOfFunctions,
-    Ref,
-    SharedVal,
-    Static,
-    StaticList,
-    TupleVal,
-    UnionVal,
-    Val,
-    Yields,
-    number,
-)
 from acronumba.frontend.walker import Walker
 
 # Modules whose functions are walked like the user's, but whose errors and notes refer to the user's call.
 LIBRARY = (
-    "acronumba.nn", "acronumba.random", "acronumba.compressed", "acronumba.frontend.calls.written_texts",
-    "acronumba.frontend.library.",
+    "acronumba.nn", "acronumba.random", "acronumba.compressed", "acronumba.frontend.library.",
 )  # fmt: skip
 
 

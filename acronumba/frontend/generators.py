@@ -15,18 +15,13 @@ from acronumba.frontend.comprehensions import as_call
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.functions import is_of_library
 from acronumba.frontend.handlers import EXPRESSIONS, WALKS, handles
+from acronumba.frontend.kinds.iterators import Enumerate, Generator, Yields
+from acronumba.frontend.kinds.numbers import NoneVal, number
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.loops import carried_names, end_loop, iterate
 from acronumba.frontend.names import named_iterator
 from acronumba.frontend.operators import binary
-from acronumba.frontend.values import (
-    Enumerate,
-    Generator,
-    NoneVal,
-    TupleVal,
-    Val,
-    Yields,
-    number,
-)
 from acronumba.frontend.walker import Consumer, Loop, Walker
 
 

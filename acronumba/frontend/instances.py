@@ -29,24 +29,16 @@ from acronumba.frontend.join_shapes import (
     TypeShape,
     compatible_shapes,
 )
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.errors import ErrorValue
+from acronumba.frontend.kinds.functions import Bound, Func, OneOfFunctions
+from acronumba.frontend.kinds.lists import StaticList
+from acronumba.frontend.kinds.maps import DictVal
+from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num
+from acronumba.frontend.kinds.objects import ObjectValue, SharedVal
+from acronumba.frontend.kinds.tuples import Kept, TupleVal
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.names import forget_assigned, named_iterator
-from acronumba.frontend.values import (
-    Bound,
-    DictVal,
-    EnumVal,
-    ErrorValue,
-    Func,
-    Kept,
-    NoneVal,
-    Num,
-    ObjectValue,
-    OneOfFunctions,
-    SharedVal,
-    StaticList,
-    Tensor,
-    TupleVal,
-    Val,
-)
 from acronumba.frontend.walker import Frame, Instance, Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (

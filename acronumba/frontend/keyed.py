@@ -14,25 +14,16 @@ from acronumba.frontend.block import Point
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.lists import ListVal
+from acronumba.frontend.kinds.maps import MapVal, MapView, map_type
+from acronumba.frontend.kinds.numbers import EnumVal, HostScalar, Num, number
+from acronumba.frontend.kinds.tuples import Kept, TupleVal
+from acronumba.frontend.kinds.unions import UnionVal
+from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.lists import widen_items
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.names import alias
-from acronumba.frontend.values import (
-    NOT_CONST,
-    EnumVal,
-    HostScalar,
-    Kept,
-    ListVal,
-    MapVal,
-    MapView,
-    Num,
-    Tensor,
-    TupleVal,
-    UnionVal,
-    Val,
-    map_type,
-    number,
-)
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (

@@ -7,18 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from acronumba.frontend.exceptions import Restart
+from acronumba.frontend.kinds.lists import ElementInfo, ListVal, StaticList
+from acronumba.frontend.kinds.maps import MapVal, map_type
+from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.names import alias
-from acronumba.frontend.values import (
-    NOT_CONST,
-    ElementInfo,
-    ListVal,
-    MapVal,
-    Num,
-    StaticList,
-    Val,
-    map_type,
-    number,
-)
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import NEVER, ListT, Type, exchanged, union

@@ -21,31 +21,19 @@ from acronumba.frontend.join_shapes import (
     TypeShape,
     compatible_shapes,
 )
+from acronumba.frontend.kinds.errors import ErrorValue
+from acronumba.frontend.kinds.iterators import Enumerate, Generator, Range, Stream, Yields
+from acronumba.frontend.kinds.lists import ElementInfo, at_run_time
+from acronumba.frontend.kinds.maps import MapVal, MapView
+from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.objects import is_field
+from acronumba.frontend.kinds.tuples import Kept, TupleVal, unkept
+from acronumba.frontend.kinds.unions import NonlocalCell, UnionVal
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.magic import iterated, one_string
 from acronumba.frontend.names import scope_of
 from acronumba.frontend.source import assigned_names, yields
 from acronumba.frontend.unrolling import note_turns, unrolled_range
-from acronumba.frontend.values import (
-    ElementInfo,
-    Enumerate,
-    ErrorValue,
-    Generator,
-    Kept,
-    MapVal,
-    MapView,
-    NonlocalCell,
-    Num,
-    Range,
-    Stream,
-    TupleVal,
-    UnionVal,
-    Val,
-    Yields,
-    at_run_time,
-    is_field,
-    number,
-    unkept,
-)
 from acronumba.frontend.walker import Loop, Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import ListT, TupleT, unlike

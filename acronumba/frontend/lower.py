@@ -51,8 +51,11 @@ from acronumba.frontend.functions import add_defaults
 from acronumba.frontend.instances import ENTRY, call_instance, fails_itself, finish, function_name
 from acronumba.frontend.join_shapes import ListShape, TypeShape
 from acronumba.frontend.kinds import strings
+from acronumba.frontend.kinds.functions import Func
+from acronumba.frontend.kinds.numbers import NoneVal
+from acronumba.frontend.kinds.objects import ClassNumber, Ref
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.names import behind, function_value
-from acronumba.frontend.values import ClassNumber, Func, NoneVal, Ref, Val
 from acronumba.frontend.walker import Frame, GlobalRead, Walker
 from acronumba.frontend.wrapping import ANYTHING, either, finished, unwrapped
 from acronumba.ir import nodes as ir

@@ -18,22 +18,13 @@ from acronumba.data.source_guard import ABSENT
 from acronumba.frontend.attributes import attribute_owner, own_method
 from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.handlers import TARGETS, handles
+from acronumba.frontend.kinds.functions import Bound, Static
+from acronumba.frontend.kinds.numbers import NoneVal, Num
+from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, Ref, SharedVal, Super
+from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.magic import object_class
 from acronumba.frontend.names import alias, forget, forget_field, name_of_copy, name_views
-from acronumba.frontend.values import (
-    Bound,
-    MaybeUnbound,
-    MutableObject,
-    NoneVal,
-    Num,
-    ObjectValue,
-    Ref,
-    SharedVal,
-    Static,
-    Super,
-    UnionVal,
-    Val,
-)
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL

@@ -9,18 +9,12 @@ from typing import Any
 from acronumba.foreign import OfParts
 from acronumba.frontend.attributes import class_attribute
 from acronumba.frontend.exceptions import Restart
-from acronumba.frontend.values import (
-    MutableObject,
-    NoneVal,
-    Num,
-    ObjectValue,
-    Ref,
-    SliceVal,
-    TupleVal,
-    UnionVal,
-    Val,
-    number,
-)
+from acronumba.frontend.kinds.iterators import SliceVal
+from acronumba.frontend.kinds.numbers import NoneVal, Num, number
+from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, Ref
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.unions import UnionVal
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL, TEXT, StrT, TextT

@@ -27,38 +27,20 @@ from acronumba.frontend.join_shapes import (
     choices_of,
     only,
 )
+from acronumba.frontend.kinds.arrays import AllocationSite, ArrayRef, Tensor
+from acronumba.frontend.kinds.errors import ErrorValue
+from acronumba.frontend.kinds.functions import Bound, Func, OneOfFunctions, options_of
+from acronumba.frontend.kinds.lists import ListVal, StaticList
+from acronumba.frontend.kinds.maps import DictVal, MapVal, map_type
+from acronumba.frontend.kinds.numbers import NoneVal, Num, number
+from acronumba.frontend.kinds.objects import ObjectValue, SharedVal, is_field
+from acronumba.frontend.kinds.tuples import Kept, TupleVal
+from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
+from acronumba.frontend.kinds.value import NOT_CONST, Val, Value
 from acronumba.frontend.naming import (
     loosest,
     note_named,
     note_shared,
-)
-from acronumba.frontend.values import (
-    NOT_CONST,
-    AllocationSite,
-    ArrayRef,
-    Bound,
-    DictVal,
-    ErrorValue,
-    Func,
-    Kept,
-    ListVal,
-    MapVal,
-    MaybeUnbound,
-    NoneVal,
-    Num,
-    ObjectValue,
-    OneOfFunctions,
-    SharedVal,
-    StaticList,
-    Tensor,
-    TupleVal,
-    UnionVal,
-    Val,
-    Value,
-    is_field,
-    map_type,
-    number,
-    options_of,
 )
 from acronumba.frontend.words import Words
 from acronumba.ir import nodes as ir

@@ -16,22 +16,15 @@ from acronumba.frontend.calls.objects import as_function, is_foreign
 from acronumba.frontend.calls.tables import row_of
 from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import NAME_BOUND, NAME_READ
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.errors import ErrorValue
+from acronumba.frontend.kinds.functions import Func, Static
+from acronumba.frontend.kinds.iterators import Generator, Stream, Yields
+from acronumba.frontend.kinds.numbers import NoneVal, number
+from acronumba.frontend.kinds.objects import MutableObject
+from acronumba.frontend.kinds.unions import MaybeUnbound, NonlocalCell
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.source import NoSource, Source, read_source
-from acronumba.frontend.values import (
-    ErrorValue,
-    Func,
-    Generator,
-    MaybeUnbound,
-    MutableObject,
-    NoneVal,
-    NonlocalCell,
-    Static,
-    Stream,
-    Tensor,
-    Val,
-    Yields,
-    number,
-)
 from acronumba.frontend.walker import GlobalRead, Walker
 from acronumba.ir.types import INT
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from acronumba.frontend.values import (
-    AllocationSite,
-    Tensor,
-    Val,
-)  # fmt: skip
+from acronumba.frontend.kinds.arrays import AllocationSite, Tensor
+from acronumba.frontend.kinds.value import Val
 
 
 def note_named(val: Val) -> None:

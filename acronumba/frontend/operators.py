@@ -13,24 +13,15 @@ from acronumba.frontend.comprehensions import list_concat, list_repeat, to_list
 from acronumba.frontend.conditions import host_value, truth_value
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import EXPRESSIONS, handles
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.functions import Static
+from acronumba.frontend.kinds.lists import ListVal, StaticList
+from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
+from acronumba.frontend.kinds.objects import SharedVal
+from acronumba.frontend.kinds.tuples import Kept, TupleVal, as_list
+from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.magic import call_special, has_method
-from acronumba.frontend.values import (
-    NOT_CONST,
-    EnumVal,
-    Kept,
-    ListVal,
-    NoneVal,
-    Num,
-    SharedVal,
-    Static,
-    StaticList,
-    Tensor,
-    TupleVal,
-    Val,
-    as_list,
-    number,
-)
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import BOOL, FLOAT, INT, BoolT
 

@@ -13,9 +13,16 @@ from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.conditions import class_filter, narrow_to, truth
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import STATEMENTS, handles
+from acronumba.frontend.kinds.functions import Static
+from acronumba.frontend.kinds.lists import ListVal
+from acronumba.frontend.kinds.maps import DictVal
+from acronumba.frontend.kinds.numbers import number
+from acronumba.frontend.kinds.objects import Ref
+from acronumba.frontend.kinds.tuples import as_list
+from acronumba.frontend.kinds.unions import UnionVal
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.lists import list_slice, new_list
 from acronumba.frontend.names import bind_name, path_of
-from acronumba.frontend.values import DictVal, ListVal, Ref, Static, UnionVal, Val, as_list, number
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import NoneT, StructT, Type
 

@@ -17,6 +17,14 @@ from acronumba.frontend.handlers import (
     STATEMENTS,
     handles,
 )
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.iterators import Range
+from acronumba.frontend.kinds.lists import ListVal, StaticList
+from acronumba.frontend.kinds.maps import DictVal, MapVal
+from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.objects import SharedVal
+from acronumba.frontend.kinds.tuples import TupleVal, unkept
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.comparisons import LISTS
 from acronumba.frontend.lists import check_mutable, checked_index
 from acronumba.frontend.names import forget
@@ -26,20 +34,6 @@ from acronumba.frontend.subscripts import (
     index_of,
     list_index,
     set_slice,
-)
-from acronumba.frontend.values import (
-    DictVal,
-    ListVal,
-    MapVal,
-    Num,
-    Range,
-    SharedVal,
-    StaticList,
-    Tensor,
-    TupleVal,
-    Val,
-    number,
-    unkept,
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir

@@ -8,9 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from acronumba.frontend.exceptions import Dead
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.lists import ListVal
+from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.value import NOT_CONST
 from acronumba.frontend.numbering import is_natural
 from acronumba.frontend.tensors import HOST, TensorOps, dims_text
-from acronumba.frontend.values import NOT_CONST, ListVal, Num, Tensor, number
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import FLOAT, INT, NEVER, BoolT, FloatT, IntT, TensorT
 

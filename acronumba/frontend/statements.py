@@ -13,11 +13,9 @@ from collections.abc import Sequence
 from acronumba.frontend.calls.of_settings import CONTEXTS, check_setting
 from acronumba.frontend.exceptions import Rejected
 from acronumba.frontend.handlers import STATEMENTS, handles
+from acronumba.frontend.kinds.functions import Static
+from acronumba.frontend.kinds.numbers import NoneVal
 from acronumba.frontend.names import check_free, nested_function
-from acronumba.frontend.values import (
-    NoneVal,
-    Static,
-)
 from acronumba.frontend.walker import Walker
 
 

@@ -22,6 +22,17 @@ from acronumba.frontend.dicts import changeable
 from acronumba.frontend.exceptions import Dead, Restart
 from acronumba.frontend.handlers import EXPRESSIONS, INDEXED, SUBSCRIPTS, handles
 from acronumba.frontend.keyed import put
+from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
+from acronumba.frontend.kinds.errors import ErrorValue
+from acronumba.frontend.kinds.functions import OneOfFunctions, Static
+from acronumba.frontend.kinds.iterators import Range, SliceVal
+from acronumba.frontend.kinds.lists import ListVal, StaticList, at_run_time, is_row
+from acronumba.frontend.kinds.maps import DictVal, MapVal
+from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
+from acronumba.frontend.kinds.objects import SharedVal
+from acronumba.frontend.kinds.tuples import Kept, TupleVal, as_list
+from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
+from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.lists import (
     check_mutable,
     checked_index,
@@ -34,33 +45,6 @@ from acronumba.frontend.lists import (
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.magic import call_special, has_method, index_value
 from acronumba.frontend.names import alias, path_of
-from acronumba.frontend.values import (
-    NOT_CONST,
-    ArrayRef,
-    DictVal,
-    EnumVal,
-    ErrorValue,
-    Kept,
-    ListVal,
-    MapVal,
-    MaybeUnbound,
-    NoneVal,
-    Num,
-    OneOfFunctions,
-    Range,
-    SharedVal,
-    SliceVal,
-    Static,
-    StaticList,
-    Tensor,
-    TupleVal,
-    UnionVal,
-    Val,
-    as_list,
-    at_run_time,
-    is_row,
-    number,
-)
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL, FLOAT, INT, NEVER, IntT, TensorT, words

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from acronumba.frontend.exceptions import Rejected
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.ufuncs import Ufuncs
-from acronumba.frontend.values import Num, Tensor, Val, number
 from acronumba.ir import nodes as ir
 
 LANES = 16  # columns from which a product fills the CPU's vector registers without transposition

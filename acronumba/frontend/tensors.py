@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 
 from acronumba.errors import Loc
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.lists import ListVal
+from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.value import NOT_CONST
 from acronumba.frontend.merge import Merge
-from acronumba.frontend.values import NOT_CONST, ListVal, Num, Tensor, number
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL, DTYPES, FLOAT, INT, TensorT, host_word
 

@@ -9,9 +9,14 @@ from typing import Any
 import numpy as np
 
 from acronumba.frontend.handlers import ARRAYS
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.lists import StaticList
+from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.objects import SharedVal
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.shapes import Shapes
 from acronumba.frontend.tensors import PYTHON
-from acronumba.frontend.values import NOT_CONST, Num, SharedVal, StaticList, Tensor, TupleVal, Val, number
 from acronumba.ir.ops import SCALARS, TENSORS
 from acronumba.ir.types import INT, Array0T
 

@@ -15,7 +15,9 @@ import re
 from collections.abc import Callable, Sequence
 
 from acronumba.frontend.exceptions import Abandoned, Dead, Rejected
-from acronumba.frontend.values import NOT_CONST, Num, Range, Val, number
+from acronumba.frontend.kinds.iterators import Range
+from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.walker import MOST_INSTRUCTIONS, MOST_OPERATIONS, UNROLL, Loop, Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note

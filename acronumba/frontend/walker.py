@@ -20,17 +20,14 @@ from acronumba.frontend.block import WAYS_ON, Facts, FunctionCode, Point, State
 from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import CALLS, CONDITIONS, EXPRESSIONS, MADE, STATEMENTS, TARGETS
 from acronumba.frontend.join_shapes import JoinShape
+from acronumba.frontend.kinds.arrays import AllocationSite
+from acronumba.frontend.kinds.errors import ErrorValue
+from acronumba.frontend.kinds.functions import Func
+from acronumba.frontend.kinds.lists import ElementInfo
+from acronumba.frontend.kinds.numbers import Num
+from acronumba.frontend.kinds.value import Turns, Val
 from acronumba.frontend.source import Source, assigned_names, is_forbidden
 from acronumba.frontend.tensor_math import TensorMath
-from acronumba.frontend.values import (
-    AllocationSite,
-    ElementInfo,
-    ErrorValue,
-    Func,
-    Num,
-    Turns,
-    Val,
-)
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.types import BOOL

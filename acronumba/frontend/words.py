@@ -15,34 +15,16 @@ from acronumba.frontend.block import Point, conversion, last_name
 from acronumba.frontend.cells import Cells, endless, without_end
 from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.handlers import CONSTANTS, KEPT, READ, WORDS
-from acronumba.frontend.kinds.value import Value
-from acronumba.frontend.values import (
-    NOT_CONST,
-    ArrayRef,
-    ClassNumber,
-    DictVal,
-    ElementInfo,
-    EnumVal,
-    ErrorValue,
-    Kept,
-    ListVal,
-    MapVal,
-    MaybeUnbound,
-    MutableObject,
-    NoneVal,
-    Num,
-    ObjectValue,
-    OneOfFunctions,
-    Ref,
-    SharedVal,
-    Static,
-    StaticList,
-    Tensor,
-    TupleVal,
-    UnionVal,
-    Val,
-    number,
-)
+from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
+from acronumba.frontend.kinds.errors import ErrorValue
+from acronumba.frontend.kinds.functions import OneOfFunctions, Static
+from acronumba.frontend.kinds.lists import ElementInfo, ListVal, StaticList
+from acronumba.frontend.kinds.maps import DictVal, MapVal
+from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
+from acronumba.frontend.kinds.objects import ClassNumber, MutableObject, ObjectValue, Ref, SharedVal
+from acronumba.frontend.kinds.tuples import Kept, TupleVal
+from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
+from acronumba.frontend.kinds.value import NOT_CONST, Val, Value
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
     BOOL,

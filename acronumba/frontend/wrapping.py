@@ -6,16 +6,11 @@ from collections import defaultdict, deque
 from typing import Any
 
 from acronumba.data.result_wrappers import Parts, Whole, Wrap
-from acronumba.frontend.values import (
-    NOT_CONST,
-    DictVal,
-    Kept,
-    ListVal,
-    MapVal,
-    NoneVal,
-    TupleVal,
-    Val,
-)
+from acronumba.frontend.kinds.lists import ListVal
+from acronumba.frontend.kinds.maps import DictVal, MapVal
+from acronumba.frontend.kinds.numbers import NoneVal
+from acronumba.frontend.kinds.tuples import Kept, TupleVal
+from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.walker import Walker
 
 

@@ -33,8 +33,11 @@ from acronumba.frontend.chosen import (
     without_ones,
 )
 from acronumba.frontend.exceptions import Dead
+from acronumba.frontend.kinds.arrays import ArrayRef, Axis, Cut, Tensor
+from acronumba.frontend.kinds.numbers import NoneVal, Num, number
+from acronumba.frontend.kinds.unions import UnionVal
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.subscripts import index_of_each_axis
-from acronumba.frontend.values import ArrayRef, Axis, Cut, NoneVal, Num, Tensor, UnionVal, Val, number
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import TensorT

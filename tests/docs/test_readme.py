@@ -208,7 +208,7 @@ def test_the_page_for_contributors_names_what_there_is(root: Path) -> None:
     page = (root / "docs" / "contributing.md").read_text(encoding="utf-8")
     assert all((root / name).exists() for name in re.findall(r"`((?:acronumba|tests|docs)/[\w./]+)`", page))
     example = page.split("```python\n")[1].split("```")[0].strip()
-    assert example in (root / "acronumba" / "frontend" / "calls" / "written.py").read_text(encoding="utf-8")
+    assert example in (root / "acronumba" / "frontend" / "library" / "numpy_elementwise.py").read_text(encoding="utf-8")
     assert set(re.findall(r"`([A-Z]{4,})`", page)) <= {
         "PASSES", "KINDS", "SINGLES", "RULES", "NONE", "REQUIRED", "EXPRESSIONS", "TARGETS", "TOPICS", "USUAL",
         "REASONS", "ULPS", "MODULES", "MODES", "ALLOWED",

@@ -21,15 +21,12 @@ from acronumba.frontend.advice import near
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.calls.signatures import UNSET, signature_of
 from acronumba.frontend.calls.tables import Row
-from acronumba.frontend.values import (
-    NOT_CONST,
-    DictVal,
-    NoneVal,
-    Tensor,
-    TupleVal,
-    UnionVal,
-    Val,
-)  # fmt: skip
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.maps import DictVal
+from acronumba.frontend.kinds.numbers import NoneVal
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.unions import UnionVal
+from acronumba.frontend.kinds.value import NOT_CONST, Val
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker

@@ -32,6 +32,15 @@ from acronumba.frontend.calls.tables import Row, row_of
 from acronumba.frontend.comprehensions import as_iterable, extend
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead, Restart
+from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
+from acronumba.frontend.kinds.functions import Method, Static
+from acronumba.frontend.kinds.iterators import Generator
+from acronumba.frontend.kinds.lists import ListVal, StaticList, inner_value
+from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, members_of, number
+from acronumba.frontend.kinds.objects import ObjectValue, SharedVal
+from acronumba.frontend.kinds.tuples import Kept, TupleVal
+from acronumba.frontend.kinds.unions import UnionVal
+from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.library.decorators import late_row
 from acronumba.frontend.lists import (
     append,
@@ -46,27 +55,6 @@ from acronumba.frontend.names import (
     alias,
     check_part,
     default_value,
-)
-from acronumba.frontend.values import (
-    NOT_CONST,
-    ArrayRef,
-    EnumVal,
-    Generator,
-    Kept,
-    ListVal,
-    Method,
-    NoneVal,
-    ObjectValue,
-    SharedVal,
-    Static,
-    StaticList,
-    Tensor,
-    TupleVal,
-    UnionVal,
-    Val,
-    inner_value,
-    members_of,
-    number,
 )
 from acronumba.frontend.writing import assign_item
 from acronumba.ir import nodes as ir

@@ -14,14 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.frontend.values import (
-    Val,
-)
+from acronumba.frontend.kinds.value import Val
 from acronumba.ir.types import Array0T, ListT, NoneT, StructT, TensorT, Type
 
 _FOR_MODELS = (
     "acronumba.nn", "acronumba.random", "acronumba.compressed", "acronumba.zoo", "acronumba.bench",
-    "acronumba.frontend.calls.written_texts", "acronumba.frontend.library.",
+    "acronumba.frontend.library.",
 )  # fmt: skip
 _FOREIGN = (sysconfig.get_path("stdlib"), str(Path(np.__file__).parent))
 

@@ -12,19 +12,14 @@ from acronumba.frontend.calls.of_shapes import extents, runtime_list, with_axis
 from acronumba.frontend.calls.tables import Handler, row
 from acronumba.frontend.comprehensions import all_of_generator, built
 from acronumba.frontend.conditions import host_value
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.functions import Static
+from acronumba.frontend.kinds.iterators import Generator
+from acronumba.frontend.kinds.lists import ListVal
+from acronumba.frontend.kinds.numbers import NoneVal, Num, number
+from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.tensors import PYTHON
-from acronumba.frontend.values import (
-    NOT_CONST,
-    Generator,
-    ListVal,
-    NoneVal,
-    Num,
-    Static,
-    Tensor,
-    Val,
-    number,
-)  # fmt: skip
 from acronumba.ir.types import BOOL, INT, FloatT, IntT, TensorT
 
 if TYPE_CHECKING:

@@ -32,6 +32,13 @@ from acronumba.frontend.handlers import (
     handles,
 )
 from acronumba.frontend.keyed import copied, find, new_map, put, set_default, where_found
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.functions import Method
+from acronumba.frontend.kinds.lists import ListVal, StaticList
+from acronumba.frontend.kinds.maps import DictVal, MapVal, MapView
+from acronumba.frontend.kinds.numbers import NoneVal, Num, number
+from acronumba.frontend.kinds.tuples import Kept, unkept
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.collections import most_common
 from acronumba.frontend.lists import (
     append,
@@ -45,21 +52,6 @@ from acronumba.frontend.sequences import (
 from acronumba.frontend.subscripts import (
     get_item,
     list_index,
-)
-from acronumba.frontend.values import (
-    DictVal,
-    Kept,
-    ListVal,
-    MapVal,
-    MapView,
-    Method,
-    NoneVal,
-    Num,
-    StaticList,
-    Tensor,
-    Val,
-    number,
-    unkept,
 )
 
 if TYPE_CHECKING:

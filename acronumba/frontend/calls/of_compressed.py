@@ -11,8 +11,11 @@ from acronumba import compressed
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.handlers import ARRAYS, handles
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.numbers import number
+from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, SharedVal
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.magic import call_special, is_array_like
-from acronumba.frontend.values import MutableObject, ObjectValue, SharedVal, Tensor, Val, number
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker

@@ -22,34 +22,20 @@ from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.dicts import new_dict
+from acronumba.frontend.kinds.arrays import AllocationSite, ArrayRef, Tensor
+from acronumba.frontend.kinds.errors import ErrorValue
+from acronumba.frontend.kinds.functions import Method, Static
+from acronumba.frontend.kinds.lists import ElementInfo, ListVal, StaticList
+from acronumba.frontend.kinds.maps import DictVal, MapVal, constant_value
+from acronumba.frontend.kinds.numbers import number
+from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, Ref, SharedVal
+from acronumba.frontend.kinds.tuples import Kept, TupleVal
+from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.lists import list_slice, new_list
 from acronumba.frontend.made import check_constructor, made_by_fields
 from acronumba.frontend.magic import call_special, has_method, object_class, same_reference
 from acronumba.frontend.names import behind, function_value
-from acronumba.frontend.values import (
-    AllocationSite,
-    ArrayRef,
-    DictVal,
-    ElementInfo,
-    ErrorValue,
-    Kept,
-    ListVal,
-    MapVal,
-    MaybeUnbound,
-    Method,
-    MutableObject,
-    ObjectValue,
-    Ref,
-    SharedVal,
-    Static,
-    StaticList,
-    Tensor,
-    TupleVal,
-    UnionVal,
-    Val,
-    constant_value,
-    number,
-)
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
     NEVER,

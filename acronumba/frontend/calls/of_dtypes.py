@@ -9,7 +9,10 @@ import numpy as np
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.of_arrays import as_dtype
 from acronumba.frontend.calls.tables import row
-from acronumba.frontend.values import NOT_CONST, EnumVal, Num, Static, Tensor, Val, number
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.functions import Static
+from acronumba.frontend.kinds.numbers import EnumVal, Num, number
+from acronumba.frontend.kinds.value import NOT_CONST, Val
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker

@@ -11,9 +11,12 @@ from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.of_shapes import _shape, _tensor_items, extents, with_axis
 from acronumba.frontend.calls.tables import Handler, row
 from acronumba.frontend.conditions import host_value
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.numbers import NoneVal, Num, number
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.numpy_shapes import bordered, continued
 from acronumba.frontend.lists import new_list
-from acronumba.frontend.values import NoneVal, Num, Tensor, TupleVal, Val, number
 from acronumba.ir import nodes as ir
 
 if TYPE_CHECKING:

@@ -12,19 +12,13 @@ from acronumba.frontend.attributes import attribute
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.handlers import CALLS, handles
+from acronumba.frontend.kinds.functions import Method, Partial
+from acronumba.frontend.kinds.iterators import Range, Stream
+from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.unions import UnionVal
+from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.subscripts import get_item
-from acronumba.frontend.values import (
-    NOT_CONST,
-    Method,
-    Num,
-    Partial,
-    Range,
-    Stream,
-    TupleVal,
-    UnionVal,
-    Val,
-    number,
-)
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker

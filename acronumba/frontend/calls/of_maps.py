@@ -30,18 +30,11 @@ from acronumba.frontend.keyed import (
     take_out,
     where_found,
 )
-from acronumba.frontend.values import (
-    DictVal,
-    MapVal,
-    MapView,
-    NoneVal,
-    SharedVal,
-    TupleVal,
-    Val,
-    constant_value,
-    number,
-    unkept,
-)
+from acronumba.frontend.kinds.maps import DictVal, MapVal, MapView, constant_value
+from acronumba.frontend.kinds.numbers import NoneVal, number
+from acronumba.frontend.kinds.objects import SharedVal
+from acronumba.frontend.kinds.tuples import TupleVal, unkept
+from acronumba.frontend.kinds.value import Val
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker

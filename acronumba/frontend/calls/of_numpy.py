@@ -12,17 +12,12 @@ from acronumba.frontend.calls.of_arrays import as_dtype
 from acronumba.frontend.calls.tables import Handler, row
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.numbers import NoneVal, Num, number
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.magic import call_special, is_array_like
 from acronumba.frontend.ufuncs import CALLED
-from acronumba.frontend.values import (
-    NOT_CONST,
-    NoneVal,
-    Num,
-    Tensor,
-    TupleVal,
-    Val,
-    number,
-)  # fmt: skip
 from acronumba.ir.types import INT
 
 if TYPE_CHECKING:

@@ -16,23 +16,17 @@ from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.comprehensions import as_iterable, built, extend, to_list
 from acronumba.frontend.conditions import host_value, truth
 from acronumba.frontend.exceptions import Dead, Rejected
-from acronumba.frontend.kinds.arrays import AMBIGUOUS, EMPTY
+from acronumba.frontend.kinds.arrays import AMBIGUOUS, EMPTY, Tensor
+from acronumba.frontend.kinds.errors import ErrorValue
+from acronumba.frontend.kinds.iterators import Zip
+from acronumba.frontend.kinds.lists import ListVal
+from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.unions import UnionVal
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.numpy_orders import order_by_comparison
 from acronumba.frontend.lists import list_slice, simple
 from acronumba.frontend.loops import iterate
-from acronumba.frontend.values import (
-    EnumVal,
-    ErrorValue,
-    ListVal,
-    NoneVal,
-    Num,
-    Tensor,
-    TupleVal,
-    UnionVal,
-    Val,
-    Zip,
-    number,
-)  # fmt: skip
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
     FLOAT,

@@ -20,38 +20,32 @@ from acronumba.frontend.comprehensions import (
 from acronumba.frontend.conditions import host_value, kind_of, truth
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import ARRAYS, handles
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.functions import Static
+from acronumba.frontend.kinds.iterators import (
+    Columns,
+    Enumerate,
+    Generator,
+    Range,
+    Reversed,
+    SliceVal,
+    Stream,
+    Yields,
+    Zip,
+)
+from acronumba.frontend.kinds.lists import ListVal
+from acronumba.frontend.kinds.maps import MapVal, MapView
+from acronumba.frontend.kinds.numbers import NoneVal, Num, number
+from acronumba.frontend.kinds.objects import Ref
+from acronumba.frontend.kinds.tuples import Kept, TupleVal, unkept
+from acronumba.frontend.kinds.unions import UnionVal
+from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.library.builtins import first
 from acronumba.frontend.library.math import MOST_DIGITS, rounded_float, rounded_int
 from acronumba.frontend.lists import list_slice
 from acronumba.frontend.made import set_attribute
 from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.tensors import INFINITE, NOT_A_NUMBER
-from acronumba.frontend.values import (
-    NOT_CONST,
-    Columns,
-    Enumerate,
-    Generator,
-    Kept,
-    ListVal,
-    MapVal,
-    MapView,
-    NoneVal,
-    Num,
-    Range,
-    Ref,
-    Reversed,
-    SliceVal,
-    Static,
-    Stream,
-    Tensor,
-    TupleVal,
-    UnionVal,
-    Val,
-    Yields,
-    Zip,
-    number,
-    unkept,
-)
 from acronumba.ir.ops import MATH, SCALARS
 from acronumba.ir.types import (
     BOOL,

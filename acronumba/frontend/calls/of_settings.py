@@ -10,7 +10,9 @@ import numpy as np
 
 from acronumba.frontend.calls.arguments import bind
 from acronumba.frontend.calls.signatures import signature_of
-from acronumba.frontend.values import ErrorValue, NoneVal, Val
+from acronumba.frontend.kinds.errors import ErrorValue
+from acronumba.frontend.kinds.numbers import NoneVal
+from acronumba.frontend.kinds.value import Val
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker

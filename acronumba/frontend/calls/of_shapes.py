@@ -13,21 +13,15 @@ from acronumba.frontend.calls.tables import Handler, row
 from acronumba.frontend.comprehensions import all_of_generator, concat_list, stack_list, uniform
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.iterators import Generator
+from acronumba.frontend.kinds.lists import ListVal
+from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
+from acronumba.frontend.kinds.tuples import TupleVal, as_list
+from acronumba.frontend.kinds.unions import UnionVal
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.subscripts import slice_bound
-from acronumba.frontend.values import (
-    EnumVal,
-    Generator,
-    ListVal,
-    NoneVal,
-    Num,
-    Tensor,
-    TupleVal,
-    UnionVal,
-    Val,
-    as_list,
-    number,
-)  # fmt: skip
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL, NEVER, Array0T, TensorT
 

@@ -8,9 +8,10 @@ from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
+from acronumba.frontend.kinds.numbers import number
 from acronumba.frontend.kinds.strings import StringValue, known, made, string
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.magic import text_of
-from acronumba.frontend.values import Val, number
 from acronumba.ir.ops import LAST_CHARACTER
 
 if TYPE_CHECKING:

@@ -11,9 +11,12 @@ from acronumba.frontend.arrays import written_tensor
 from acronumba.frontend.calls import of_numpy
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import ROWS, Handler, row
+from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
+from acronumba.frontend.kinds.numbers import NoneVal, Num
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library import numpy_elementwise
 from acronumba.frontend.ufuncs import CALLED
-from acronumba.frontend.values import ArrayRef, NoneVal, Num, Tensor, TupleVal, Val
 from acronumba.frontend.writing import assign_item
 
 if TYPE_CHECKING:

@@ -9,8 +9,11 @@ import numpy as np
 
 from acronumba.frontend.arrays import transposed, view
 from acronumba.frontend.calls.signatures import signature_of
+from acronumba.frontend.kinds.arrays import ArrayRef
+from acronumba.frontend.kinds.numbers import NoneVal, number
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.lists import new_list
-from acronumba.frontend.values import NOT_CONST, ArrayRef, NoneVal, TupleVal, Val, number
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from acronumba.frontend.calls.signatures import signature_of
-from acronumba.frontend.values import Val
+from acronumba.frontend.kinds.value import Val
 from acronumba.records import record
 
 # The kind of a result without axes: a NumPy scalar, an array of rank 0, the kind of the first argument (an array if

@@ -274,3 +274,10 @@ def structure(w: Walker, shared: Shared) -> int:
                 key = shared_key(shared)
         found = w.structures[id(shared)] = shared, w.number(("structure", key))
     return found[1]
+
+
+@record()
+class ClassNumber:
+    """Placeholder for the tag of a class."""
+
+    cls: type

@@ -15,24 +15,16 @@ from acronumba.frontend.comprehensions import as_iterable, built
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import CONSTANTS, WORDS, handles
-from acronumba.frontend.kinds.value import NOT_CONST, Constant, Index, Turns, Value
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.errors import ErrorValue
+from acronumba.frontend.kinds.iterators import Generator, Range, Stream
+from acronumba.frontend.kinds.lists import ListVal, StaticList
+from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.tuples import TupleVal, as_list
+from acronumba.frontend.kinds.value import NOT_CONST, Constant, Index, Turns, Val, Value
 from acronumba.frontend.lists import checked_index, new_list
 from acronumba.frontend.magic import one_string
 from acronumba.frontend.subscripts import cut, list_index
-from acronumba.frontend.values import (
-    ErrorValue,
-    Generator,
-    ListVal,
-    Num,
-    Range,
-    StaticList,
-    Stream,
-    Tensor,
-    TupleVal,
-    Val,
-    as_list,
-    number,
-)
 from acronumba.ir import nodes as ir
 from acronumba.ir.ops import PREDICATES
 from acronumba.ir.types import FLOAT, NEVER, TEXT, ListT, StrT, TextT, Type

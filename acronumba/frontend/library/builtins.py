@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.kinds.maps import MapVal, MapView
+from acronumba.frontend.kinds.tuples import unkept
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.decorators import implements, primitive
 from acronumba.frontend.library.math import pow_mod
-from acronumba.frontend.values import MapVal, MapView, Val, unkept
 from acronumba.ir.types import BOOL, INT, NEVER
 
 if TYPE_CHECKING:

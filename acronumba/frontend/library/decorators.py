@@ -18,18 +18,12 @@ import numpy as np
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import Handler, Rank0, Row, row, row_of
 from acronumba.frontend.comprehensions import as_call, as_iterable
-from acronumba.frontend.values import (
-    NOT_CONST,
-    DictVal,
-    Generator,
-    NoneVal,
-    Num,
-    Stream,
-    Tensor,
-    TupleVal,
-    Val,
-    Yields,
-)
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.iterators import Generator, Stream, Yields
+from acronumba.frontend.kinds.maps import DictVal
+from acronumba.frontend.kinds.numbers import NoneVal, Num
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.value import NOT_CONST, Val
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.conditions import host_value
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.decorators import implements, primitive
-from acronumba.frontend.values import Val
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker

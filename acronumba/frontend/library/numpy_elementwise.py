@@ -8,8 +8,8 @@ import numpy as np
 
 from acronumba import nn
 from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.decorators import implements, primitive
-from acronumba.frontend.values import Val
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
