@@ -12,7 +12,6 @@ import numpy as np
 
 from acronumba.frontend.arrays import WHERE_IT_WAS_MADE, as_view, came_in, count_indices, own_root, written_tensor
 from acronumba.frontend.attributes import attribute_of, attribute_owner, not_none
-from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.chosen import is_array
 from acronumba.frontend.columns import column
 from acronumba.frontend.comprehensions import extend, named_generator, to_list
@@ -181,7 +180,7 @@ def change_of(w: Walker, base: Val, where: Any, target: ast.Subscript, stmt: ast
         new = updated(w, old, stmt)
         call_special(w, base, "__setitem__", (index_value(w, where, base), new))
         return
-    if not isinstance(base, ListVal | DictVal | MapVal | Kept) or is_tuple(base):
+    if not base.assignable:
         raise w.reject("ACR113", seen=f"an assignment into {w.describe(base)}")
     new = updated(w, old, stmt)
     if not isinstance(old, ArrayRef):  # an array has been changed in place
@@ -390,12 +389,11 @@ def store_item(w: Walker, base: Val, where: Any, val: Val, target: ast.Subscript
     if has_method(w, base, "__setitem__"):
         call_special(w, base, "__setitem__", (index_value(w, where, base), val))
         return
-    match base:
-        case ArrayRef():
-            assign_item(w, base, index_parts(w, base, where), val)
-        case Tensor():
-            written_tensor(w, base, "an assignment")
-        case ListVal() | DictVal() | MapVal() | Kept():
-            set_item(w, base, where, target, val)
-        case _:
-            raise w.reject("ACR113", seen=f"an assignment into {w.describe(base)}")
+    if isinstance(base, ArrayRef):
+        assign_item(w, base, index_parts(w, base, where), val)
+    elif isinstance(base, Tensor):
+        written_tensor(w, base, "an assignment")
+    elif base.assignable:
+        set_item(w, base, where, target, val)
+    else:
+        raise w.reject("ACR113", seen=f"an assignment into {w.describe(base)}")

@@ -93,8 +93,7 @@ def changeable(w: Walker, val: Val) -> MapVal:
 
 def as_map(w: Walker, val: Val) -> MapVal | None:
     """Return a dict as a run-time dict for reading; None if the value is no dict or set."""
-    if isinstance(val, SharedVal) and val.node.kind == "dict":
-        val = w.materialise(val)
+    val = val.unshared(w) if val.is_mapping else val
     if isinstance(val, DictVal):
         with w.at_node(w.beside("read")):
             return real(w, val)
@@ -121,7 +120,7 @@ def _merged(w: Walker, node: ast.Dict) -> Val:
         if val is not None:
             parts.append([(val, inner)])
             continue
-        inner = w.materialise(inner) if isinstance(inner, SharedVal) else inner
+        inner = inner.unshared(w)
         if isinstance(inner, DictVal):
             parts.append([(constant_value(w, key), item) for key, item in zip(inner.keys, inner.items, strict=True)])
         elif isinstance(inner, MapVal) and not inner.is_set:
@@ -302,7 +301,7 @@ def contains_key(w: Walker, key: Val, base: Val) -> Num | None:
         return same_entry(w, base.base, pair[0], pair[1])
     if isinstance(base, MapVal):
         return present(w, find(w, base, key))
-    base = w.materialise(base) if isinstance(base, SharedVal) else base
+    base = base.unshared(w)
     assert isinstance(base, DictVal)
     known = constant_key(w, key)
     if known is not NOT_CONST:

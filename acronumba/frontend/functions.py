@@ -67,7 +67,7 @@ def call_expr(w: Walker, node: ast.Call) -> Val:
                 _add_keywords(w, kwargs, given)
             continue
         val = w.expr(kw.value)
-        shared = w.materialise(val) if isinstance(val, SharedVal) else val
+        shared = val.unshared(w)
         if not isinstance(shared, DictVal) or not all(type(k) is str for k in shared.keys):
             raise w.reject("ACR203", kw.value, seen=f"** of {w.describe(val)}")
         with w.at_node(kw.value):

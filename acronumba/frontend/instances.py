@@ -31,11 +31,10 @@ from acronumba.frontend.join_shapes import (
 )
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
-from acronumba.frontend.kinds.functions import Bound, Func, OneOfFunctions
+from acronumba.frontend.kinds.functions import Func, OneOfFunctions
 from acronumba.frontend.kinds.lists import StaticList
-from acronumba.frontend.kinds.maps import DictVal
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num
-from acronumba.frontend.kinds.objects import ObjectValue, SharedVal
+from acronumba.frontend.kinds.objects import SharedVal
 from acronumba.frontend.kinds.tuples import Kept, TupleVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.names import forget_assigned, named_iterator
@@ -143,7 +142,7 @@ def captured_by(w: Walker, func: Func, args: Iterable[Val]) -> tuple[dict[Any, V
     scopes of these functions: functions with equal numbers share a scope.
     """
     out: dict[Any, Val] = {}
-    todo = [func, *(f for v in args for f in functions_in(v))]
+    todo = [func, *(f for v in args for f in v.functions())]
     seen = set()
     scopes: dict[Any, int] = {}
     ranks = []
@@ -159,7 +158,7 @@ def captured_by(w: Walker, func: Func, args: Iterable[Val]) -> tuple[dict[Any, V
                 val = w.state.get((scope, name))
                 if val is not None and not isinstance(val, ErrorValue) and (scope, name) not in out:
                     out[(scope, name)] = val
-                    todo += functions_in(val)
+                    todo += val.functions()
             scope = outer.scope
     return out, tuple(ranks)
 
@@ -195,15 +194,13 @@ def _check_shared(w: Walker, func: Func, val: Val, carried: bool) -> None:
 
 def as_carried(w: Walker, val: Val, classes: set[type]) -> Val:
     """Return an argument with its shared tensors as run-time values, as one instance for each would be too many."""
-    match val:
-        case Tensor(ref=ir.SharedArg()):
-            return replace(w.tensor(w.tensor_var(val)), array0=val.array0)
-        case SharedVal(node=node) if node.kind != "list":
-            if node.kind == "object":
-                classes.add(node.cls)
-            return as_carried(w, w.materialise(val), classes)
-        case TupleVal() | DictVal() | ObjectValue():
-            return replace(val, items=tuple(as_carried(w, v, classes) for v in val.items))
+    if isinstance(val, Tensor) and isinstance(val.ref, ir.SharedArg):
+        return replace(w.tensor(w.tensor_var(val)), array0=val.array0)
+    if isinstance(val, SharedVal) and not val.is_list:
+        classes.update(val.object_classes())
+        return as_carried(w, w.materialise(val), classes)
+    if val.compound and not val.is_list:
+        return val.with_children([as_carried(w, v, classes) for v in val.children()])
     return val
 
 
@@ -249,8 +246,7 @@ def template_words(w: Walker, shape: JoinShape, val: Val) -> list[ir.Var]:
             parts = zip(shape.options, val.options, strict=True)
             return [w.word(val.index), *(e for s, v in parts for e in template_words(w, s, v))]
         case PartsShape():
-            assert isinstance(val, TupleVal | DictVal | ObjectValue)
-            return [e for s, v in zip(shape.items, val.items, strict=True) for e in template_words(w, s, v)]
+            return [e for s, v in zip(shape.items, val.children(), strict=True) for e in template_words(w, s, v)]
     return list(w.to_words(val, w.template_type(shape)))
 
 
@@ -333,13 +329,6 @@ def finish(w: Walker, key: Any, frame: Frame) -> None:
             w.note_rejection(error)
         finally:
             w.sealed = None
-
-
-def functions_in(val: Val) -> list[Func]:
-    """Return the functions that a value is or contains."""
-    own = [val] if isinstance(val, Func) else [val.func] if isinstance(val, Bound) else []
-    inner = val.options if isinstance(val, OneOfFunctions) else val.children()
-    return [*own, *(f for v in inner for f in functions_in(v))]
 
 
 def _is_number(shape: JoinShape) -> bool:

@@ -23,11 +23,10 @@ from acronumba.frontend.join_shapes import (
 )
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.iterators import Enumerate, Generator, Range, Stream, Yields
-from acronumba.frontend.kinds.lists import ElementInfo, at_run_time
-from acronumba.frontend.kinds.maps import MapVal, MapView
+from acronumba.frontend.kinds.lists import at_run_time
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.objects import is_field
-from acronumba.frontend.kinds.tuples import Kept, TupleVal, unkept
+from acronumba.frontend.kinds.tuples import TupleVal, unkept
 from acronumba.frontend.kinds.unions import NonlocalCell, UnionVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.magic import iterated, one_string
@@ -292,7 +291,7 @@ def iterate(
         w.state[index_key] = w.scalar("add", index(), number(1))
 
     names = carried_names(w, inner, target, [index_key, *extra])
-    walked = cells_walked(iterable)
+    walked = iterable.walked_cells()
     w.walked += walked
     write_loop(w, names, test, turn, advance, otherwise)
     del w.walked[len(w.walked) - len(walked) :]
@@ -331,18 +330,6 @@ def unrolled(
         w.join(points)
     frame.loops.pop()
     end_loop(w, [w.point()] if w.block is not None else [], loop, otherwise)
-
-
-def cells_walked(iterable: Val) -> list[ElementInfo]:
-    """Return the element infos of dicts and deques in an iterable, which must not lose elements during the loop."""
-    match iterable:
-        case MapVal():
-            return [iterable.cell]
-        case MapView(base=base):
-            return [base.cell]
-        case Kept(kind=kind, inner=inner) if kind is not tuple:
-            return [inner.cell]
-    return [cell for part in (() if iterable.compound else iterable.children()) for cell in cells_walked(part)]
 
 
 def _is_rejected(val: Val | None) -> bool:

@@ -29,7 +29,7 @@ from acronumba.frontend.join_shapes import (
 )
 from acronumba.frontend.kinds.arrays import AllocationSite, ArrayRef, Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
-from acronumba.frontend.kinds.functions import Bound, Func, OneOfFunctions, options_of
+from acronumba.frontend.kinds.functions import OneOfFunctions, options_of
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal, map_type
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
@@ -352,7 +352,7 @@ class Merge(Words):
                 assert isinstance(found, ListT)
                 return ListT(found.item, tupled=True)
             case PartsShape(kind="holder"):
-                code = "ACR206" if isinstance(a.meta, Func | Bound) else "ACR308"
+                code = "ACR206" if a.meta.is_function else "ACR308"
                 raise self.reject(code, seen=self.describe(a.meta), rewrite="" if code == "ACR206" else "list(...)")
             case PartsShape(kind="tuple" | "list"):
                 return TupleT(tuple(map(self.template_type, a.items)), listed=a.kind == "list")

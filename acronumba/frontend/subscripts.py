@@ -506,8 +506,7 @@ def check_assignable(w: Walker, base: Val) -> None:
     if isinstance(base, ListVal):
         check_mutable(w, base)
         return
-    changes = isinstance(base, Tensor | ArrayRef | DictVal | MapVal | Kept) and not is_tuple(base)
-    if not changes and not has_method(w, base, "__setitem__"):
+    if not base.assignable and not has_method(w, base, "__setitem__"):
         message = "" if isinstance(base, SharedVal) else f"items of {w.describe(base)} cannot be assigned"
         raise w.reject("ACR113", seen=f"an assignment into {w.describe(base)}", message=message)
 
@@ -552,9 +551,7 @@ def holds(val: Val, what: Val) -> bool:
     return any(holds(v, what) for v in (*inner, *((val.value,) if isinstance(val, MaybeUnbound) else ())))
 
 
-def set_item(
-    w: Walker, base: ListVal | DictVal | MapVal | Kept, where: Any, target: ast.Subscript, val: Val
-) -> None:  # fmt: skip
+def set_item(w: Walker, base: Val, where: Any, target: ast.Subscript, val: Val) -> None:
     """Assign to an element or slice of a list, or to a key of a dict."""
     if isinstance(base, DictVal):
         base = changeable(w, base)
@@ -566,6 +563,7 @@ def set_item(
         where = TupleVal(tuple(_no_slices(w, where))) if isinstance(where, tuple) else where
         put(w, base, where, val)
         return
+    assert isinstance(base, ListVal)
     if isinstance(where, slice):
         set_slice(w, base, where, val)
         return

@@ -211,12 +211,9 @@ class Words(Cells):
         if single is not None:
             if isinstance(val, NoneVal):
                 return (self.null(single),)
-            if isinstance(single, RefT):
-                if isinstance(val, Ref):
-                    return (val.var,)
-                if isinstance(val, ObjectValue | MutableObject):
-                    return (self.row_of(val),)
-            else:
+            if isinstance(single, RefT) and val.object_classes():
+                return self.to_words(val, StructT(val.object_classes()[0]))
+            if not isinstance(single, RefT):
                 return self.to_words(val, next(m for m in t.members if not isinstance(m, NoneT)))
         mine = self.type_of(val)
         out: list[ir.Var] = []

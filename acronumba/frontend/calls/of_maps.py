@@ -49,7 +49,7 @@ def _dict(w: Walker, a: Args) -> Val:
         return new_dict(w, named)
     if len(a.rest) > 1:
         raise w.reject("ACR203", seen=f"{len(a.rest)} arguments for dict")
-    val = w.materialise(a.rest[0]) if isinstance(a.rest[0], SharedVal) else unkept(a.rest[0])
+    val = unkept(a.rest[0].unshared(w))
     if isinstance(val, DictVal):
         pairs = [(constant_value(w, k), v) for k, v in zip(val.keys, val.items, strict=True)]
         return new_dict(w, [*pairs, *named])

@@ -50,6 +50,8 @@ class Tensor(Value):
 
     iterable = True
 
+    assignable = True
+
     @property
     def python_type(self) -> TensorT | Array0T:
         """The type, with arrays of rank 0 distinguished from NumPy scalars."""
@@ -227,6 +229,8 @@ class ArrayRef(Value):
     latest: bool = True  # certainly the array that its allocation site made last
 
     iterable = True
+
+    assignable = True
 
     @property
     def dims(self) -> tuple[ir.Extent, ...]:

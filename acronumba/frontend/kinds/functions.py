@@ -123,6 +123,9 @@ class Func(Value):
             raise w.reject("ACR205", seen=f".{name}")
         return None
 
+    def functions(self) -> list[Func]:
+        return [self, *Value.functions(self)]
+
 
 @record(eq=False, frozen=False)
 class Bound(Value):
@@ -155,6 +158,9 @@ class Bound(Value):
 
     def truth(self, w: Walker) -> Num:
         return number(True)
+
+    def functions(self) -> list[Func]:
+        return [self.func, *self.self.functions()]
 
 
 @record(eq=False, frozen=False)
@@ -229,6 +235,9 @@ class OneOfFunctions(Value):
 
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
         return ChoiceShape(part_shapes(w, self.options, parameter))
+
+    def functions(self) -> list[Func]:
+        return [f for v in self.options for f in v.functions()]
 
 
 def options_of(val: Val) -> tuple[Val, ...]:

@@ -64,6 +64,8 @@ class ListVal(Value):
 
     is_list = True
 
+    assignable = True
+
     @property
     def item(self) -> Type:
         return self.cell.find().item
@@ -136,6 +138,8 @@ class StaticList(Value):
     compound = True
 
     is_list = True
+
+    assignable = True
 
     def describe(self, w: Blocks) -> str:
         return f"list[{' | '.join(sorted({type_text(v.word_type() or NONE) for v in self.items}))}]"

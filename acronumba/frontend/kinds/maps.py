@@ -38,6 +38,8 @@ class DictVal(Value):
 
     is_mapping = True
 
+    assignable = True
+
     def children(self) -> tuple[Val, ...]:
         return self.items
 
@@ -89,6 +91,8 @@ class MapVal(Value):
     iterable = True
 
     is_mapping = True
+
+    assignable = True
 
     @property
     def type(self) -> MapT:
@@ -162,6 +166,9 @@ class MapVal(Value):
 
     def identity(self) -> object:
         return id(self.var)
+
+    def walked_cells(self) -> list[ElementInfo]:
+        return [self.cell]
 
 
 @record(eq=False, frozen=False)

@@ -254,6 +254,9 @@ class SharedVal(Value):
     def identity(self) -> object:
         return self.node.path
 
+    def unshared(self, w: Words) -> Val:
+        return w.materialise(self)
+
 
 def is_field(key: Any) -> bool:
     """Whether a key of the state is for a field of a `MutableObject`."""

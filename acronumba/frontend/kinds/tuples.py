@@ -16,6 +16,7 @@ from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
+    from acronumba.frontend.kinds.lists import ElementInfo
     from acronumba.frontend.kinds.maps import MapVal
     from acronumba.frontend.kinds.numbers import Num
     from acronumba.frontend.merge import Merge
@@ -152,6 +153,13 @@ class Kept(Value):
             return n
 
         return length, lambda i: inner.item_at(w, i)
+
+    def walked_cells(self) -> list[ElementInfo]:
+        return [] if self.kind is tuple else [self.inner.cell]
+
+    @property
+    def assignable(self) -> bool:
+        return self.kind is not tuple
 
 
 def unkept(val: Val) -> Val:

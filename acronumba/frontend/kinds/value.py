@@ -18,6 +18,7 @@ from acronumba.ir.types import Type, type_text
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
     from acronumba.frontend.kinds.arrays import AllocationSite
+    from acronumba.frontend.kinds.functions import Func
     from acronumba.frontend.kinds.lists import ElementInfo, ListVal
     from acronumba.frontend.kinds.maps import MapVal
     from acronumba.frontend.kinds.numbers import Num
@@ -65,6 +66,11 @@ class Value:
         return False
 
     @property
+    def assignable(self) -> bool:
+        """Whether its items can be assigned."""
+        return False
+
+    @property
     def is_several(self) -> bool:
         """Whether it has alternatives that are distinguished at run time."""
         return False
@@ -109,6 +115,18 @@ class Value:
     def with_children(self, children: Sequence[Val]) -> Val:
         """Return a copy with other values, of the same kinds, in place of its children."""
         return self
+
+    def unshared(self, w: Words) -> Val:
+        """Return a shared list, tuple, dict or object as one made of its leaves; any other value as it is."""
+        return self
+
+    def functions(self) -> list[Func]:
+        """Return the functions that it is or contains."""
+        return [f for v in self.children() for f in v.functions()]
+
+    def walked_cells(self) -> list[ElementInfo]:
+        """Return the facts of dicts and deques in an iterable, which must not lose elements while it is walked."""
+        return [] if self.compound else [cell for v in self.children() for cell in v.walked_cells()]
 
     def bound_value(self) -> Val:
         """Return the value of a name that may be unbound; any other value as it is."""
