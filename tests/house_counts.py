@@ -95,11 +95,11 @@ def package_lines() -> int:
 # What is counted, how, and the most that there may be. A limit goes down with what it limits, and never up.
 COUNTS: dict[str, tuple[Callable[[], int], int]] = {
     "classes of abstract values": (lambda: len(kinds()), 39),
-    "functions that tell three or more of them apart": (dispatching, 140),
+    "functions that tell three or more of them apart": (dispatching, 139),
     "parameters `node` that hand on a position": (node_parameters, 24),
     'docstrings that begin with "What"': (nameless_docstrings, 60),
-    "lines with `Any`": (lines_with_any, 2_300),
-    "lines of Python in the package": (package_lines, 106_500),
+    "lines with `Any`": (lines_with_any, 1_980),
+    "lines of Python in the package": (package_lines, 105_900),
 }
 
 if __name__ == "__main__":

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import Dead, Rejected
 from acronumba.frontend.calls.arguments import Args
-from acronumba.frontend.calls.of_python import (
-    in_any_order,
-)
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.comprehensions import as_iterable, built, extend, to_list
 from acronumba.frontend.conditions import AMBIGUOUS, EMPTY, host_value, truth
+from acronumba.frontend.library.builtins import in_any_order
 from acronumba.frontend.library.numpy_orders import order_by_comparison
 from acronumba.frontend.lists import list_get, list_slice, simple
 from acronumba.frontend.loops import iterate, protocol

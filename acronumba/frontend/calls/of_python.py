@@ -255,12 +255,6 @@ def _tuple(w: Walker, a: Args) -> Val:
     return Kept(tuple, made, ())
 
 
-def in_any_order(w: Walker, val: Val) -> Val:
-    """Return an iterable whose order does not matter: of a set, a view of its elements in any order."""
-    val = unkept(val)
-    return MapView(val, "elements") if isinstance(val, MapVal) and val.is_set else val
-
-
 @row("x", iter, whole=True)
 def _iter(w: Walker, a: Args) -> Val:
     return Stream(as_iterable(w, a["x"]))
