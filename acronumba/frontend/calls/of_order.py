@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.calls.arguments import Args
-from acronumba.frontend.calls.of_python import (
-    in_any_order,
-)
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.comprehensions import as_iterable, built, extend, to_list
@@ -24,6 +21,7 @@ from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import Val
+from acronumba.frontend.library.builtins import in_any_order
 from acronumba.frontend.library.numpy_orders import order_by_comparison
 from acronumba.frontend.lists import list_slice, simple
 from acronumba.frontend.loops import iterate

@@ -34,10 +34,9 @@ from acronumba.frontend.kinds.iterators import (
     Zip,
 )
 from acronumba.frontend.kinds.lists import ListVal
-from acronumba.frontend.kinds.maps import MapVal, MapView
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.objects import Ref
-from acronumba.frontend.kinds.tuples import Kept, TupleVal, unkept
+from acronumba.frontend.kinds.tuples import Kept, TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.library.builtins import first
@@ -237,12 +236,6 @@ def _tuple(w: Walker, a: Args) -> Val:
     if made is val:  # the list may be mutated
         made = list_slice(w, made, number(0), 1, w.list_lengths(made))
     return Kept(tuple, made, ())
-
-
-def in_any_order(w: Walker, val: Val) -> Val:
-    """Return an iterable whose order does not matter: of a set, a view of its elements in any order."""
-    val = unkept(val)
-    return MapView(val, "elements") if isinstance(val, MapVal) and val.is_set else val
 
 
 @row("x", iter, whole=True)

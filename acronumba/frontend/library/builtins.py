@@ -16,11 +16,16 @@ if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
 
+def in_any_order(w: Walker, val: Val) -> Val:
+    """Return an iterable whose order does not matter: of a set, a view of its elements in any order."""
+    val = unkept(val)
+    return MapView(val, "elements") if isinstance(val, MapVal) and val.is_set else val
+
+
 def _unordered(w: Walker, a: Args) -> Val:
     val = unkept(a["iterable"])
-    if not isinstance(val, MapVal) or not val.is_set or (a.flag("exact") and val.type.key not in (INT, BOOL, NEVER)):
-        return val
-    return MapView(val, "elements")
+    inexact = isinstance(val, MapVal) and val.type.key not in (INT, BOOL, NEVER)
+    return val if inexact and a.flag("exact") else in_any_order(w, val)
 
 
 @primitive(rule=_unordered, whole=True)
