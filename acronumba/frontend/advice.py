@@ -56,10 +56,10 @@ def is_record_list(t: Type) -> bool:
 def operands(op: ast.AST, a: Val, b: Val, kinds: tuple[type, type]) -> str:
     """Return the rewrite for an operator between values of these classes; "" if none is known."""
     names = {kinds[0], kinds[1]}
-    if str in names:
-        return "compute with numbers; make the text from the results"
     if isinstance(a, NoneVal) or isinstance(b, NoneVal):
         return "test it first: `if x is not None`"
+    if str in names:
+        return "compute with numbers; make the text from the results"
     if names == {list, tuple}:
         return "make both lists: list(t) + xs"
     if list in names and any(isinstance(v, Num | Tensor) for v in (a, b)):

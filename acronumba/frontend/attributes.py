@@ -255,7 +255,8 @@ def bound_attribute(w: Walker, owner: Val, cls: type, name: str, raw: Any, holde
         return Method(owner, name)
     if as_function(raw) is not None:
         return own_method(w, raw) if of_class else Bound(own_method(w, raw), owner)
-    if raw in (object.__init__, object.__setattr__) or row_of(raw) is not None:
+    is_bound = not of_class and hasattr(type(raw), "__get__")  # `str.split` of a member of an enum, for example
+    if raw in (object.__init__, object.__setattr__) or (row_of(raw) is not None and not is_bound):
         return Static(raw)
     if hasattr(type(raw), "__get__") and not isinstance(raw, type):
         handler = None if of_class else DESCRIPTORS.get(type(raw))

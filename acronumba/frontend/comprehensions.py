@@ -319,6 +319,9 @@ def as_iterable(w: Walker, val: Val, at_once: bool = True) -> Val:
 def as_call(w: Walker, gen: Generator) -> Yields:
     """Return a generator expression as the call of the equivalent generator function."""
     first = w.value(gen.node.generators[0].iter)
+    first = first.inner if isinstance(first, Stream) else first
+    if isinstance(first, Generator):  # its names are those of this function, not of the one that walks it
+        first = as_call(w, first)
     func = nested_function(w, generator_function(gen.node), "<genexpr>", ast.arguments([], [], None, [], [], None, []))
     return Yields(func, {FIRST: first}, gen.node)
 

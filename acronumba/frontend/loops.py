@@ -125,7 +125,9 @@ def changed_fields(w: Walker, before: State, assumed: Mapping[Any, JoinShape]) -
     """Return fields of objects made before a loop that an iteration assigns and that are not loop-carried yet."""
     keys = [k for k in {**before, **w.state} if len(k) == 2 and is_field(k) and k not in assumed and k[1]]
     there = [k for k in keys if (k[0], "") in before and (k[0], "") in w.state]
-    return [k for k in there if k not in before or k not in w.state or not before[k].same(w.state[k])]
+    return [
+        k for k in there if k not in before or k not in w.state or before[k] is None or not before[k].same(w.state[k])
+    ]
 
 
 def _enter_loop(

@@ -142,8 +142,9 @@ class Merge(Words):
     def settle_all(self) -> None:
         """Emit the reads of extents of merged values, now that the merged block is the current one."""
         for key, val in list(self.state.items()):
-            self.state[key] = self.settle(val)
-            note_named(self.state[key])
+            if val is not None:
+                self.state[key] = self.settle(val)
+                note_named(self.state[key])
 
     def settle(self, val: Val) -> Val:
         if not _has_pending(val):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from acronumba.frontend.library.comparisons import index_of, same
 from acronumba.frontend.library.decorators import implements
+from acronumba.frontend.library.math import index as whole
 
 
 def index_between(xs, value, bounds):
@@ -13,8 +14,10 @@ def index_between(xs, value, bounds):
     if len(bounds) > 2:
         raise TypeError(f"index expected at most 3 arguments, got {len(bounds) + 1}")
     n = len(xs)
-    low = bounds[0] if bounds[0] >= 0 else max(bounds[0] + n, 0)
-    high = n if len(bounds) == 1 else bounds[1] if bounds[1] >= 0 else max(bounds[1] + n, 0)
+    low = whole(bounds[0], ".index()")
+    low = low if low >= 0 else max(low + n, 0)
+    high = n if len(bounds) == 1 else whole(bounds[1], ".index()")
+    high = high if high >= 0 else max(high + n, 0)
     for k, x in enumerate(xs):
         if low <= k < high and same(x, value):
             return k
