@@ -23,7 +23,7 @@ def frames() -> int:
     return n
 
 
-@pytest.mark.parametrize("asked", [memory.resident, memory.available])
+@pytest.mark.parametrize("asked", [memory.resident, pytest.param(memory.available, marks=pytest.mark.long)])
 def test_asked_next_to_the_recursion_limit_it_leaves_no_file_open(
     asked: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

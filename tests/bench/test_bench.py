@@ -418,6 +418,7 @@ def test_the_command_names_models_and_says_what_is_wrong(
     assert "pip install" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_an_installed_copy_measures_speed_and_says_where_the_rest_is(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -31,6 +31,7 @@ def sentences(width: int) -> list[Any]:
 # ----------------------------------------------------------------------------------------------------------- lengths
 
 
+@pytest.mark.long
 def test_lengths_of_docstrings() -> None:
     for name in lengths.sets(None):
         found = lengths.of_docstrings(name)

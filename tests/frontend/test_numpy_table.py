@@ -31,7 +31,7 @@ def bad(found: list[Found], rejected: set[str]) -> list[str]:
     return [f"{f.text}: {f.verdict}" for f in found if f.verdict != "works" and f.row.name not in rejected]
 
 
-@pytest.mark.parametrize("part", one_in(2, range(4)))
+@pytest.mark.parametrize("part", one_in(4, range(4)))
 def test_the_array_api(part: int, tmp_path: Path) -> None:
     """At most one dtype of each kind here; `python tests/numpy_table.py` tries all, and other ways."""
     given = API[part::4]
@@ -53,7 +53,7 @@ REJECTED = {  # of what models usually say: why
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("part", [pytest.param(k, marks=[pytest.mark.slow] if k % 3 else []) for k in range(9)])
+@pytest.mark.parametrize("part", [pytest.param(k, marks=[pytest.mark.slow] if k % 3 else [pytest.mark.long] if k else []) for k in range(9)])
 def test_what_models_usually_say(part: int, tmp_path: Path) -> None:
     assert not bad(try_rows(USUAL[part::9], "interpreter", tmp_path, SMALL), REJECTED)
 

@@ -13,6 +13,7 @@ from acronumba.emit.parse import parse_files
 from acronumba.ir.spec import BLOCK, UNITS
 from acronumba.runtime.state import STATE
 from acronumba.strategy import DEFAULT, Strategy
+from tests.support.chosen import one_in
 from tests.support.kernel_cases import close, evaluate
 from tests.support.kernel_runs import compile_all, interpreted
 from tests.support.ragged_kernels import APART, BLOCKS, lengths, nodes_of
@@ -25,7 +26,7 @@ def compiled() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("apart", one_in(2, [False, True]))
 def test_a_node_has_the_bits_that_it_has_alone(name: str, apart: bool, compiled: dict[str, Any]) -> None:
     spec, run = BLOCKS[name], compiled[name][apart]
     each = lengths(spec, 30)
@@ -42,7 +43,7 @@ def test_a_node_has_the_bits_that_it_has_alone(name: str, apart: bool, compiled:
                 assert x.tobytes() == alone[i][k].tobytes(), (how, i, each[i], k)
 
 
-@pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.parametrize("name", one_in(3, BLOCKS))
 def test_the_interpreter_gives_the_same(name: str, compiled: dict[str, Any]) -> None:
     spec = BLOCKS[name]
     each = lengths(spec, 2 if name == "by_matrices" else 5)

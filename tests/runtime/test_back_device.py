@@ -132,6 +132,7 @@ def test_weights_that_change_are_packed_and_copied_in_each_step() -> None:
     alike([p], [q], 1e-5)
 
 
+@pytest.mark.long
 def test_a_backward_pass_keeps_nothing_of_a_run() -> None:
     p = params()
     _, pullback = vjp(there(loss)).batch(*COLUMNS, p=p)
@@ -143,6 +144,7 @@ def test_a_backward_pass_keeps_nothing_of_a_run() -> None:
     assert run() is None
 
 
+@pytest.mark.long
 def test_there_may_be_more_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     p = params()
     _, wanted = there(loss).value_and_grad.batch(*COLUMNS, p=p)
@@ -153,6 +155,7 @@ def test_there_may_be_more_than_there_is_room_for(monkeypatch: pytest.MonkeyPatc
     assert bits(again.batch(*COLUMNS, p=p).grads) == bits(wanted)
 
 
+@pytest.mark.long
 def test_long_sums_are_cut_alike_in_each_run(monkeypatch: pytest.MonkeyPatch) -> None:
     p = params()
     f = there(loss).value_and_grad

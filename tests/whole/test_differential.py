@@ -41,7 +41,7 @@ def test_the_interpreted_plan_is_the_plain_call(folder: Path, seed: int, size: i
     agree(folder, seed, size, compiled=False)
 
 
-@settings(once, max_examples=40)
+@settings(once, max_examples=25)
 @given(seed=SEEDS, size=st.integers(2, 9))
 def test_the_interpreted_plan_of_what_users_write_is_the_plain_call(folder: Path, seed: int, size: int) -> None:
     agree(folder, seed, size, compiled=False, source=habits)

@@ -454,6 +454,7 @@ def test_bad_data_at_the_end_of_a_deep_chain() -> None:
     assert error.results[0] == 3.0
 
 
+@pytest.mark.long
 def test_a_failure_at_the_end_of_a_deep_chain() -> None:
     @model
     def deepest(c: models.Node):
