@@ -92,8 +92,8 @@ def package_lines() -> int:
 
 # What is counted, how, and the most that there may be. A limit goes down with what it limits, and never up.
 COUNTS: dict[str, tuple[Callable[[], int], int]] = {
-    "classes of abstract values": (lambda: len(kinds()), 38),
-    "functions that tell three or more of them apart": (dispatching, 80),
+    "classes of abstract values": (lambda: len(kinds()), 37),
+    "functions that tell three or more of them apart": (dispatching, 74),
     "parameters `node` that hand on a position": (node_parameters, 24),
     'docstrings that begin with "What"': (nameless_docstrings, 60),
     "lines with `Any`": (lines_with_any, 815),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -22,10 +23,9 @@ from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.iterators import Columns, Generator, Stream
 from acronumba.frontend.kinds.lists import ListVal, StaticList, is_row
-from acronumba.frontend.kinds.maps import DictVal, MapVal
 from acronumba.frontend.kinds.numbers import NoneVal, number
 from acronumba.frontend.kinds.objects import SharedVal
-from acronumba.frontend.kinds.tuples import Kept, TupleVal
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.lists import list_slice, new_list
@@ -110,7 +110,7 @@ def unpack(w: Walker, val: Val, count: int) -> Sequence[Val]:
             got = w.each(val, lambda v: TupleVal(tuple(unpack(w, v, count))))
             if isinstance(got, TupleVal):
                 return got.items
-    if val.iterable or isinstance(val, Generator | Kept) or has_method(w, val, "__iter__"):
+    if val.iterable or isinstance(val, Generator) or has_method(w, val, "__iter__"):
         return unpack(w, iterated(w, val) if has_method(w, val, "__iter__") else to_list(w, val), count)
     raise w.reject("ACR305", seen=f"{w.describe(val)} cannot be unpacked")
 
@@ -281,7 +281,7 @@ def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool
             assert isinstance(old, ListVal)
             extend(w, old, value)
             return old
-    if isinstance(old, DictVal | MapVal) and isinstance(stmt.op, ast.BitOr | ast.BitAnd | ast.Sub | ast.BitXor):
+    if cls in (dict, set, defaultdict) and isinstance(stmt.op, ast.BitOr | ast.BitAnd | ast.Sub | ast.BitXor):
         return changed_in_place(w, stmt.op, changeable(w, old), value)
     magic = f"__i{MAGIC[type(stmt.op)]}__"
     if has_method(w, old, magic):

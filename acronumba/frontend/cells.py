@@ -180,7 +180,7 @@ class Cells(Blocks):
     def list_of(self, t: ListT, var: ir.Var, own: bool = False) -> ListVal:
         """Return a list of unknown origin: it must not be mutated if lists of its type may be instance data."""
         cell = self.cells_by_type(t)
-        return ListVal(cell, var, own or not (cell.data or t.item == NEVER))
+        return ListVal(cell, var, own or not (cell.data or t.item == NEVER), cls=tuple if t.tupled else list)
 
     def list_word(self, val: ListVal, t: ListT) -> ir.Var:
         """Return the variable of a list, or of a tuple stored as a list, as a value of a list type."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 
 from acronumba.frontend.comprehensions import built
 from acronumba.frontend.handlers import PROTOCOLS, handles
 from acronumba.frontend.kinds.iterators import Columns
 from acronumba.frontend.kinds.numbers import Num, number
-from acronumba.frontend.kinds.tuples import Kept
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.subscripts import get_item
@@ -23,7 +23,7 @@ def column(w: Walker, val: Columns, k: Num) -> Val:
     key = (w.frame.scope, item)
     target = ast.Name(item, ast.Store())
     what = f"column {k.const}" if k.var is None else "column"
-    return Kept(tuple, built(w, val.rows, target, lambda: get_item(w, w.state[key], k), (), what=what), ())
+    return replace(built(w, val.rows, target, lambda: get_item(w, w.state[key], k), (), what=what), cls=tuple)
 
 
 @handles(PROTOCOLS, Columns)

@@ -26,7 +26,7 @@ from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal, MapView
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
 from acronumba.frontend.kinds.objects import ObjectValue, Ref, SharedVal
-from acronumba.frontend.kinds.tuples import TupleVal, as_list
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.library.comparisons import BY_FIELDS, fields, same
@@ -251,10 +251,9 @@ def same_container(w: Walker, a: Val, b: Val) -> Num | None:
     if isinstance(a, SharedVal) and isinstance(b, SharedVal) and a.node.path == b.node.path:
         return number(True)
     if is_tuple(a) and is_tuple(b) and not a.is_local() and not b.is_local():
-        one, other = as_list(a), as_list(b)
-        if isinstance(one, ListVal) and isinstance(other, ListVal):  # inputs; all empty tuples are one object
-            empty = [w.scalar("eq", w.list_lengths(v), number(0)) for v in (one, other)]
-            return w.either(same_reference(w, one.var, other.var), w.both(*empty))
+        if isinstance(a, ListVal) and isinstance(b, ListVal):  # inputs; all empty tuples are one object
+            empty = [w.scalar("eq", w.list_lengths(v), number(0)) for v in (a, b)]
+            return w.either(same_reference(w, a.var, b.var), w.both(*empty))
     for kinds in ((ListVal, StaticList), (MapVal, DictVal)):
         if isinstance(a, kinds) and isinstance(b, kinds):
             for v in (a, b):
@@ -430,7 +429,7 @@ def contains(w: Walker, a: Val, b: Val) -> Num:
             return known
     items = w.items_of(b)
     if items is None and isinstance(b, ListVal | Range | MapView):
-        found = w.call(w.constant(in_iterable), (a, b), {})
+        found = w.call(w.constant(in_iterable), (a, b.plain), {})
         assert isinstance(found, Num)
         return found
     if items is None:

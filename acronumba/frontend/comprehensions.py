@@ -18,7 +18,6 @@ from acronumba.frontend.kinds.functions import Func
 from acronumba.frontend.kinds.iterators import Generator, Range, Stream, Yields
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.numbers import Num, number
-from acronumba.frontend.kinds.tuples import as_list, unkept
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.lists import append, check_mutable, list_slice, new_list, widen_items
@@ -208,9 +207,8 @@ def to_list(w: Walker, val: Val) -> ListVal:
     """Return an iterable as a run-time list; a run-time list is returned as it is."""
     if isinstance(val, Stream):
         val = val.inner
-    val = as_list(val)
     if isinstance(val, ListVal):
-        return val
+        return val.plain
     if isinstance(val, StaticList):
         return w.realise(val)
     if isinstance(val, Generator):
@@ -303,7 +301,7 @@ def as_iterable(w: Walker, val: Val, at_once: bool = True) -> Val:
     """Return a value that a loop can iterate over; with `at_once`, the call of a generator function becomes a list."""
     if isinstance(val, UnionVal):
         val = one_iterable(w, val)
-    val = iterated(w, unkept(val))
+    val = iterated(w, val)
     if isinstance(val, Yields) and at_once:
         return to_list(w, val)
     if isinstance(val, Generator):
@@ -311,7 +309,7 @@ def as_iterable(w: Walker, val: Val, at_once: bool = True) -> Val:
     if isinstance(val, Stream):
         return as_iterable(w, val.inner)
     if val.iterable or w.items_of(val) is not None:
-        return val
+        return val.plain
     check_free(w, val)
     raise w.reject("ACR301", seen=f"{w.describe(val)} cannot be iterated over")
 

@@ -6,6 +6,7 @@ A dict with constant keys that is never mutated exists only in the compiler (`Di
 from __future__ import annotations
 
 import ast
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,12 +25,14 @@ from acronumba.frontend.keyed import (
     new_map,
     present,
     put,
+    set_default,
     take_out,
     update,
+    where_found,
 )
 from acronumba.frontend.kinds.lists import StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal, MapView, constant_value
-from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.objects import SharedVal
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
@@ -236,12 +239,23 @@ def dict_item(w: Walker, base: DictVal | MapVal | SharedVal, where: Any) -> Val 
     if isinstance(base, SharedVal) and not base.is_mapping:
         return None
     if isinstance(base, MapVal):
-        return base.value_at(w, found(w, base, where))
+        return map_item(w, base, where)
     if isinstance(base, DictVal):
         return known_or(w, base, where, None)
     known = constant_key(w, where)
     part = None if known is NOT_CONST else base.node.item(known)
     return dict_item(w, w.materialise(base), where) if part is None else w.shared_value(part)  # type: ignore[arg-type]
+
+
+def map_item(w: Walker, base: MapVal, where: Val) -> Val:
+    """`d[k]` of a run-time dict; a `Counter` or `defaultdict` has a value for a missing key."""
+    if base.cls is Counter:
+        index = find(w, base, where)
+        return where_found(w, index, lambda: base.value_at(w, index), lambda: number(0))
+    make = base.factory
+    if make is None or isinstance(make, NoneVal):
+        return base.value_at(w, found(w, base, where))
+    return set_default(w, base, where, lambda: w.call(make, (), {}))
 
 
 def known_or(w: Walker, base: DictVal, where: Val, default: Val | None) -> Val:
@@ -334,7 +348,7 @@ def same_entry(w: Walker, base: MapVal, key: Val, val: Val) -> Num:
 def _compare(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
     """Compare dicts or sets; None if one of the values is neither."""
     x, y = as_map(w, a), as_map(w, b)
-    if x is None or y is None:
+    if x is None or y is None or not {x.cls, y.cls}.isdisjoint((Counter, OrderedDict)):
         return None
     return compare_maps(w, op, x, y)
 
@@ -399,7 +413,9 @@ def _operator(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
     if not isinstance(op, ast.BitOr | ast.BitAnd | ast.Sub | ast.BitXor):
         return None
     x, y = as_map(w, a), as_map(w, b)
-    return None if x is None or y is None else combine(w, op, x, y)
+    if x is None or y is None or (x.cls is not defaultdict and not (x.is_plain and y.is_plain)):
+        return None
+    return combine(w, op, x, y)
 
 
 def combine(w: Walker, op: ast.operator, a: MapVal, b: MapVal) -> MapVal | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -16,7 +17,7 @@ from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.iterators import Generator
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.strings import StringValue, joined, known, made
-from acronumba.frontend.kinds.tuples import Kept, TupleVal
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.lists import append, new_list
 from acronumba.frontend.magic import one_string, text_of
@@ -83,7 +84,7 @@ def _tuple(w: Walker, node: ast.Tuple) -> Val:
     """`(a, *b, c)`."""
     parts = display_parts(w, node.elts)
     items = known_parts(parts)
-    return Kept(tuple, appended(w, parts), ()) if items is None else TupleVal(tuple(items))
+    return replace(appended(w, parts), cls=tuple) if items is None else TupleVal(tuple(items))
 
 
 @handles(EXPRESSIONS, ast.List)

@@ -28,6 +28,7 @@ EQUALS: dict[type, Callable[..., Any]] = {}  # operator, two values of which one
 MAPPINGS: dict[type, Callable[..., Any]] = {}  # operator, two values of which one is of the type -> Val or None
 ARRAYS: dict[type, Callable[..., Any]] = {}  # value to convert to an array, dtype -> Tensor
 MADE: dict[type, Callable[..., Any]] = {}  # new value of an expression -> value that represents it from then on
+METHODS: dict[type, Callable[..., Any]] = {}  # owner, name, arguments -> Val; None if it has no such method
 ATTRIBUTES: dict[type, Callable[..., Any]] = {}  # owner, attribute name -> Val
 SUBSCRIPTS: dict[type, Callable[..., Any]] = {}  # array, index of each axis -> Val
 PROTOCOLS: dict[type, Callable[..., Any]] = {}  # iterable -> functions that give its length, and an item

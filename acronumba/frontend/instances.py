@@ -12,7 +12,6 @@ from acronumba.data.shared import Shared, SharedNode
 from acronumba.errors.codes import reject
 from acronumba.frontend.block import FunctionCode
 from acronumba.frontend.boxes import open_boxes
-from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.cells import endless, without_end
 from acronumba.frontend.exceptions import Abandoned, Hopeless, Rejected, Restart
 from acronumba.frontend.join_shapes import (
@@ -35,7 +34,7 @@ from acronumba.frontend.kinds.functions import Func, OneOfFunctions
 from acronumba.frontend.kinds.lists import StaticList
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num
 from acronumba.frontend.kinds.objects import SharedVal
-from acronumba.frontend.kinds.tuples import Kept, TupleVal
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.names import forget_assigned, named_iterator
 from acronumba.frontend.walker import Frame, Instance, Walker
@@ -175,7 +174,7 @@ def _of_any_length(w: Walker, val: Val, where: tuple[Any, ...]) -> Val:
         return val
     cell = w.cell(("any length", where))
     w.make_real(cell)
-    return Kept(tuple, w.realise(StaticList(val.items, cell)), ())
+    return replace(w.realise(StaticList(val.items, cell)), cls=tuple)
 
 
 def _check_shared(w: Walker, func: Func, val: Val, carried: bool) -> None:
@@ -226,7 +225,7 @@ def template_key(w: Walker, shape: JoinShape, which: bool = True) -> Any:
         case ArrayShape():
             return ("array", w.template_type(shape))
         case ListShape():
-            return ("list", id(shape.cell.find()), shape.cell.find().item)
+            return ("list", id(shape.cell.find()), shape.cell.find().item, shape.cls)
         case TypeShape():
             return shape.type
     return repr(shape)
@@ -237,8 +236,6 @@ def template_words(w: Walker, shape: JoinShape, val: Val) -> list[ir.Var]:
     match shape:
         case StaticShape() | ErrorShape():
             return []
-        case PartsShape(kind="holder") if is_tuple(val):  # not a list, which might be mutated
-            return list(w.to_words(val, w.template_type(shape)))
         case PartsShape(kind="holder"):
             return [e for s, v in zip(shape.items, val.children(), strict=True) for e in template_words(w, s, v)]
         case ChoiceShape():

@@ -88,6 +88,7 @@ class ListShape:
     cell: ElementInfo
     own: bool
     outer: ListVal | MapVal | None = None  # the list or dict from which one of the lists was read
+    cls: type = list  # or tuple
 
 
 @record(eq=False)
@@ -149,7 +150,7 @@ def compatible_shapes(a: JoinShape, b: JoinShape) -> bool:
                 x is y if x is None or y is None else x.same(y) for x, y in pairs
             )
         case (ListShape(), ListShape()):
-            return a.cell.find() is b.cell.find() and a.own == b.own
+            return a.cell.find() is b.cell.find() and (a.own, a.cls) == (b.own, b.cls)
         case (MapShape(), MapShape()):
             return a.cell.find() is b.cell.find() and a.is_set == b.is_set
         case (ChoiceShape(), ChoiceShape()):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from acronumba.frontend.block import Point
@@ -18,7 +19,7 @@ from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.maps import MapVal, MapView, map_type
 from acronumba.frontend.kinds.numbers import EnumVal, HostScalar, Num, number
-from acronumba.frontend.kinds.tuples import Kept, TupleVal
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.lists import widen_items
@@ -62,7 +63,7 @@ def filled(w: Walker, cell: Any, pairs: Sequence[tuple[Val, Val]], is_set: bool 
     cell = cell.find()
     if cell.item == NEVER:
         w.widen_cell(cell, TupleT((NEVER, NONE if is_set else NEVER)))
-    out = MapVal(cell, w.var("made", words(map_type(cell, is_set))[0]), is_set)
+    out = MapVal(cell, w.var("made", words(map_type(cell, is_set))[0]), set if is_set else dict)
     w.emit(ir.ListNew(out=out.var, width=out.width, args=(), count=0, loc=w.loc))
     for key, val in pairs:
         put(w, out, key, val)
@@ -145,7 +146,7 @@ def fitted(w: Walker, key: Val, t: Type) -> Val | None:
                     return _fitted_parts(w, key, m.items)
                 if isinstance(m, ListT):
                     return _fitted_parts(w, key, (m.item,) * len(key.items))
-        case Kept() if any(isinstance(m, TupleT | ListT) for m in kinds):
+        case ListVal() if any(isinstance(m, TupleT | ListT) for m in kinds):
             raise w.reject("ACR309", seen=f"{type_text(mine)} where the keys are {type_text(t)}")
     return None
 
@@ -175,18 +176,16 @@ def with_texts(kept: Type, asked: Type) -> Type:
     return kept
 
 
-def _by_length(w: Walker, key: Kept, t: Type, one: Callable[[Val], Val]) -> Val:
+def _by_length(w: Walker, key: ListVal, t: Type, one: Callable[[Val], Val]) -> Val:
     """Find a tuple of run-time length among keys that are tuples of known lengths."""
-    inner = key.inner
-    assert isinstance(inner, ListVal)
-    n = w.list_lengths(inner)
+    n = w.list_lengths(key)
     points: list[Point] = []
     found: list[Val] = []
     for length in sorted({len(m.items) for m in members(t) if isinstance(m, TupleT)}):
         yes, no = w.fork(w.scalar("eq", n, number(length)))
         if yes is not None:
             w.enter(yes)
-            found.append(one(TupleVal(tuple(inner.item_at(w, number(k)) for k in range(length)))))
+            found.append(one(TupleVal(tuple(key.item_at(w, number(k)) for k in range(length)))))
             points.append(w.point())
         if no is None:
             break
@@ -210,7 +209,7 @@ def find(w: Walker, base: MapVal, key: Val) -> Num:
             whole = as_whole(w, val)
             near = find(w, base, whole)
             return w.select(w.scalar("eq", w.as_float(whole), w.read(val)), near, number(-1))
-        if isinstance(val, Kept) and not any(isinstance(m, ListT) for m in members(base.type.key)):
+        if isinstance(val, ListVal) and not any(isinstance(m, ListT) for m in members(base.type.key)):
             return _by_length(w, val, base.type.key, one)
         fit = fitted(w, val, base.type.key)
         if fit is None:
@@ -374,7 +373,7 @@ def copied(w: Walker, base: MapVal, what: str = "copy") -> MapVal:
     with w.at_node(w.beside(what)):
         out = new_map(w, (), base.is_set)
     update(w, out, base)
-    return out
+    return replace(out, cls=base.cls, factory=base.factory)
 
 
 def where_found(w: Walker, index: Num, yes: Callable[[], Val], no: Callable[[], Val]) -> Val:

@@ -26,7 +26,7 @@ from acronumba.frontend.kinds.iterators import Enumerate, Generator, Range, Stre
 from acronumba.frontend.kinds.lists import at_run_time
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.objects import is_field
-from acronumba.frontend.kinds.tuples import TupleVal, unkept
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import NonlocalCell, UnionVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.magic import iterated, one_string
@@ -308,7 +308,7 @@ def one_iterable(w: Walker, val: UnionVal) -> Val:
     if not all(isinstance(t, ListT | TupleT) for t in one.possible):
         tuples = "test it first: `isinstance`; if it comes from a list of unlike things, make that a tuple: (a, b)"
         raise w.reject("ACR302", seen=w.describe(one), rewrite=tuples if unlike(one.possible) else "")
-    return w.each(one, lambda v: at_run_time(w, v.items) if isinstance(v, TupleVal) else unkept(v))
+    return w.each(one, lambda v: at_run_time(w, v.items) if isinstance(v, TupleVal) else v.plain)
 
 
 def unrolled(

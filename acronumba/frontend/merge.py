@@ -34,7 +34,7 @@ from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal, map_type
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.objects import ObjectValue, SharedVal, is_field
-from acronumba.frontend.kinds.tuples import Kept, TupleVal
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val, Value
 from acronumba.frontend.naming import (
@@ -226,12 +226,12 @@ class Merge(Words):
                 return _join_tensors(*_known_together(a, b))  # type: ignore[arg-type]
             case (ArrayShape() | TensorShape(), ArrayShape() | TensorShape()) if a.kind == b.kind:
                 return self._join_arrays(*_known_together(a, b))
-            case (ListShape(), ListShape()):
+            case (ListShape(), ListShape()) if a.cls is b.cls:
                 self.make_real(a.cell)
                 self.make_real(b.cell)
                 kept = self.stays_empty(a.cell, b.cell) or self.stays_empty(b.cell, a.cell)
                 own = a.own and b.own and not kept
-                return ListShape(self.unify_cells(a.cell, b.cell), own, a.outer or b.outer)
+                return ListShape(self.unify_cells(a.cell, b.cell), own, a.outer or b.outer, a.cls)
         joined = self._join_dicts(a, b) or self._join_lists(a, b)
         if joined is not None:
             return joined
@@ -284,7 +284,7 @@ class Merge(Words):
         if not any(isinstance(t, PartsShape) and t.kind == "list" for t in (a, b)):
             return None
         for t in (a, b):
-            if isinstance(t, ListShape) or (isinstance(t, PartsShape) and t.kind == "list"):
+            if (isinstance(t, ListShape) and t.cls is list) or (isinstance(t, PartsShape) and t.kind == "list"):
                 assert t.cell is not None
                 self.make_real(t.cell)
             else:
@@ -343,15 +343,11 @@ class Merge(Words):
             case TensorShape():
                 return Array0T(a.type.dtype) if a.array0 else a.type
             case ListShape():
-                return ListT(a.cell.find().item)
+                return ListT(a.cell.find().item, tupled=a.cls is tuple)
             case MapShape():
                 return map_type(a.cell, a.is_set)
             case ArrayShape():
                 return self.type_of(a.ref)
-            case PartsShape(kind="holder", meta=Kept(kind=kind), items=(inner,)) if kind is tuple:
-                found = self.template_type(inner)
-                assert isinstance(found, ListT)
-                return ListT(found.item, tupled=True)
             case PartsShape(kind="holder"):
                 code = "ACR206" if a.meta.is_function else "ACR308"
                 raise self.reject(code, seen=self.describe(a.meta), rewrite="" if code == "ACR206" else "list(...)")
@@ -413,10 +409,10 @@ class Merge(Words):
                 return self._instantiate_array(a, name)
             case ListShape():
                 var = self.var(name, ListT(a.cell.find().item))
-                return ListVal(a.cell.find(), var, a.own, outer=a.outer), (var,)
+                return ListVal(a.cell.find(), var, a.own, outer=a.outer, cls=a.cls), (var,)
             case MapShape():
                 var = self.var(name, words(map_type(a.cell, a.is_set))[0])
-                return MapVal(a.cell.find(), var, a.is_set), (var,)
+                return MapVal(a.cell.find(), var, set if a.is_set else dict), (var,)
             case ChoiceShape():
                 var = self.var(name, INT)
                 parts = [self.instantiate(option, name) for option in a.options]

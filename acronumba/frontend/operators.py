@@ -18,7 +18,7 @@ from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
 from acronumba.frontend.kinds.objects import SharedVal
-from acronumba.frontend.kinds.tuples import Kept, TupleVal, as_list
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.magic import call_special, has_method
@@ -128,7 +128,7 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val) -> Val:
         if isinstance(a, TupleVal) and isinstance(b, TupleVal):
             return TupleVal(a.items + b.items)
         if is_tuple(a) and is_tuple(b):
-            return Kept(tuple, list_concat(w, as_list(a), as_list(b)), ())
+            return replace(list_concat(w, a, b), cls=tuple)
         if a.is_list and b.is_list:
             head, tail = w.items_of(a), w.items_of(b)
             if head is not None and tail is not None:
@@ -139,12 +139,12 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val) -> Val:
             if isinstance(times, Num) and times.type == INT:
                 if isinstance(seq, TupleVal) and w.known(times) is not NOT_CONST:
                     return TupleVal(seq.items * w.known(times))
-                if isinstance(seq, StaticList | ListVal):
+                if isinstance(seq, StaticList) or (isinstance(seq, ListVal) and seq.is_list):
                     return list_repeat(w, seq, times)
-                if isinstance(seq, TupleVal | Kept) and is_tuple(seq):
-                    part = new_list(w, seq.items) if isinstance(seq, TupleVal) else seq.inner
+                if isinstance(seq, TupleVal | ListVal) and is_tuple(seq):
+                    part = new_list(w, seq.items) if isinstance(seq, TupleVal) else seq.plain
                     assert isinstance(part, StaticList | ListVal)
-                    return Kept(tuple, to_list(w, list_repeat(w, part, times)), ())
+                    return replace(to_list(w, list_repeat(w, part, times)), cls=tuple)
     magic = operator_method(w, op, a, b)
     if magic is not None:
         return magic
@@ -166,7 +166,7 @@ def by_kind(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
 
 def _is_operand(w: Walker, op: ast.operator, val: Val, other: Val) -> bool:
     """Whether NumPy's operator converts a value to an array: a list, too, except in `list * scalar`."""
-    if isinstance(as_list(val), ListVal):
+    if isinstance(val, ListVal):
         return not isinstance(op, ast.Mult) or (isinstance(other, Tensor) and other.type.rank > 0)
     return isinstance(val, Tensor | Num) or w.sequence(val) is not None
 

@@ -18,7 +18,6 @@ from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.maps import DictVal
 from acronumba.frontend.kinds.numbers import number
 from acronumba.frontend.kinds.objects import Ref
-from acronumba.frontend.kinds.tuples import as_list
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.lists import list_slice, new_list
@@ -180,7 +179,6 @@ def sequence_pattern(w: Walker, patterns: Sequence[ast.pattern], val: Val, fails
         )
         if w.block is None:
             return
-    val = as_list(val)
     items = w.items_of(val)
     if items is None and isinstance(val, ListVal):
         n = w.list_lengths(val)

@@ -22,8 +22,7 @@ from acronumba.frontend.kinds.iterators import Range
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal
 from acronumba.frontend.kinds.numbers import Num, number
-from acronumba.frontend.kinds.objects import SharedVal
-from acronumba.frontend.kinds.tuples import TupleVal, unkept
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.comparisons import LISTS
 from acronumba.frontend.lists import check_mutable, checked_index
@@ -53,8 +52,8 @@ def take_out(w: Walker, base: ListVal, place: Num) -> None:
 
 @handles(EQUALS, ListVal, StaticList)
 def _compare_lists(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
-    """Compare two lists: by the first elements that differ, else by their lengths."""
-    if not all(isinstance(v, ListVal | StaticList) or _is_shared_list(v) for v in (a, b)):
+    """Compare two lists, tuples or deques: by the first elements that differ, else by their lengths."""
+    if a.python_class is not b.python_class:
         return None
     x, y = w.items_of(a), w.items_of(b)
     if x is not None and y is not None:
@@ -69,10 +68,6 @@ def _compare_lists(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
     return out
 
 
-def _is_shared_list(val: Val) -> bool:
-    return isinstance(val, SharedVal) and val.node.kind == "list"
-
-
 # ---- `del`, slices
 
 
@@ -81,7 +76,7 @@ def real_list(w: Walker, val: Val) -> ListVal:
     if isinstance(val, StaticList):
         w.make_real(val.cell)
         raise Restart
-    if not isinstance(val, ListVal):
+    if not isinstance(val, ListVal) or not val.assignable:
         raise w.reject("ACR113", seen=f"a change of {w.describe(val)}", rewrite="make a copy first: list(x)")
     check_mutable(w, val)
     return val
@@ -104,7 +99,7 @@ def _delete(w: Walker, stmt: ast.Delete) -> None:
 
 
 def _delete_item(w: Walker, target: ast.Subscript) -> None:
-    base = unkept(w.expr(target.value))
+    base = w.expr(target.value)
     w.check_poison(base)
     if isinstance(base, DictVal | MapVal):
         delete_item(w, changeable(w, base), w.expr(target.slice))

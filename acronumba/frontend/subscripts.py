@@ -30,7 +30,7 @@ from acronumba.frontend.kinds.lists import ListVal, StaticList, at_run_time, is_
 from acronumba.frontend.kinds.maps import DictVal, MapVal
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
 from acronumba.frontend.kinds.objects import SharedVal
-from acronumba.frontend.kinds.tuples import Kept, TupleVal, as_list
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.lists import (
@@ -190,9 +190,7 @@ def element(w: Walker, base: Val, where: Any) -> Val:
             w.make_real(base.cell)
         tupled, base = is_tuple(base), at_run_time(w, items)
         if tupled and isinstance(where, slice) and isinstance(base, ListVal):
-            part = index_list(w, base, where)
-            assert isinstance(part, ListVal)
-            return Kept(tuple, part, ())
+            base = replace(base, cls=tuple)
     if isinstance(base, ListVal):
         return index_list(w, base, where)
     raise w.reject("ACR301", seen=f"{w.describe(base)} cannot be indexed by {describe_index(w, where)}")
@@ -239,7 +237,7 @@ def index_parts(w: Walker, base: Val, where: Any) -> tuple[Any, ...]:
     """Return an index as a tuple of the indices of the leading axes."""
     if not isinstance(where, tuple | slice) and is_tuple(where):  # one index for each axis
         where = tuple(in_index(w, v) for v in _of_each_axis(w, base, where))
-    parts = tuple(map(as_list, where)) if isinstance(where, tuple) else (where,)
+    parts = where if isinstance(where, tuple) else (where,)
     return tuple(_one_place(w, e) for e in parts) if isinstance(base, ArrayRef) else parts
 
 
@@ -248,12 +246,11 @@ def _of_each_axis(w: Walker, base: Val, where: Val) -> Sequence[Val]:
     items = w.items_of(where)
     if items is not None:
         return items
-    inner = as_list(where)
-    assert isinstance(inner, ListVal) and isinstance(base, Tensor | ArrayRef)
-    n, rank = w.list_lengths(inner), base.type.rank
+    assert isinstance(where, ListVal) and isinstance(base, Tensor | ArrayRef)
+    n, rank = w.list_lengths(where), base.type.rank
     text = f"an index of {{0}} elements, known only at run time: it must have one for each of the {rank} axes"
     w.check(w.scalar("eq", n, number(rank)), "TypeError", text, (n,))
-    return [inner.item_at(w, number(k)) for k in range(rank)]
+    return [where.item_at(w, number(k)) for k in range(rank)]
 
 
 def _one_place(w: Walker, e: Any) -> Any:
@@ -309,11 +306,13 @@ def index_list(w: Walker, base: ListVal, where: Any) -> Val:
     """Read an element of a list at run time, or several as a new list."""
     n = w.list_lengths(base)
     if isinstance(where, slice):
+        if base.limit is not None:
+            raise w.reject("ACR301", seen="a slice of a deque", rewrite="list(q)[a:b]")
         start, step, count = cut(w, w.word(n), where)
-        return list_slice(w, base, w.extent(start), step, w.extent(count))
+        return replace(list_slice(w, base, w.extent(start), step, w.extent(count)), cls=base.cls)
     if not isinstance(where, Num) or where.type == FLOAT:
         raise w.reject("ACR301", seen=f"an index {w.describe(where)}")
-    return base.item_at(w, checked_index(w, where, n))
+    return base.item_at(w, checked_index(w, where, n, f"{base.cls.__name__} index out of range"))
 
 
 def index_tensor(w: Walker, x: Tensor, where: Sequence[Any]) -> Val:
@@ -463,7 +462,6 @@ def _index_by_arrays(w: Walker, x: Tensor, parts: Sequence[Any]) -> Val:
 
 def index_array(w: Walker, e: Val) -> Tensor:
     """Return a sequence of indices as an array; an empty sequence gives an int array, as in NumPy."""
-    e = as_list(e)
     if isinstance(e, ListVal):
         return stack_list(w, e, 0, "int64" if e.item == NEVER else None, empty=True)
     if isinstance(e, Range):
@@ -503,7 +501,7 @@ def check_assignable(w: Walker, base: Val) -> None:
     if isinstance(base, StaticList):
         w.make_real(base.cell)
         raise Restart
-    if isinstance(base, ListVal):
+    if isinstance(base, ListVal) and base.assignable:
         check_mutable(w, base)
         return
     if not base.assignable and not has_method(w, base, "__setitem__"):
@@ -555,8 +553,6 @@ def set_item(w: Walker, base: Val, where: Any, target: ast.Subscript, val: Val) 
     """Assign to an element or slice of a list, or to a key of a dict."""
     if isinstance(base, DictVal):
         base = changeable(w, base)
-    if isinstance(base, Kept):
-        base = base.inner
     if isinstance(base, MapVal):
         if base.is_set:
             raise w.reject("ACR301", seen=f"an assignment into {w.describe(base)}", rewrite="s.add(x)")

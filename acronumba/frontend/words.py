@@ -22,7 +22,7 @@ from acronumba.frontend.kinds.lists import ElementInfo, ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
 from acronumba.frontend.kinds.objects import ClassNumber, MutableObject, ObjectValue, Ref, SharedVal
-from acronumba.frontend.kinds.tuples import Kept, TupleVal
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val, Value
 from acronumba.ir import nodes as ir
@@ -416,10 +416,9 @@ class Words(Cells):
                     return DictVal(t.keys, tuple(items))
                 return StaticList(tuple(items), self.row_cell(t), stored=True) if t.listed else TupleVal(tuple(items))
             case ListT():
-                found = self.list_of(t, vars[0])
-                return Kept(tuple, found, ()) if t.tupled else found
+                return self.list_of(t, vars[0])
             case MapT():
-                return MapVal(self.cells_by_type(t), vars[0], t.item is None)
+                return MapVal(self.cells_by_type(t), vars[0], set if t.item is None else dict)
             case UnionT():
                 return self.narrowed(UnionVal(t, vars, t.members))
             case OpaqueT():

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from typing import Any
 
 from acronumba.data.result_wrappers import Parts, Whole, Wrap
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.maps import DictVal, MapVal
 from acronumba.frontend.kinds.numbers import NoneVal
-from acronumba.frontend.kinds.tuples import Kept, TupleVal
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.walker import Walker
 
@@ -19,12 +19,13 @@ def unwrapped(w: Walker, val: Val) -> tuple[Val, Any]:
     match val:
         case NoneVal():
             return val, ANYTHING
-        case Kept(kind=kind) if kind is not tuple and isinstance(val.inner, ListVal | MapVal):
-            extra = w.static(val.extra[0]) if val.extra else None
-            if extra is NOT_CONST or (kind is defaultdict and not (extra is None or isinstance(extra, type))):
-                seen = f"{w.describe(val)}, whose {'default' if kind is defaultdict else 'maxlen'} is not known"
-                raise w.reject("ACR308", seen=seen, rewrite=f"{'list' if kind is deque else 'dict'}(...)")
-            return val.inner, Whole(kind, extra)
+        case ListVal() | MapVal() if val.children():
+            inner, *more = val.children()
+            extra = w.static(more[0]) if more else None
+            if extra is NOT_CONST or (val.cls is defaultdict and not (extra is None or isinstance(extra, type))):
+                seen = f"{w.describe(val)}, whose {'default' if val.cls is defaultdict else 'maxlen'} is not known"
+                raise w.reject("ACR308", seen=seen, rewrite=val.stored_as)
+            return inner, Whole(val.cls, extra)
         case TupleVal() | DictVal():
             parts = [unwrapped(w, v) for v in val.items]
             wraps = tuple(p for _, p in parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import operator
@@ -240,6 +241,29 @@ def deque_merge(xs, n):
     for i in range(n):
         q.append(i)
     return list(q)
+
+
+@case(XS, N)
+def deque_matched(xs, n):
+    q = deque(xs, maxlen=2)
+    p = copy.copy(q)
+    p.append(n)
+    match q:
+        case [a, b]:
+            return a * b, [n], p
+        case [a, *rest]:
+            return a, rest, p
+    return -1, [0], p
+
+
+@case(XS, N)
+def defaults_updated(xs, n):
+    d = defaultdict(int)
+    for v in xs:
+        d[v] += n
+    e = d
+    d |= {n: 1}
+    return d | {7: 7}, d is e, copy.deepcopy(tuple(xs)), d[-1]
 
 
 @case(XS, N)

@@ -20,35 +20,26 @@ import numpy as np
 from acronumba.data.classes import CLASS_VARIABLE, field_names, is_written, own_constructor
 from acronumba.frontend import calls, library
 from acronumba.frontend.attributes import attribute, not_none
-from acronumba.frontend.calls import of_collections, of_maps
 from acronumba.frontend.calls.arguments import Args, bind, place_of
 from acronumba.frontend.calls.of_arrays import as_dtype
 from acronumba.frontend.calls.of_library import make_getter, make_partial
-from acronumba.frontend.calls.of_order import sort_list
 from acronumba.frontend.calls.of_settings import SETTINGS, change_setting
 from acronumba.frontend.calls.of_views import array_view, function_view
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import Row, row_of
-from acronumba.frontend.comprehensions import as_iterable, extend
 from acronumba.frontend.conditions import host_value
-from acronumba.frontend.exceptions import Dead, Restart
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.functions import Method, Static
-from acronumba.frontend.kinds.iterators import Generator
-from acronumba.frontend.kinds.lists import ListVal, StaticList, inner_value
+from acronumba.frontend.kinds.lists import StaticList
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, members_of, number
-from acronumba.frontend.kinds.objects import ObjectValue, SharedVal
-from acronumba.frontend.kinds.tuples import Kept, TupleVal
+from acronumba.frontend.kinds.objects import ObjectValue
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.library.decorators import late_row
 from acronumba.frontend.lists import (
-    append,
-    check_mutable,
-    checked_index,
-    list_slice,
     new_list,
-    simple,
 )
 from acronumba.frontend.made import made_by_fields, made_by_init, set_attribute, super_of
 from acronumba.frontend.names import (
@@ -57,8 +48,7 @@ from acronumba.frontend.names import (
     default_value,
 )
 from acronumba.frontend.writing import assign_item
-from acronumba.ir import nodes as ir
-from acronumba.ir.types import BoolT, FloatT, IntT, words
+from acronumba.ir.types import BoolT, FloatT, IntT
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -384,26 +374,12 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
         given = _arguments(w, f".{name}", signature_of(getattr(cls, name)), [owner, *args], kwargs)
         named = {k: v for k, v in given.items() if k in kwargs}
         args, kwargs = [v for k, v in given.items() if k not in named][1:], named
-    if isinstance(owner, StaticList) or (isinstance(owner, SharedVal) and owner.node.kind == "list"):
-        if name in _LIST_CHANGES:
-            if isinstance(owner, SharedVal):
-                raise w.reject("ACR113", seen=f".{name} of {owner.node.path}")
-            w.make_real(owner.cell)
-            raise Restart
     own = owner.method(w, name, args, kwargs)
     if own is not None:
         return own
     known = row_of(getattr(cls, name, None))
     if known is not None:
         return call_row(w, known, [owner, *args], kwargs)
-    if isinstance(owner, ListVal):
-        return list_method(w, owner, name, args, kwargs)
-    if isinstance(owner, Kept):
-        return of_collections.kept_method(w, owner, name, args, kwargs)
-    if owner.is_mapping:
-        return of_maps.map_method(w, owner, name, args, kwargs)
-    if name in ("copy",) and isinstance(owner, StaticList):
-        return new_list(w, owner.items)
     if name == "_replace":
         return replace_fields(w, [owner, *args], kwargs)
     raise w.reject("ACR209", seen=f"the method .{name} of {w.describe(owner)}")
@@ -421,48 +397,3 @@ def array_method(w: Walker, ref: ArrayRef, name: str, args: list[Val], kwargs: d
     if known is not None and known.whole:
         return call_row(w, known, [ref, *args], kwargs)
     return call_method(w, Method(w.whole(ref), name), args, kwargs)
-
-
-_LIST_CHANGES = ("append", "pop", "extend", "insert", "sort", "reverse", "clear", "remove")
-
-
-def list_method(w: Walker, base: ListVal, name: str, args: list[Val], kwargs: dict[str, Val]) -> Val:
-    match name, args:
-        case "append", [val]:
-            if isinstance(val, Generator):
-                raise w.reject("ACR114", val.node)
-            append(w, base, val)
-            return NoneVal()
-        case "extend", [val]:
-            extend(w, base, as_iterable(w, val))
-            return NoneVal()
-        case "pop", [] | [_]:
-            check_mutable(w, base)
-            n = w.list_lengths(base)
-            w.check(w.scalar("gt", n, number(0)), "IndexError", "pop from empty list")
-            if args:
-                i = checked_index(w, host_value(w, args[0], ".pop()", index=True), n, "pop index out of range")
-            else:
-                i = w.scalar("sub", n, number(1))
-            outs = tuple(w.var("item", t) for t in words(base.item))
-            if w.block is not None:
-                w.emit(ir.ListOp(outs=outs, op="pop", width=w.width(base), args=(base.var, w.word(i)), loc=w.loc))
-            return inner_value(w, base, base.item, outs)
-        case "insert", [index, val]:
-            check_mutable(w, base)
-            n, i = w.list_lengths(base), w.read(w.as_int(host_value(w, index, ".insert()", index=True)))
-            i = w.select(
-                w.scalar("lt", i, number(0)), w.scalar("max", number(0), w.scalar("add", i, n)), w.scalar("min", i, n)
-            )
-            append(w, base, val, "insert", i)
-            return NoneVal()
-        case "sort", []:
-            check_mutable(w, base)
-            sort_list(w, base, kwargs.get("key", NoneVal()), kwargs.get("reverse", number(False)))
-            return NoneVal()
-        case "copy", []:
-            return list_slice(w, base, number(0), 1, w.list_lengths(base))
-        case "clear" | "reverse", []:
-            simple(w, base, "erase" if name == "clear" else name)
-            return NoneVal()
-    raise w.reject("ACR209", seen=f"the method .{name} of a list")

@@ -12,6 +12,7 @@ import copy
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from acronumba.data.classes import field_names
@@ -29,7 +30,7 @@ from acronumba.frontend.kinds.lists import ElementInfo, ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal, constant_value
 from acronumba.frontend.kinds.numbers import number
 from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, Ref, SharedVal
-from acronumba.frontend.kinds.tuples import Kept, TupleVal
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.lists import list_slice, new_list
@@ -80,6 +81,8 @@ def _deepcopy(w: Walker, a: Args) -> Val:
 
 def _shallow(w: Walker, val: Val) -> Val:
     """Return a shallow copy: a new value with the same parts."""
+    if is_tuple(val):
+        return val
     if is_array(val) or isinstance(val, ListVal | MapVal | DictVal):
         return w.call(Method(val, "copy"), (), {})
     if isinstance(val, StaticList):
@@ -91,7 +94,7 @@ def _shallow(w: Walker, val: Val) -> Val:
     cls = object_class(val)
     if cls is not None:
         return own_object(w, cls, fields_of(w, val))
-    if is_tuple(val) or _stays_itself(val):
+    if _stays_itself(val):
         return val
     raise w.reject("ACR202", seen=f"copy.copy of {w.describe(val)}")
 
@@ -234,10 +237,6 @@ class _Deep:
                 return self.known(val)
             case ListVal() | MapVal():
                 return self.at_run_time(val)
-            case Kept(kind=kind, inner=ListVal() as inner) if kind is tuple:
-                copied = self.at_run_time(inner)
-                assert isinstance(copied, ListVal)
-                return Kept(tuple, copied, ())
             case MaybeUnbound(value=value) if is_array(value) or _stays_itself(value):
                 return MaybeUnbound(self.of(value), val.bound)
         if _stays_itself(val):
@@ -329,11 +328,12 @@ class _Deep:
         w = self.w
         if not before:
             with self.part(len(self.lists)):
-                return list_slice(w, val, number(0), 1, w.list_lengths(val))
+                out = list_slice(w, val, number(0), 1, w.list_lengths(val))
+                return replace(out, cls=val.cls, limit=val.limit)
         (old, made), *rest = before
         if not self.inside and NEVER in (val.item, old.item):
             self.reject_twice(val)
-        if val.item != old.item:
+        if (val.item, val.cls) != (old.item, old.cls):
             return self.list_once(val, rest)
         points, vals = [], []
         for point, same in zip(w.fork(same_reference(w, val.var, old.var)), (True, False), strict=True):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.calls.of_collections import counter_method
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.comprehensions import as_iterable
 from acronumba.frontend.dicts import (
@@ -19,6 +21,7 @@ from acronumba.frontend.dicts import (
     new_dict,
     put_all,
 )
+from acronumba.frontend.handlers import METHODS, handles
 from acronumba.frontend.keyed import (
     copied,
     erase,
@@ -30,10 +33,10 @@ from acronumba.frontend.keyed import (
     take_out,
     where_found,
 )
+from acronumba.frontend.kinds.lists import MUTATORS
 from acronumba.frontend.kinds.maps import DictVal, MapVal, MapView, constant_value
 from acronumba.frontend.kinds.numbers import NoneVal, number
-from acronumba.frontend.kinds.objects import SharedVal
-from acronumba.frontend.kinds.tuples import TupleVal, unkept
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
 
 if TYPE_CHECKING:
@@ -49,7 +52,7 @@ def _dict(w: Walker, a: Args) -> Val:
         return new_dict(w, named)
     if len(a.rest) > 1:
         raise w.reject("ACR203", seen=f"{len(a.rest)} arguments for dict")
-    val = unkept(a.rest[0].unshared(w))
+    val = a.rest[0].unshared(w)
     if isinstance(val, DictVal):
         pairs = [(constant_value(w, k), v) for k, v in zip(val.keys, val.items, strict=True)]
         return new_dict(w, [*pairs, *named])
@@ -80,8 +83,13 @@ def is_set(val: Val) -> bool:
     return isinstance(val, MapVal) and val.is_set
 
 
-def known_method(w: Walker, val: DictVal, name: str, args: Sequence[Val]) -> Val:
-    """Call a non-mutating method of a dict with known items."""
+@handles(METHODS, DictVal)
+def _known_method(w: Walker, val: DictVal, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
+    """Call a method of a dict with known items; None if it is not supported, or in the library."""
+    if name in MUTATORS:
+        changeable(w, val)
+    if kwargs:
+        raise w.reject("ACR203", seen=f".{name} with {', '.join(kwargs)}=")
     keys = tuple(constant_value(w, k) for k in val.keys)
     match name, args:
         case "keys", []:
@@ -95,10 +103,9 @@ def known_method(w: Walker, val: DictVal, name: str, args: Sequence[Val]) -> Val
         case "copy", []:
             pairs = list(zip(keys, val.items, strict=True))
             return new_dict(w, pairs)
-    raise w.reject("ACR209", seen=f"the method .{name} of a dict")
+    return None
 
 
-CHANGES = frozenset("setdefault pop popitem update clear add remove discard".split())
 _SET_CHANGES = frozenset(("intersection_update", "difference_update", "symmetric_difference_update"))
 _OF_SETS = {
     "union": ast.BitOr(), "intersection": ast.BitAnd(), "difference": ast.Sub(), "symmetric_difference": ast.BitXor(),
@@ -106,27 +113,14 @@ _OF_SETS = {
 }  # fmt: skip
 
 
-def map_method(w: Walker, owner: Val, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
-    """Call a method of a dict or set."""
-    if isinstance(owner, SharedVal):
-        if name in CHANGES:
-            raise w.reject("ACR113", seen=f".{name} of {owner.node.path}", rewrite="dict(d)")
-        owner = w.materialise(owner)
-    if isinstance(owner, DictVal) and name in CHANGES:
-        owner = changeable(w, owner)
-    if isinstance(owner, DictVal):
-        if kwargs:
-            raise w.reject("ACR203", seen=f".{name} with {', '.join(kwargs)}=")
-        return known_method(w, owner, name, args)
-    assert isinstance(owner, MapVal)
-    out = set_method(w, owner, name, args) if owner.is_set else dict_method(w, owner, name, args, kwargs)
-    if out is None:
-        raise w.reject("ACR209", seen=f"the method .{name} of a {'set' if owner.is_set else 'dict'}")
-    return out
-
-
+@handles(METHODS, MapVal)
 def dict_method(w: Walker, base: MapVal, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
-    """Call a method of a run-time dict; None if it is not supported."""
+    """Call a method of a run-time dict or set; None if it is not supported, or in the library."""
+    if base.is_set:
+        return set_method(w, base, name, args)
+    own = counter_method(w, base, name, args) if base.cls is Counter else None
+    if own is not None:
+        return own
     match name, args:
         case "keys" | "values" | "items", []:
             return MapView(base, name)

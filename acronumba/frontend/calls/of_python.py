@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,7 +37,7 @@ from acronumba.frontend.kinds.iterators import (
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.objects import Ref
-from acronumba.frontend.kinds.tuples import Kept, TupleVal
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.library.builtins import first
@@ -235,7 +236,7 @@ def _tuple(w: Walker, a: Args) -> Val:
     made = to_list(w, val)
     if made is val:  # the list may be mutated
         made = list_slice(w, made, number(0), 1, w.list_lengths(made))
-    return Kept(tuple, made, ())
+    return replace(made, cls=tuple)
 
 
 @row("x", iter, whole=True)

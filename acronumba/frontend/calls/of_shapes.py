@@ -17,7 +17,7 @@ from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.iterators import Generator
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
-from acronumba.frontend.kinds.tuples import TupleVal, as_list
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.lists import new_list
@@ -111,7 +111,6 @@ def _stack(w: Walker, a: Args) -> Val:
 def runtime_list(w: Walker, val: Val) -> ListVal | None:
     if isinstance(val, Generator):
         val = all_of_generator(w, val)
-    val = as_list(val)
     if isinstance(val, ListVal) and isinstance(val.item, Array0T):
         return uniform(w, val)
     return val if isinstance(val, ListVal) else None

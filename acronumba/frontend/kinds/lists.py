@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 from acronumba.frontend.join_shapes import JoinShape, ListShape, Parameter, PartsShape, TypeShape
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.numbers import Num, number
-from acronumba.frontend.kinds.value import Constant, FieldPlace, Turns, Val, Value, part_shapes, static_items
+from acronumba.frontend.kinds.value import (
+    Constant,
+    FieldPlace,
+    PythonClass,
+    Turns,
+    Val,
+    Value,
+    part_shapes,
+    static_items,
+)
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import NEVER, NONE, DictT, ListT, TupleT, Type, type_text, unlike, words
 from acronumba.records import record
@@ -21,6 +30,10 @@ if TYPE_CHECKING:
     from acronumba.frontend.merge import Merge
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
+
+
+# Methods by which lists, dicts and sets are mutated.
+MUTATORS = frozenset("append pop extend insert sort reverse clear remove setdefault popitem update add discard".split())
 
 
 @record(eq=False, frozen=False)
@@ -52,45 +65,92 @@ class ElementInfo:
 
 @record(eq=False, frozen=False)
 class ListVal(Value):
-    """A run-time list."""
+    """A list of run time; also a deque, or a tuple of a length that only run time knows."""
 
     cell: ElementInfo
     var: ir.Var
     own: bool = True  # certainly made in the call, so that it may be mutated
     outer: ListVal | MapVal | None = None  # the list or dict from which it was read
     place: FieldPlace | None = None  # the field of an object from which it was read
+    cls: type = list
+    limit: Val | None = None  # `maxlen` of a deque
 
     iterable = True
-
-    is_list = True
-
-    assignable = True
 
     @property
     def item(self) -> Type:
         return self.cell.find().item
 
-    family = "list"
-    python_class = list
+    @property
+    def family(self) -> str:  # type: ignore[override]
+        return self.cls.__name__
 
-    def word_type(self) -> Type:
-        return ListT(self.item)
+    @property
+    def python_class(self) -> PythonClass:
+        return self.cls
+
+    @property
+    def is_list(self) -> bool:
+        return self.cls is list
+
+    @property
+    def assignable(self) -> bool:
+        return self.cls is not tuple
+
+    @property
+    def stored_as(self) -> str:
+        return "" if self.limit is None else "list(...)"
+
+    @property
+    def plain(self) -> ListVal:
+        return self if self.cls is list else replace(self, cls=list, limit=None)
+
+    def describe(self, w: Blocks) -> str:
+        if self.cls is tuple:
+            return "a tuple of a length that only run time knows"
+        return Value.describe(self, w) if self.limit is None else "a deque"
+
+    def form_key(self, w: Walker) -> object:
+        return self.cls
+
+    def children(self) -> tuple[Val, ...]:
+        return () if self.limit is None else (self.plain, self.limit)
+
+    def with_children(self, children: Sequence[Val]) -> Value:
+        if not children:
+            return self
+        items, limit = children
+        assert isinstance(items, ListVal)
+        return replace(items, cls=self.cls, limit=limit)
+
+    def word_type(self) -> Type | None:
+        return ListT(self.item, tupled=self.cls is tuple) if self.limit is None else None
 
     def _same(self, other: Value) -> bool:
         assert isinstance(other, ListVal)
-        return self.var is other.var
+        return self.var is other.var and self.cls is other.cls
+
+    def _alike(self, other: Value) -> bool:
+        assert isinstance(other, ListVal)
+        return self.cls is other.cls and self.limit is not None
 
     def is_local(self) -> bool:
         return self.own
 
-    def shared_by_calls(self) -> Value:
-        return replace(self, own=False)
+    def walked_cells(self) -> list[ElementInfo]:
+        return [] if self.limit is None else [self.cell]
+
+    def shared_by_calls(self) -> Value | None:
+        return replace(self, own=False) if self.limit is None else None
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
-        return (w.list_word(self, t),) if isinstance(t, ListT) and not t.tupled else None
+        fits = isinstance(t, ListT) and t.tupled is (self.cls is tuple) and self.limit is None
+        return (w.list_word(self, t),) if fits else None  # type: ignore[arg-type]
 
     def join_shape(self, w: Merge) -> JoinShape:
-        return ListShape(self.cell, self.own, self.outer)
+        if self.limit is not None:
+            return Value.join_shape(self, w)
+        return ListShape(self.cell, self.own, self.outer, self.cls)
 
     def truth(self, w: Walker) -> Num:
         return w.scalar("gt", self.length(w), number(0))
@@ -99,7 +159,15 @@ class ListVal(Value):
         return w.list_lengths(self)
 
     def turns(self, w: Walker) -> Turns:
-        return lambda: self.length(w), lambda i: self.item_at(w, i)
+        if self.limit is None:
+            return lambda: self.length(w), lambda i: self.item_at(w, i)
+        n = self.length(w)
+
+        def length() -> Num:
+            w.check(w.scalar("eq", n, self.length(w)), "RuntimeError", "deque mutated during iteration")
+            return n
+
+        return length, lambda i: self.item_at(w, i)
 
     def item_at(self, w: Walker, index: Num) -> Val:
         """Return the element at an index that is known to be in range."""
@@ -118,7 +186,9 @@ class ListVal(Value):
         return replace(self, own=True, place=place) if cell.pure else self
 
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
-        return _parameter_shape(w, self.cell.find(), self.own, parameter)
+        if self.limit is not None:
+            return Value.parameter_shape(self, w, parameter)
+        return _parameter_shape(w, self.cell.find(), self.own, parameter, self.cls)
 
     def identity(self) -> object:
         return id(self.var)
@@ -231,10 +301,13 @@ def inner_value(w: Walker, container: ListVal | MapVal, t: Type, outs: tuple[ir.
     return w.from_words(t, outs).with_places(tuple(container.cell.find().places)).within(container)
 
 
-def _parameter_shape(w: Merge, cell: ElementInfo, local: bool, parameter: Parameter) -> JoinShape:
+def _parameter_shape(
+    w: Merge, cell: ElementInfo, local: bool, parameter: Parameter, cls: PythonClass = list
+) -> JoinShape:
     """Return the shape of a list parameter: the callee may mutate a list that was made in the call."""
+    by_type = TypeShape(ListT(cell.item, tupled=cls is tuple))
     if not local:
-        return TypeShape(ListT(cell.item))
+        return by_type
     mine = w.cell(("parameter", parameter.where))
     mine.real = True
-    return TypeShape(ListT(cell.item)) if w.stays_empty(mine, cell) else ListShape(w.unify_cells(mine, cell), True)
+    return by_type if w.stays_empty(mine, cell) else ListShape(w.unify_cells(mine, cell), True, cls=cls)

@@ -80,13 +80,17 @@ class DictVal(Value):
 
 @record(eq=False, frozen=False)
 class MapVal(Value):
-    """A run-time dict or set, as a list of entries. Its type says whether it was made in the call or is an input."""
+    """A dict or set of run time, as a list of entries; also a `defaultdict`, `OrderedDict` or `Counter`.
+
+    Its type says whether it was made in the call or is an input.
+    """
 
     cell: ElementInfo  # its items are entries: tuples of a key and a value
     var: ir.Var
-    is_set: bool = False
+    cls: type = dict
     outer: ListVal | MapVal | None = None  # the list or dict from which it was read
     place: FieldPlace | None = None  # the field of an object from which it was read
+    factory: Val | None = None  # of a `defaultdict`
 
     iterable = True
 
@@ -102,23 +106,58 @@ class MapVal(Value):
 
     @property
     def python_class(self) -> PythonClass:
-        return set if self.is_set else dict
+        return self.cls
 
-    def word_type(self) -> Type:
-        return self.type
+    @property
+    def is_set(self) -> bool:
+        return self.cls is set
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a dict or set, so that it can be stored."""
+        return self.cls in (dict, set)
+
+    @property
+    def stored_as(self) -> str:
+        return "" if self.is_plain else "dict(...)"
+
+    def describe(self, w: Blocks) -> str:
+        return Value.describe(self, w) if self.is_plain else f"a {self.cls.__name__}"
+
+    def form_key(self, w: Walker) -> object:
+        return self.cls
+
+    def children(self) -> tuple[Val, ...]:
+        """Return the entries of a `Counter` or other subclass, as a dict, and its factory."""
+        extra = () if self.factory is None else (self.factory,)
+        return () if self.is_plain else (replace(self, cls=dict, factory=None), *extra)
+
+    def with_children(self, children: Sequence[Val]) -> Value:
+        if not children:
+            return self
+        entries, *extra = children
+        assert isinstance(entries, MapVal)
+        return replace(entries, cls=self.cls, factory=extra[0] if extra else None)
+
+    def word_type(self) -> Type | None:
+        return self.type if self.is_plain else None
 
     def _same(self, other: Value) -> bool:
         assert isinstance(other, MapVal)
-        return self.var is other.var
+        return self.var is other.var and self.cls is other.cls
+
+    def _alike(self, other: Value) -> bool:
+        assert isinstance(other, MapVal)
+        return self.cls is other.cls and not self.is_plain
 
     def is_local(self) -> bool:
         return not self.type.given
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
-        return (w.map_word(self, t),) if isinstance(t, MapT) else None
+        return (w.map_word(self, t),) if isinstance(t, MapT) and self.is_plain else None
 
     def join_shape(self, w: Merge) -> JoinShape:
-        return MapShape(self.cell, self.is_set)
+        return MapShape(self.cell, self.is_set) if self.is_plain else Value.join_shape(self, w)
 
     def within(self, container: ListVal | MapVal) -> Val:
         return replace(self, outer=container)
@@ -160,6 +199,8 @@ class MapVal(Value):
         return replace(self, place=place)
 
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
+        if not self.is_plain:
+            return Value.parameter_shape(self, w, parameter)
         mine = w.cell(("parameter", parameter.where))
         mine.real = True
         return MapShape(w.unify_cells(mine, self.cell), self.is_set)

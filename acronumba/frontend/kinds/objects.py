@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from acronumba.data.shared import Shared, SharedLeaf, SharedNode, kinds_of, shared_key
 from acronumba.frontend.join_shapes import JoinShape, Parameter, PartsShape, StaticShape, TypeShape
-from acronumba.frontend.kinds.lists import ListVal, at_run_time
+from acronumba.frontend.kinds.lists import MUTATORS, ListVal, at_run_time
 from acronumba.frontend.kinds.maps import MapVal, constant_value
 from acronumba.frontend.kinds.numbers import number
 from acronumba.frontend.kinds.value import (
@@ -247,6 +247,12 @@ class SharedVal(Value):
     @property
     def is_mapping(self) -> bool:
         return self.node.kind == "dict"
+
+    def method(self, w: Walker, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
+        if name in MUTATORS and (self.is_list or self.is_mapping):
+            kind = self.node.kind
+            raise w.reject("ACR113", seen=f".{name} of {self.node.path}", rewrite=f"{kind}({kind[0]})")
+        return w.materialise(self).method(w, name, args, kwargs) if self.is_mapping else None
 
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
         return StaticShape(self)

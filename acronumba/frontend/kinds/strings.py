@@ -20,7 +20,7 @@ from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.iterators import Generator, Range, Stream
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.numbers import Num, number
-from acronumba.frontend.kinds.tuples import TupleVal, as_list
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Constant, Index, Turns, Val, Value
 from acronumba.frontend.lists import checked_index, new_list
 from acronumba.frontend.magic import one_string
@@ -340,7 +340,7 @@ def _argument(w: Walker, val: Val) -> Constant:
     """Return an argument of a method: a constant, or a tuple of constants."""
     items = val.items if isinstance(val, TupleVal | StaticList) else None
     if items is None:
-        if isinstance(as_list(val), ListVal):
+        if isinstance(val, ListVal):
             raise w.reject("ACR116", seen="a text of the elements of a list of run time")
         value = w.static(val)
         return value if isinstance(value, tuple) else known(w, val)

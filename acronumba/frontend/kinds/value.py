@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from acronumba.frontend.handlers import ATTRIBUTES, CONTAINS, EQUALS, INDEXED, ITEMS, MAPPINGS, PROTOCOLS
+from acronumba.frontend.handlers import ATTRIBUTES, CONTAINS, EQUALS, INDEXED, ITEMS, MAPPINGS, METHODS, PROTOCOLS
 from acronumba.frontend.join_shapes import JoinShape, Parameter, PartsShape, StaticShape, TypeShape
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import Type, type_text
@@ -118,6 +118,11 @@ class Value:
 
     def unshared(self, w: Words) -> Val:
         """Return a shared list, tuple, dict or object as one made of its leaves; any other value as it is."""
+        return self
+
+    @property
+    def plain(self) -> Val:
+        """A deque or tuple of run time as the list of its items; any other value as it is."""
         return self
 
     def functions(self) -> list[Func]:
@@ -249,7 +254,8 @@ class Value:
 
     def method(self, w: Walker, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
         """`self.name(*args, **kwargs)`."""
-        return None
+        handler = METHODS.get(type(self))
+        return None if handler is None else handler(w, self, name, args, kwargs)
 
     def binary(self, w: Walker, op: ast.operator, left: Val, right: Val) -> Val | None:
         """`left op right`, of which one is the value itself."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.kinds.maps import MapVal, MapView
-from acronumba.frontend.kinds.tuples import unkept
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.decorators import implements, primitive
 from acronumba.frontend.library.math import pow_mod
@@ -18,12 +17,11 @@ if TYPE_CHECKING:
 
 def in_any_order(w: Walker, val: Val) -> Val:
     """Return an iterable whose order does not matter: of a set, a view of its elements in any order."""
-    val = unkept(val)
-    return MapView(val, "elements") if isinstance(val, MapVal) and val.is_set else val
+    return MapView(val, "elements") if isinstance(val, MapVal) and val.is_set else val.plain
 
 
 def _unordered(w: Walker, a: Args) -> Val:
-    val = unkept(a["iterable"])
+    val = a["iterable"]
     inexact = isinstance(val, MapVal) and val.type.key not in (INT, BOOL, NEVER)
     return val if inexact and a.flag("exact") else in_any_order(w, val)
 

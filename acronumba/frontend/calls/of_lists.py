@@ -1,0 +1,78 @@
+"""Methods of lists, but for those of the library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from acronumba.frontend.calls.of_collections import deque_method
+from acronumba.frontend.calls.of_order import sort_list
+from acronumba.frontend.comprehensions import as_iterable, extend
+from acronumba.frontend.conditions import host_value
+from acronumba.frontend.exceptions import Restart
+from acronumba.frontend.handlers import METHODS, handles
+from acronumba.frontend.kinds.iterators import Generator
+from acronumba.frontend.kinds.lists import MUTATORS, ListVal, StaticList, inner_value
+from acronumba.frontend.kinds.numbers import NoneVal, number
+from acronumba.frontend.kinds.value import Val
+from acronumba.frontend.lists import append, check_mutable, checked_index, list_slice, new_list, simple
+from acronumba.ir import nodes as ir
+from acronumba.ir.types import words
+
+if TYPE_CHECKING:
+    from acronumba.frontend.walker import Walker
+
+
+@handles(METHODS, StaticList)
+def _known_method(w: Walker, base: StaticList, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
+    """Call a method of a list with known items; it becomes a run-time list if the method mutates it."""
+    if name in MUTATORS:
+        w.make_real(base.cell)
+        raise Restart
+    return new_list(w, base.items) if name == "copy" else None
+
+
+@handles(METHODS, ListVal)
+def _list_method(w: Walker, base: ListVal, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
+    """Call a method of a list or deque; None if it is not supported, or in the library."""
+    if not base.is_list:
+        return deque_method(w, base, name, args) if base.limit is not None else None
+    match name, args:
+        case "append", [val]:
+            if isinstance(val, Generator):
+                raise w.reject("ACR114", val.node)
+            append(w, base, val)
+            return NoneVal()
+        case "extend", [val]:
+            extend(w, base, as_iterable(w, val))
+            return NoneVal()
+        case "pop", [] | [_]:
+            check_mutable(w, base)
+            n = w.list_lengths(base)
+            w.check(w.scalar("gt", n, number(0)), "IndexError", "pop from empty list")
+            if args:
+                i = checked_index(w, host_value(w, args[0], ".pop()", index=True), n, "pop index out of range")
+            else:
+                i = w.scalar("sub", n, number(1))
+            outs = tuple(w.var("item", t) for t in words(base.item))
+            if w.block is not None:
+                w.emit(ir.ListOp(outs=outs, op="pop", width=w.width(base), args=(base.var, w.word(i)), loc=w.loc))
+            return inner_value(w, base, base.item, outs)
+        case "insert", [index, val]:
+            check_mutable(w, base)
+            n, i = w.list_lengths(base), w.read(w.as_int(host_value(w, index, ".insert()", index=True)))
+            i = w.select(
+                w.scalar("lt", i, number(0)), w.scalar("max", number(0), w.scalar("add", i, n)), w.scalar("min", i, n)
+            )
+            append(w, base, val, "insert", i)
+            return NoneVal()
+        case "sort", []:
+            check_mutable(w, base)
+            sort_list(w, base, kwargs.get("key", NoneVal()), kwargs.get("reverse", number(False)))
+            return NoneVal()
+        case "copy", []:
+            return list_slice(w, base, number(0), 1, w.list_lengths(base))
+        case "clear" | "reverse", []:
+            simple(w, base, "erase" if name == "clear" else name)
+            return NoneVal()
+    return None
