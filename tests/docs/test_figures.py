@@ -29,13 +29,13 @@ CONSTANT, BOUND = "a constant of the code", "a bound that the figures beside it 
 VALUE, PROMISED, NEEDED = "a value", "by what results or options are judged", "a version that is needed or tested"
 ALLOWED = {  # what stands around a number, and why it is there; as few as can be
     "README.md": {
-        "one run on a busy Xeon at 2.8 GHz": "the machine of the table below, which shows one run of `make demo`",
+        "on a busy Xeon at 2.8 GHz": "the machine of the table below, which shows one run of `make demo`",
     },
     "install.md": {"NumPy 2.2 or newer and": NEEDED, "3.13, and with the newest": NEEDED},
-    "serving.md": {"one of more than 64 KiB 413": CONSTANT, "one that takes longer than 5 s": CONSTANT},
+    "serving.md": {"a body of more than 64 KiB": CONSTANT, "body that takes more than 5 s": CONSTANT},
     "language.md": {
         "1 GB at most); each takes about": CONSTANT,
-        "0.1 that is kept as float32": VALUE,
+        "0.1 stored as float32": VALUE,
         "float32 nearest to 0.1": VALUE,
         "up to 100 times": PROMISED,
         "more than 1000 times the bound": PROMISED,

@@ -239,8 +239,8 @@ def test_the_page_of_options_has_every_optimisation_and_schedule(root: Path) -> 
     page = (root / "docs" / "options.md").read_text(encoding="utf-8")
     options, schedules = page.split("| `schedule` |")
     assert tuple(re.findall(r"^\| `([a-z_]+)`", options, re.M)) == OPTIMISATIONS
-    assert tuple(re.findall(r'^\| `([a-z_]+)`.*It serves `schedule="depth"`', options, re.M)) == OF_DEPTH
-    assert tuple(re.findall(r"^`(\w+)` (?:changes neither|cuts)", schedules, re.M)) == SWITCHES[len(OPTIMISATIONS) :]
-    sentence = options[options.index("do not depend on them, except") : options.index("| option |")]
+    assert tuple(re.findall(r'^\| `([a-z_]+)`.*It affects only `schedule="depth"`', options, re.M)) == OF_DEPTH
+    assert tuple(re.findall(r"^`(\w+)` (?:affects only|cuts)", schedules, re.M)) == SWITCHES[len(OPTIMISATIONS) :]
+    sentence = options[options.index("The options do not change the bits") : options.index("| option |")]
     assert set(re.findall(r"`(\w+)`", sentence)) == {*SWITCHES, "precision"} - set(BITWISE)
     assert set(SCHEDULES) <= set(re.findall(r'^\| `"([a-z]+)"`', schedules, re.M))
