@@ -15,7 +15,7 @@ from acronumba.data.classes import field_names
 from acronumba.data.shared import SharedConst, can_hide, hiding
 from acronumba.data.source_guard import ABSENT
 from acronumba.frontend.advice import near
-from acronumba.frontend.block import Point, conversion
+from acronumba.frontend.block import conversion
 from acronumba.frontend.calls.objects import as_function
 from acronumba.frontend.calls.tables import row_of
 from acronumba.frontend.exceptions import Dead
@@ -23,7 +23,7 @@ from acronumba.frontend.handlers import ATTRIBUTES, DESCRIPTORS, EXPRESSIONS, IT
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import OF_MODELS, Bound, Func, Method, Static
-from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, members_of, number
+from acronumba.frontend.kinds.numbers import ALWAYS, EnumVal, NoneVal, Num, members_of, number
 from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, Ref, SharedVal, Super, is_field
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
@@ -117,7 +117,7 @@ def made_attribute(w: Walker, owner: MutableObject, name: str) -> Val:
     if isinstance(val, MaybeUnbound):
         own = val.value
         if inherits(w, owner.cls, name):
-            return either(w, val.bound, lambda: own, lambda: class_attribute(w, owner, owner.cls, name))
+            return w.cond(val.bound, lambda: own, lambda: class_attribute(w, owner, owner.cls, name))
         w.check(val.bound, "AttributeError", no_attribute(owner.cls, name))
         val = own
         if w.block is not None:
@@ -160,22 +160,6 @@ def has_attribute(w: Walker, owner: Val, name: str) -> Num:
     if cls is object:
         raise w.reject("ACR308", seen=f"hasattr of {w.describe(owner)}")
     return number(hasattr(cls, name))
-
-
-def either(w: Walker, test: Num, yes: Callable[[], Val], no: Callable[[], Val]) -> Val:
-    """Lazy select: evaluate only the branch that is taken, as `yes() if test else no()` does."""
-    points: list[Point] = []
-    vals: list[Val] = []
-    for point, get in zip(w.fork(test), (yes, no), strict=True):
-        if point is None:
-            continue
-        w.enter(point)
-        val = get()
-        if w.block is not None:
-            points.append(w.point())
-            vals.append(val)
-            w.block = None
-    return w.join_values(points, vals)
 
 
 def no_attribute(cls: type, name: str) -> str:
@@ -350,18 +334,12 @@ def enum_attribute(w: Walker, owner: EnumVal, name: str) -> Val:
 
 def text_by_member(w: Walker, owner: EnumVal, texts: Sequence[str]) -> Val:
     """Return the string of a member of an enum that is known only at run time."""
-    points: list[Point] = []
-    found: list[Val] = []
-    for k, text in enumerate(texts):
-        last = k == len(texts) - 1
-        yes, no = w.fork(number(True) if last else w.scalar("eq", Num(INT, var=w.word(owner)), number(k)))
-        assert yes is not None
-        w.enter(yes)
-        found.append(w.from_words(TEXT, w.to_words(w.constant(text), TEXT)))
-        points.append(w.point())
-        if no is not None:
-            w.enter(no)
-    return w.join_values(points, found)
+
+    def case(k: int) -> tuple[Num, Callable[[], Val]]:
+        test = ALWAYS if k == len(texts) - 1 else w.scalar("eq", Num(INT, var=w.word(owner)), number(k))
+        return test, lambda: w.from_words(TEXT, w.to_words(w.constant(texts[k]), TEXT))
+
+    return w.switch(map(case, range(len(texts))))
 
 
 def load(w: Walker, ref: Ref, name: str) -> Val:
@@ -413,7 +391,7 @@ def there(w: Walker, owner: Ref, val: Val, name: str) -> Val:
     rest = w.keep(val, lambda t: t != UNSET)
     good = w.is_case(val, lambda t: t != UNSET)
     if inherits(w, cls, name):
-        return either(w, good, lambda: w.narrowed(rest), lambda: class_attribute(w, owner, cls, name))
+        return w.cond(good, lambda: w.narrowed(rest), lambda: class_attribute(w, owner, cls, name))
     w.check(good, "AttributeError", no_attribute(cls, name))
     return w.narrowed(rest)
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from acronumba.data.schema import ENDLESS, NODES
 from acronumba.data.shared import SharedLeaf
@@ -32,8 +32,12 @@ from acronumba.ir.ops import SCALARS
 from acronumba.ir.types import BOOL, FLOAT, INT, TEXT, Array0T, FloatT, IntT, ListT, Type, Word
 from acronumba.ir.visit import writes
 
+B = TypeVar("B")
+T = TypeVar("T")
 State = dict[Any, Val]  # by (scope, name); also narrowed parts of a name: (scope, name, part, ...)
 Point = tuple[int, State]  # a block, and the state in which control flow continues there
+Fork = tuple[list[Point], list[Point]]  # where a condition is true, and where it is false
+Cases: TypeAlias = Iterable[tuple[Num, B]]  # tests and branches; each test is emitted where all before it are false
 
 
 GROWS = "a tuple that grows, whose length is known only at run time"
@@ -282,9 +286,17 @@ class Blocks:
             raise Dead
         return self.block, self.state
 
-    def enter(self, point: Point) -> None:
-        """Continue at a point, with a copy of its state."""
-        self.block, self.state = point[0], dict(point[1])
+    def enter(self, points: Sequence[Point]) -> None:
+        """Continue at a point, with a copy of its state; without one, the code that follows is unreachable."""
+        self.block = None
+        for block, state in points:
+            self.block, self.state = block, dict(state)
+
+    def leave(self) -> list[Point]:
+        """Return the current point, if it is reachable; the code that follows is not, until a point is entered."""
+        points = [(self.block, self.state)] if self.block is not None else []
+        self.block = None
+        return points
 
     def meet(self, ends: Sequence[int], state: State) -> None:
         """Let several blocks jump to a new one, with a state that is valid at the end of each."""
@@ -305,19 +317,37 @@ class Blocks:
         else:
             self.block = None
 
-    def fork(self, cond: Num) -> tuple[Point | None, Point | None]:
-        """Branch on a bool: return the points where it is true and false (None: unreachable)."""
+    def fork(self, cond: Num) -> Fork:
+        """Branch on a bool: return the points where it is true and false; none where it cannot be."""
         if self.block is None:
-            return None, None
+            return [], []
         if cond.const is not NOT_CONST:
-            point = self.point()
-            self.block = None
-            return (point, None) if cond.const else (None, point)
-        here = self.block
-        yes, no = self.new_block(here), self.new_block(here)
+            here = self.leave()
+            return (here, []) if cond.const else ([], here)
+        yes, no = self.new_block(self.block), self.new_block(self.block)
         state = self.state
         self.end(ir.Branch(cond=self.word(cond), yes=yes, no=no, loc=self.loc))
-        return (yes, dict(state)), (no, dict(state))
+        return [(yes, dict(state))], [(no, dict(state))]
+
+    def along(self, cases: Cases[B], evaluate: Callable[[B], T]) -> tuple[list[Point], list[T]]:
+        """Evaluate the branch of the first test that holds; return the points where the branches end, and results."""
+        points: list[Point] = []
+        results: list[T] = []
+        for test, branch in cases:
+            yes, no = self.fork(test)
+            self.enter(yes)
+            if yes:
+                try:
+                    result = evaluate(branch)
+                except Dead:
+                    self.block = None
+                if self.block is not None:
+                    results.append(result)
+                points += self.leave()
+            self.enter(no)
+            if not no:
+                break
+        return points, results
 
     def failure_site(self, error: str, text: str) -> int:
         loc = replace(self.loc, caller=None)  # one failure site for all calls of the function

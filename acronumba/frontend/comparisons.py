@@ -75,6 +75,7 @@ def compare_expr(w: Walker, node: ast.Compare) -> Val:
         return compare_values(w, op, w.expr(node.left), w.expr(right))
     left = w.expr(node.left)
     points: list[Point] = []
+    rest: list[Point] = []
     vals: list[Val] = []
     for k, (op, comparator) in enumerate(zip(node.ops, node.comparators, strict=True)):
         try:
@@ -85,17 +86,14 @@ def compare_expr(w: Walker, node: ast.Compare) -> Val:
         result = compare_values(w, op, left, right_val)
         left = right_val
         if k == len(node.ops) - 1:
-            if w.block is not None:
-                points.append(w.point())
-                vals.append(result)
-                w.block = None
-            break
-        yes, no = w.fork(truth(w, result))
-        if no is not None:
-            points.append(no)
-            vals.append(result if isinstance(result, Tensor) else number(False))
-        w.join([yes] if yes is not None else [])
-        if w.block is None:
+            ends, rest = w.leave(), []
+        else:
+            rest, ends = w.fork(truth(w, result))
+            result = result if isinstance(result, Tensor) else number(False)
+        points += ends
+        vals += [result] * len(ends)
+        w.join(rest)
+        if not rest:
             break
     return w.join_values(points, vals)
 
@@ -144,18 +142,13 @@ def same_element(w: Walker, a: Val, b: Val, given: Num | None = None) -> Num:
 _NAN_AND_NAN = "NaN and NaN, which are equal where they are one object: ask `math.isnan` before"
 
 
-def _same(w: Walker, a: Val, b: Val, given: Num | None) -> Num:
+def _same(w: Walker, a: Val, b: Val, given: Num | None) -> Val:
     w.paired += 1
     if w.paired > MOST_PAIRS:
         raise _hopeless(w)
     if isinstance(a, Ref) and isinstance(b, Ref) and any(has_method(w, v, "__eq__") for v in (a, b)):
-        yes, no = w.fork(same_reference(w, a.var, b.var))
-        points, vals = ([yes], [number(True)]) if yes is not None else ([], [])
-        if no is not None:
-            w.enter(no)
-            vals.append(truth(w, compare_one(w, ast.Eq(), a, b, given)))
-            points.append(w.point())
-        return _joined(w, points, vals)
+        same_one = same_reference(w, a.var, b.var)
+        return w.cond(same_one, lambda: number(True), lambda: truth(w, compare_one(w, ast.Eq(), a, b, given)))
     if not (_may_be_nan(a) and _may_be_nan(b)):
         return truth(w, compare_one(w, ast.Eq(), a, b, given))
     wanted = number(True) if given is None else given
@@ -165,20 +158,13 @@ def _same(w: Walker, a: Val, b: Val, given: Num | None) -> Num:
         return truth(w, compare_one(w, ast.Eq(), a, b, given))
     equal = w.ufunc("eq", (a, b))
     odd = w.ufunc("and", tuple(w.ufunc("ne", (v, v)) for v in (a, b)))
-    yes, no = w.fork(truth(w, w.ufunc("or", (equal, odd))))
-    points, vals = ([no], [number(False)]) if no is not None else ([], [])
-    if yes is not None:
-        w.enter(yes)
-        vals.append(truth(w, equal))
-        w.check(w.either(vals[-1], w.negate(wanted)), "ACR117", _NAN_AND_NAN)
-        points.append(w.point())
-    return _joined(w, points, vals)
 
+    def checked() -> Num:
+        same = truth(w, equal)
+        w.check(w.either(same, w.negate(wanted)), "ACR117", _NAN_AND_NAN)
+        return same
 
-def _joined(w: Walker, points: list[Point], vals: list[Num]) -> Num:
-    out = w.join_values(points, vals)
-    assert isinstance(out, Num)
-    return out
+    return w.cond(truth(w, w.ufunc("or", (equal, odd))), checked, lambda: number(False))
 
 
 def _may_be_nan(val: Val) -> bool:

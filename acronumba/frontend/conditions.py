@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from acronumba.frontend.attributes import class_attribute, not_none
-from acronumba.frontend.block import Point
+from acronumba.frontend.block import Fork, Point
 from acronumba.frontend.calls.objects import (
     runtime_class,
 )
@@ -29,7 +29,7 @@ from acronumba.frontend.walker import Walker
 from acronumba.ir.types import BOOL, Array0T, FloatT, NoneT, StructT, Type, case_slices, type_text
 
 
-def narrow_to(w: Walker, node: ast.expr, val: Val, wanted: Callable[[Type], bool]) -> tuple[list[Point], list[Point]]:
+def narrow_to(w: Walker, node: ast.expr, val: Val, wanted: Callable[[Type], bool]) -> Fork:
     """Branch on whether the type of a value is a wanted one, and narrow its name on both sides."""
     w.check_poison(val)
     if w.block is None:
@@ -52,20 +52,15 @@ def narrow_to(w: Walker, node: ast.expr, val: Val, wanted: Callable[[Type], bool
         as_array, as_scalar = replace(val, array0=number(True)), replace(val, array0=None)
         sides = [val, val] if array == scalar else [as_array, as_scalar] if array else [as_scalar, as_array]
     else:
-        here = w.point()
-        w.block = None
+        here = w.leave()
         kind = kind_of(w, val)
-        return ([here], []) if kind is not None and wanted(kind) else ([], [here])
+        return (here, []) if kind is not None and wanted(kind) else ([], here)
     points: list[list[Point]] = []
     for point, side in zip(w.fork(test), sides, strict=True):
-        if point is None:
-            points.append([])
-            continue
         w.enter(point)
-        if path is not None and (path in w.state or len(path) > 2):
+        if point and path is not None and (path in w.state or len(path) > 2):
             w.state[path] = w.narrowed(side) if isinstance(side, UnionVal) else side
-        points.append([w.point()])
-    w.block = None
+        points.append(w.leave())
     return points[0], points[1]
 
 
@@ -202,23 +197,17 @@ def truth_value(w: Walker, node: ast.expr) -> Val:
     return w.join_values(points, [number(True)] * len(yes) + [number(False)] * len(no))
 
 
-def conditional(w: Walker, test: ast.expr, yes: Callable[[], Val], no: Callable[[], Val]) -> Val:
-    """Lazy select: evaluate only the branch that is taken, as `x if c else y` does."""
-    on, off = w.branch(test)
+@handles(EXPRESSIONS, ast.IfExp)
+def _if_expression(w: Walker, node: ast.IfExp) -> Val:
     points: list[Point] = []
     vals: list[Val] = []
-    for starts, f in ((on, yes), (off, no)):
+    for starts, part in zip(w.branch(node.test), (node.body, node.orelse), strict=True):
         w.join(starts)
-        if w.block is None:
-            continue
         try:
-            val = f()
+            vals += [w.value(part)] if starts else []
         except Dead:
             w.block = None
-            continue
-        points.append(w.point())
-        vals.append(val)
-        w.block = None
+        points += w.leave()
     return w.join_values(points, vals)
 
 
@@ -227,100 +216,86 @@ def bool_op(w: Walker, node: ast.BoolOp) -> Val:
     """`and` and `or` as values: the last one evaluated."""
     points: list[Point] = []
     vals: list[Val] = []
-    for k, value in enumerate(node.values):
-        if k == len(node.values) - 1:
-            try:
-                val = w.expr(value)
-            except Dead:
-                w.block = None
-                break
-            points.append(w.point())
-            vals.append(val)
-            w.block = None
-            break
+    for k, part in enumerate(node.values):
         try:
-            val = w.expr(value)
+            val = w.expr(part)
         except Dead:
             w.block = None
             break
-        some: Val = val
-        none: Val = val
-        if isinstance(val, UnionVal) and any(isinstance(m, NoneT) for m in val.possible):
-            on, off = narrow_to(w, value, val, lambda t: not isinstance(t, NoneT))
-            rest = w.keep(val, lambda t: not isinstance(t, NoneT))
-            if isinstance(node.op, ast.And):
-                for p in off:
-                    points.append(p)
-                    vals.append(NoneVal())
-                w.join(on)
-            else:
-                w.join(on)
-            if w.block is None:
-                w.join(off)
-                continue
-            some = none = w.narrowed(rest)
-            with w.at_node(value):
-                yes, no = w.fork(truth(w, some))
-            leave, stay = (no, yes) if isinstance(node.op, ast.And) else (yes, no)
-            if leave is not None:
-                points.append(leave)
-                vals.append(some)
-            stays = [stay] if stay is not None else []
-            w.join([*stays, *(off if isinstance(node.op, ast.Or) else [])])
+        if k == len(node.values) - 1:
+            ends, rest = [(w.leave(), val)], []
         else:
-            with w.at_node(value):
-                yes, no = w.fork(truth(w, val))
-            leave, stay = (no, yes) if isinstance(node.op, ast.And) else (yes, no)
-            if leave is not None:
-                points.append(leave)
-                vals.append(none)
-            w.join([stay] if stay is not None else [])
+            val, yes, no, none = by_truth(w, part, val)
+            if isinstance(node.op, ast.And):
+                ends, rest = [(none, NoneVal()), (no, val)], yes
+            else:
+                ends, rest = [(yes, val)], [*no, *none]
+        for some, v in ends:
+            points += some
+            vals += [v] * len(some)
+        w.join(rest)
         if w.block is None:
             break
     return w.join_values(points, vals)
 
 
+def by_truth(w: Walker, test: ast.expr, val: Val) -> tuple[Val, list[Point], list[Point], list[Point]]:
+    """Branch on the truth value of an expression, narrowed not to be None.
+
+    Return its value where it is not None, and the points where it is true, where it is false, and where it is None.
+    """
+    none: list[Point] = []
+    if isinstance(val, UnionVal) and any(isinstance(m, NoneT) for m in val.possible):
+        some, none = narrow_to(w, test, val, lambda t: not isinstance(t, NoneT))
+        w.join(some)
+        val = w.narrowed(w.keep(val, lambda t: not isinstance(t, NoneT)))
+        val = w.state.get(path_of(w, test) or (), val)
+    with w.at_node(test):
+        return val, *w.fork(truth(w, val)), none
+
+
+@handles(CONDITIONS, ast.expr)
+def _is_true(w: Walker, test: ast.expr) -> Fork:
+    _, yes, no, none = by_truth(w, test, w.expr(test))
+    return yes, no + none
+
+
 @handles(CONDITIONS, ast.BoolOp)
-def _one_or_all(w: Walker, test: ast.BoolOp) -> tuple[list[Point], list[Point]]:
+def _one_or_all(w: Walker, test: ast.BoolOp) -> Fork:
     rest: list[Point] = [w.point()]
     done: list[Point] = []
     for value in test.values:
         w.join(rest)
-        if w.block is None:
-            rest = []
-            break
         try:
-            yes, no = w.branch(value)
+            yes, no = w.branch(value) if rest else ([], [])
         except Dead:
-            w.block = None
-            rest = []
-            break
+            yes, no = [], []
         rest, leave = (yes, no) if isinstance(test.op, ast.And) else (no, yes)
         done += leave
     return (rest, done) if isinstance(test.op, ast.And) else (done, rest)
 
 
 @handles(CONDITIONS, ast.UnaryOp)
-def _negated(w: Walker, test: ast.UnaryOp) -> tuple[list[Point], list[Point]]:
+def _negated(w: Walker, test: ast.UnaryOp) -> Fork:
     if not isinstance(test.op, ast.Not):
-        return by_truth(w, test)
+        return _is_true(w, test)
     yes, no = w.branch(test.operand)
     return no, yes
 
 
 @handles(CONDITIONS, ast.Compare)
-def _is_none(w: Walker, test: ast.Compare) -> tuple[list[Point], list[Point]]:
+def _is_none(w: Walker, test: ast.Compare) -> Fork:
     match test:
         case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]):
             yes, no = narrow_to(w, left, w.expr(left), lambda t: isinstance(t, NoneT))
             return (yes, no) if isinstance(op, ast.Is) else (no, yes)
-    return by_truth(w, test)
+    return _is_true(w, test)
 
 
 @handles(CONDITIONS, ast.Call)
-def _is_instance(w: Walker, test: ast.Call) -> tuple[list[Point], list[Point]]:
+def _is_instance(w: Walker, test: ast.Call) -> Fork:
     if not is_type_test(w, test):
-        return by_truth(w, test)
+        return _is_true(w, test)
     what, kinds = test.args
     cls = w.expr(kinds)
     with w.at_node(kinds):
@@ -338,29 +313,3 @@ def is_type_test(w: Walker, node: ast.Call) -> bool:
         return False
     func = w.value(node.func)
     return isinstance(func, Static) and func.value is isinstance
-
-
-@handles(CONDITIONS, ast.expr)
-def by_truth(w: Walker, test: ast.expr) -> tuple[list[Point], list[Point]]:
-    """Branch on the truth value of an expression; where it is true, it is narrowed not to be None."""
-    val = w.expr(test)
-    if w.block is None:
-        return [], []
-    if isinstance(val, UnionVal) and any(isinstance(m, NoneT) for m in val.possible):
-        some, none = narrow_to(w, test, val, lambda t: not isinstance(t, NoneT))
-        w.join(some)
-        path = path_of(w, test)
-        only = w.narrowed(w.keep(val, lambda t: not isinstance(t, NoneT)))
-        if path is not None and path in w.state:
-            only = w.state[path]
-        with w.at_node(test):
-            on, off = w.fork(truth(w, only))
-        return [p for p in (on,) if p], [p for p in (off,) if p] + none
-    with w.at_node(test):
-        on, off = w.fork(truth(w, val))
-    return [p for p in (on,) if p], [p for p in (off,) if p]
-
-
-@handles(EXPRESSIONS, ast.IfExp)
-def _if_expression(w: Walker, node: ast.IfExp) -> Val:
-    return conditional(w, node.test, lambda: w.value(node.body), lambda: w.value(node.orelse))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 from acronumba.frontend.comparisons import compare_values, same_element
@@ -28,14 +29,13 @@ from acronumba.frontend.keyed import (
     set_default,
     take_out,
     update,
-    where_found,
 )
 from acronumba.frontend.kinds.lists import StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal, MapView, constant_value
-from acronumba.frontend.kinds.numbers import NoneVal, Num, number
+from acronumba.frontend.kinds.numbers import ALWAYS, NoneVal, Num, number
 from acronumba.frontend.kinds.objects import SharedVal
 from acronumba.frontend.kinds.tuples import TupleVal
-from acronumba.frontend.kinds.value import NOT_CONST, Val
+from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.names import part_of
 from acronumba.frontend.walker import Walker
@@ -251,7 +251,7 @@ def map_item(w: Walker, base: MapVal, where: Val) -> Val:
     """`d[k]` of a run-time dict; a `Counter` or `defaultdict` has a value for a missing key."""
     if base.cls is Counter:
         index = find(w, base, where)
-        return where_found(w, index, lambda: base.value_at(w, index), lambda: number(0))
+        return w.cond(present(w, index), lambda: base.value_at(w, index), lambda: number(0))
     make = base.factory
     if make is None or isinstance(make, NoneVal):
         return base.value_at(w, found(w, base, where))
@@ -275,25 +275,17 @@ def known_or(w: Walker, base: DictVal, where: Val, default: Val | None) -> Val:
     if base.cell is not None and not all(v.is_choosable for v in base.items):
         w.make_real(base.cell)
         raise Restart
-    points, vals = [], []
-    for key, item in items.items():
-        yes, no = w.fork(truth(w, compare_values(w, ast.Eq(), where, constant_value(w, key))))
-        if yes is not None:
-            points.append(yes)
-            vals.append(item)
-        if no is None:
-            w.block = None
-            break
-        w.enter(no)
-    if w.block is not None and default is not None:
-        points.append(w.point())
-        vals.append(default)
-    elif w.block is not None:
-        w.fail("KeyError", "the dict has no such key")
-    out: Val = w.join_values(points, vals)
-    if w.block is None:
-        raise Dead
-    return out
+
+    def missing() -> Val:
+        if default is None:
+            w.fail("KeyError", "the dict has no such key")
+            raise Dead
+        return default
+
+    def case(key: Constant, item: Val) -> tuple[Num, Callable[[], Val]]:
+        return truth(w, compare_values(w, ast.Eq(), where, constant_value(w, key))), lambda: item
+
+    return w.switch(chain(map(case, base.keys, base.items), [(ALWAYS, missing)]))
 
 
 def delete_item(w: Walker, base: MapVal, where: Val) -> None:
@@ -330,16 +322,7 @@ def contains_key(w: Walker, key: Val, base: Val) -> Num | None:
 def same_entry(w: Walker, base: MapVal, key: Val, val: Val) -> Num:
     """Return whether a dict has an entry with this key and value, as a bool."""
     index = find(w, base, key)
-    yes, no = w.fork(present(w, index))
-    points, vals = [], []
-    if no is not None:
-        points.append(no)
-        vals.append(number(False))
-    if yes is not None:
-        w.enter(yes)
-        vals.append(same_element(w, base.value_at(w, index), val))
-        points.append(w.point())
-    out = w.join_values(points, vals)
+    out = w.cond(present(w, index), lambda: same_element(w, base.value_at(w, index), val), lambda: number(False))
     assert isinstance(out, Num)
     return out
 
@@ -384,12 +367,10 @@ def every(w: Walker, base: MapVal, test: Callable[[Val, Val], Num]) -> Num:
     def turn(item: Val) -> None:
         assert isinstance(item, TupleVal)
         yes, no = w.fork(test(*item.items))
-        if no is not None:
-            w.enter(no)
-            w.state[key] = number(False)
-            w.frame.loops[-1].breaks.append(w.point())
-            w.block = None
-        w.join([yes] if yes is not None else [])
+        for _, state in no:
+            state[key] = number(False)
+        w.frame.loops[-1].breaks += no
+        w.join(yes)
 
     each_entry(w, base, turn, (key,))
     out = w.state.pop(key)
@@ -456,8 +437,8 @@ def pick(w: Walker, out: MapVal, a: MapVal, b: MapVal, wanted: bool) -> None:
         here = present(w, find(w, b, item.items[0]))
         yes, no = w.fork(here)
         go, skip = (yes, no) if wanted else (no, yes)
-        w.frame.loops[-1].continues += [skip] if skip is not None else []
-        w.join([go] if go is not None else [])
+        w.frame.loops[-1].continues += skip
+        w.join(go)
         if w.block is not None:
             put(w, out, item.items[0], number(0))
 

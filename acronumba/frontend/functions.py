@@ -227,9 +227,7 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val]) -> Val:
         w.state[(frame.scope, name)] = val
     open_boxes(w, frame)
     w.body(func.source.body)
-    if w.block is not None:
-        frame.returns.append((w.point(), NoneVal(), frame.last))
-        w.block = None
+    w.end_call(NoneVal(), frame.last)
     w.source, w.here, w.loc, w.outer_loc, w.caller = saved
     w.frames.pop()
     points = []

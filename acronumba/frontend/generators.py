@@ -19,7 +19,7 @@ from acronumba.frontend.kinds.iterators import Enumerate, Generator, Yields
 from acronumba.frontend.kinds.numbers import NoneVal, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
-from acronumba.frontend.loops import carried_names, end_loop, iterate
+from acronumba.frontend.loops import carried_names, end_loop, end_turn, iterate
 from acronumba.frontend.names import named_iterator
 from acronumba.frontend.operators import binary
 from acronumba.frontend.walker import Consumer, Loop, Walker
@@ -49,10 +49,7 @@ def walk_generator(
         w.state[(frame.scope, name)] = val
     open_boxes(w, frame)
     w.body(func.source.body)
-    ends = [point for point, _, _ in frame.returns]
-    if w.block is not None:
-        ends.append(w.point())
-        w.block = None
+    ends = [*(point for point, _, _ in frame.returns), *w.leave()]
     w.source, w.here, w.loc, w.outer_loc, w.caller = here.place
     w.frames.pop()
     loop = w.frame.loops.pop()
@@ -135,8 +132,6 @@ def hand_over(w: Walker, val: Val) -> None:
         outer.loops.append(here.loop)
         w.frames.append(frame)
         w.source, w.here, w.loc, w.outer_loc, w.caller = place
-    points = [*here.loop.continues, *([w.point()] if w.block is not None else [])]
-    here.loop.continues.clear()
-    w.join(points)
+    end_turn(w, here.loop)
     if w.block is None:
         raise Dead

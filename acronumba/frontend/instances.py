@@ -268,9 +268,7 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     w.settle_all()
     open_boxes(w, frame)
     w.body(func.source.body)
-    if w.block is not None:
-        frame.returns.append((w.point(), NoneVal(), frame.last))
-        w.block = None
+    w.end_call(NoneVal(), frame.last)
     finish(w, instance.key, frame)
     w.functions[instance.index] = w.code
     instance.walking = False
@@ -297,7 +295,7 @@ def finish(w: Walker, key: Any, frame: Frame) -> None:
     old = w.facts.results.get(key)
     types_ = []
     for point, val, w.loc in frame.returns:
-        w.enter(point)
+        w.enter([point])
         try:
             types_.append(w.type_of(val))
         except Rejected as error:
@@ -316,7 +314,7 @@ def finish(w: Walker, key: Any, frame: Frame) -> None:
         w.facts.changed |= old is not None or key != ENTRY  # no caller has relied on the old result of the model
     w.code.results = words(result)
     for point, val, w.loc in frame.returns:
-        w.enter(point)
+        w.enter([point])
         w.sealed = {}  # no object is mutated through local names from here on
         try:
             args = w.to_words(val, result)

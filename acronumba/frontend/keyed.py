@@ -9,16 +9,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from typing import Any
 
-from acronumba.frontend.block import Point
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.maps import MapVal, MapView, map_type
-from acronumba.frontend.kinds.numbers import EnumVal, HostScalar, Num, number
+from acronumba.frontend.kinds.numbers import ALWAYS, EnumVal, HostScalar, Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
@@ -179,21 +180,13 @@ def with_texts(kept: Type, asked: Type) -> Type:
 def _by_length(w: Walker, key: ListVal, t: Type, one: Callable[[Val], Val]) -> Val:
     """Find a tuple of run-time length among keys that are tuples of known lengths."""
     n = w.list_lengths(key)
-    points: list[Point] = []
-    found: list[Val] = []
-    for length in sorted({len(m.items) for m in members(t) if isinstance(m, TupleT)}):
-        yes, no = w.fork(w.scalar("eq", n, number(length)))
-        if yes is not None:
-            w.enter(yes)
-            found.append(one(TupleVal(tuple(key.item_at(w, number(k)) for k in range(length)))))
-            points.append(w.point())
-        if no is None:
-            break
-        w.enter(no)
-    else:
-        found.append(number(-1))
-        points.append(w.point())
-    return w.join_values(points, found)
+
+    def of_length(length: int) -> Val:
+        return one(TupleVal(tuple(key.item_at(w, number(k)) for k in range(length))))
+
+    lengths = sorted({len(m.items) for m in members(t) if isinstance(m, TupleT)})
+    cases = ((w.scalar("eq", n, number(length)), partial(of_length, length)) for length in lengths)
+    return w.switch(chain(cases, [(ALWAYS, lambda: number(-1))]))
 
 
 def find(w: Walker, base: MapVal, key: Val) -> Num:
@@ -376,28 +369,6 @@ def copied(w: Walker, base: MapVal, what: str = "copy") -> MapVal:
     return replace(out, cls=base.cls, factory=base.factory)
 
 
-def where_found(w: Walker, index: Num, yes: Callable[[], Val], no: Callable[[], Val]) -> Val:
-    """Lazy select: evaluate `yes` where an entry was found, `no` where it was not."""
-    points, vals = [], []
-    for point, f in zip(w.fork(present(w, index)), (yes, no), strict=True):
-        if point is None:
-            continue
-        w.enter(point)
-        try:
-            got = f()
-        except Dead:
-            w.block = None
-            continue
-        if w.block is not None:
-            points.append(w.point())
-            vals.append(got)
-            w.block = None
-    out = w.join_values(points, vals)
-    if w.block is None:
-        raise Dead
-    return out
-
-
 def set_default(w: Walker, base: MapVal, key: Val, make: Callable[[], Val]) -> Val:
     """Return the value of a key; if the dict does not have it, first store the value of `make()`."""
     index = find(w, base, key)
@@ -407,6 +378,6 @@ def set_default(w: Walker, base: MapVal, key: Val, make: Callable[[], Val]) -> V
         put(w, base, key, make())
         return last
 
-    place = where_found(w, index, lambda: index, absent)
+    place = w.cond(present(w, index), lambda: index, absent)
     assert isinstance(place, Num)
     return base.value_at(w, place)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from acronumba.frontend.attributes import not_none
-from acronumba.frontend.block import GROWS, Point, State, conversion
+from acronumba.frontend.block import GROWS, Fork, Point, State, conversion
 from acronumba.frontend.cells import without_end
 from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import STATEMENTS, WALKS, handles
@@ -42,7 +42,7 @@ from acronumba.ir.visit import reads, writes
 def write_loop(
     w: Walker,
     names: Sequence[tuple[Any, str]],
-    test: Callable[[], tuple[list[Point], list[Point]]],
+    test: Callable[[], Fork],
     body: Callable[[], None],
     advance: Callable[[], None],
     otherwise: Callable[[], None] | None = None,
@@ -72,8 +72,7 @@ def write_loop(
             except Dead:
                 w.block = None
         here = frame.loops.pop()
-        points = [*here.continues, *([w.point()] if w.block is not None else [])]
-        w.join(points)
+        end_turn(w, here)
         if w.block is not None:
             advance()
         stable = True
@@ -110,14 +109,19 @@ def always_another(w: Walker, moving: Mapping[Any, JoinShape]) -> Rejected:
     return w.reject("ACR303", seen=f"{', '.join(names) or 'a value'}: {found}", rewrite=conversion(found))
 
 
+def end_turn(w: Walker, loop: Loop) -> None:
+    """End an iteration: continue from its end and from each `continue`."""
+    points, loop.continues = [*loop.continues, *w.leave()], []
+    w.join(points)
+
+
 def end_loop(w: Walker, ends: Sequence[Point], loop: Loop, otherwise: Callable[[], None] | None) -> None:
     """Continue after a loop: from its ends, through its `else` clause, and from each `break`."""
     if otherwise is not None:
         w.join(ends)
         if w.block is not None:
             otherwise()
-        ends = [w.point()] if w.block is not None else []
-        w.block = None
+        ends = w.leave()
     w.join([*ends, *loop.breaks])
 
 
@@ -238,12 +242,11 @@ def walk_anyway(w: Walker, stmt: ast.For) -> None:
     for name in assigned_names([ast.Assign([stmt.target], ast.Constant(0))]):
         w.state[(w.frame.scope, name)] = ErrorValue()
     yes, no = w.fork(w.unknown_bool())
-    assert yes is not None and no is not None
-    w.enter(yes)
+    w.join(yes)
     w.frame.loops.append(Loop())
     w.body(stmt.body)
     w.frame.loops.pop()
-    w.enter(no)
+    w.join(no)
 
 
 def iterate(
@@ -281,9 +284,8 @@ def iterate(
             w.naturals[out.var] = None
         return out
 
-    def test() -> tuple[list[Point], list[Point]]:
-        yes, no = w.fork(w.scalar("lt", index(), length()))
-        return [p for p in (yes,) if p], [p for p in (no,) if p]
+    def test() -> Fork:
+        return w.fork(w.scalar("lt", index(), length()))
 
     def turn() -> None:
         w.assign(target, get(index()))
@@ -327,11 +329,9 @@ def unrolled(
             body()
         except Dead:
             w.block = None
-        points = [*loop.continues, *([w.point()] if w.block is not None else [])]
-        loop.continues = []
-        w.join(points)
+        end_turn(w, loop)
     frame.loops.pop()
-    end_loop(w, [w.point()] if w.block is not None else [], loop, otherwise)
+    end_loop(w, w.leave(), loop, otherwise)
 
 
 def _is_rejected(val: Val | None) -> bool:

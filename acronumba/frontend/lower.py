@@ -278,15 +278,11 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
     if func.code in sweep.facts.recursive:
         given = {p.arg: given[p.arg] for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
         val = call_instance(sweep, func, given)
-        if sweep.block is not None:
-            frame.returns.append((sweep.point(), val, loc))
-            sweep.block = None
+        sweep.end_call(val, loc)
     else:
         open_boxes(sweep, frame)
         sweep.body(func.source.body)
-        if sweep.block is not None:
-            frame.returns.append((sweep.point(), NoneVal(), loc))
-            sweep.block = None
+        sweep.end_call(NoneVal(), loc)
     wrap = _read_results(sweep, frame)
     finish(sweep, key, frame)
     sweep.functions[0] = code
@@ -328,12 +324,12 @@ def _read_results(sweep: Walker, frame: Frame) -> Wrap:
     Return the wrapper that makes Python results of the words of results.
     """
     wrap: Any = ANYTHING
-    for k, (point, val, loc) in enumerate(frame.returns):
-        sweep.enter(point)
+    returns, frame.returns = frame.returns, []
+    for point, val, loc in returns:
+        sweep.enter([point])
         read, mine = unwrapped(sweep, present(sweep, val))
         wrap = either(sweep, wrap, mine)
-        frame.returns[k] = (sweep.point(), read, loc)
-        sweep.block = None
+        sweep.end_call(read, loc)
     return finished(wrap)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from acronumba.frontend.array_forms import array_of_numbers
-from acronumba.frontend.block import Point, State
+from acronumba.frontend.block import Cases, Point, State
 from acronumba.frontend.cells import endless, without_end
 from acronumba.frontend.exceptions import Dead, Rejected, Restart
 from acronumba.frontend.join_shapes import (
@@ -32,7 +33,7 @@ from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import OneOfFunctions, options_of
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal, map_type
-from acronumba.frontend.kinds.numbers import NoneVal, Num, number
+from acronumba.frontend.kinds.numbers import ALWAYS, NoneVal, Num, number
 from acronumba.frontend.kinds.objects import ObjectValue, SharedVal, is_field
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
@@ -71,31 +72,34 @@ class Merge(Words):
         """
         if not val.is_several:
             return f(val)
-        points: list[Point] = []
-        results: list[Val] = []
         rejected: list[Rejected] = []
-        for case in self.alternatives(val):
+
+        def one(read: Callable[[], Val]) -> Val:
+            case = read()
             try:
-                result = f(case if itself else self.whole(case))
-            except Dead:
-                self.block = None
-                continue
+                return f(case if itself else self.whole(case))
             except Rejected as error:
                 if error.error is not None and not _fails_plainly(error.error.code):
                     raise
                 rejected.append(error)
                 self._fail_as(error, case)
-                self.block = None
-                continue
-            if self.block is not None:
-                points.append(self.point())
-                results.append(result)
-                self.block = None
-        if not points:
-            if rejected:
-                raise rejected[0]
-            return ErrorValue()
+                raise Dead from None
+
+        points, results = self.along(val.alternatives(self), one)
+        if rejected and not points:
+            raise rejected[0]
         return self.join_values(points, results)
+
+    def switch(self, cases: Cases[Callable[[], Val]]) -> Val:
+        """Evaluate the branch of the first test that holds, and return its value."""
+        out = self.join_values(*self.along(cases, operator.call))
+        if self.block is None:
+            raise Dead
+        return out
+
+    def cond(self, test: Num, yes: Callable[[], Val], no: Callable[[], Val]) -> Val:
+        """Lazy select: evaluate only the branch that is taken, as `yes() if test else no()` does."""
+        return self.switch([(test, yes), (ALWAYS, no)])
 
     def _fail_as(self, error: Rejected, case: Val) -> None:
         what = self.describe(case)
@@ -462,18 +466,11 @@ class Merge(Words):
                 flag = val.bound if isinstance(val, MaybeUnbound) else number(val is not None)
                 self.emit(ir.Copy(out=vars[0], src=self.word(flag), loc=self.loc))
                 inner = val.value if isinstance(val, MaybeUnbound) else val
+                stored = partial(self._store_or_zero, a.inner, vars[1:])
                 if flag.var is not None and _is_converted(a.inner, inner):  # an unbound value has no class to test
-                    yes, no = self.fork(flag)
-                    points = []
-                    for point, here in ((yes, inner), (no, None)):
-                        assert point is not None
-                        self.enter(point)
-                        self._store_or_zero(a.inner, vars[1:], here)
-                        points.append(self.point())
-                        self.block = None
-                    self.meet_again(points)
+                    self.meet_again(self.along([(flag, inner), (ALWAYS, None)], stored)[0])
                 else:
-                    self._store_or_zero(a.inner, vars[1:], inner)
+                    stored(inner)
             case PartsShape():
                 if isinstance(val, SharedVal):
                     val = self.materialise(val)

@@ -49,11 +49,8 @@ def match_statement(w: Walker, stmt: ast.Match) -> None:
                 w.join(yes)
         except Dead:
             w.block = None
-        if w.block is not None:
-            w.body(case.body)
-        if w.block is not None:
-            done.append(w.point())
-            w.block = None
+        w.body(case.body)
+        done += w.leave()
     w.join([*done, *rest])
 
 
@@ -84,9 +81,7 @@ def _pattern(w: Walker, p: ast.pattern, val: Val, fails: list[Point], path: tupl
                     pattern(w, q, val, rest, path)
                 except Dead:
                     w.block = None
-                if w.block is not None:
-                    done.append(w.point())
-                    w.block = None
+                done += w.leave()
             fails += rest
             w.join(done)
         case ast.MatchSingleton(value=value):
@@ -106,9 +101,8 @@ def _pattern(w: Walker, p: ast.pattern, val: Val, fails: list[Point], path: tupl
 
 def _match_test(w: Walker, test: Val, fails: list[Point]) -> None:
     yes, no = w.fork(truth(w, test))
-    if no is not None:
-        fails.append(no)
-    w.join([yes] if yes is not None else [])
+    fails += no
+    w.join(yes)
 
 
 def _split_match(w: Walker, val: Val, wanted: Callable[[Type], bool], fails: list[Point], path: Any) -> Val:
@@ -121,13 +115,10 @@ def _split_match(w: Walker, val: Val, wanted: Callable[[Type], bool], fails: lis
         inner_u, outer_u = w.keep(val, wanted), w.keep(val, lambda t: not wanted(t))
         inner = inner_u
         for point in fails_from:
+            w.enter([point])
             if path is not None and outer_u.possible:
-                w.enter(point)
                 w.state[path] = w.narrowed(outer_u)
-                fails.append(w.point())
-                w.block = None
-            else:
-                fails.append(point)
+            fails += w.leave()
         w.join(yes)
         if w.block is not None:
             inner = w.narrowed(inner_u)
@@ -198,12 +189,10 @@ def sequence_pattern(w: Walker, patterns: Sequence[ast.pattern], val: Val, fails
             pattern(w, q, val.item_at(w, at), fails, None)
         return
     if items is None or isinstance(val, DictVal):
-        fails.append(w.point())
-        w.block = None
+        fails += w.leave()
         return
     if (star is None and len(items) != len(patterns)) or (star is not None and len(items) < len(patterns) - 1):
-        fails.append(w.point())
-        w.block = None
+        fails += w.leave()
         return
     if star is not None:
         q = patterns[star]

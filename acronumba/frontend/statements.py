@@ -10,6 +10,7 @@ import ast
 import functools
 from collections.abc import Sequence
 
+from acronumba.frontend.block import Point
 from acronumba.frontend.calls.of_settings import CONTEXTS, check_setting
 from acronumba.frontend.exceptions import Rejected
 from acronumba.frontend.handlers import STATEMENTS, handles
@@ -26,15 +27,12 @@ def if_statement(w: Walker, test: ast.expr, yes: Sequence[ast.stmt], no: Sequenc
     except Rejected as error:
         w.note_rejection(error)
         w.go_on()
-        on, off = ([p] if p is not None else [] for p in w.fork(w.unknown_bool()))
-    points = []
+        on, off = w.fork(w.unknown_bool())
+    points: list[Point] = []
     for starts, stmts in ((on, yes), (off, no)):
         w.join(starts)
-        if w.block is not None:
-            w.body(stmts)
-        if w.block is not None:
-            points.append(w.point())
-            w.block = None
+        w.body(stmts)
+        points += w.leave()
     w.join(points)
 
 
@@ -80,8 +78,7 @@ def _return(w: Walker, stmt: ast.Return) -> None:
     w.check_poison(val)
     if w.block is not None:
         check_free(w, val)
-        w.frame.returns.append((w.point(), val, w.at(stmt.value or stmt)))
-        w.block = None
+        w.end_call(val, w.at(stmt.value or stmt))
 
 
 @handles(STATEMENTS, ast.If)
@@ -92,8 +89,8 @@ def _if(w: Walker, stmt: ast.If) -> None:
 @handles(STATEMENTS, ast.Break, ast.Continue)
 def _leave_turn(w: Walker, stmt: ast.Break | ast.Continue) -> None:
     loop = w.frame.loops[-1]
-    (loop.breaks if isinstance(stmt, ast.Break) else loop.continues).append(w.point())
-    w.block = None
+    points = loop.breaks if isinstance(stmt, ast.Break) else loop.continues
+    points += w.leave()
 
 
 @handles(STATEMENTS, ast.Assert)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from acronumba.data.shared import Shared, SharedConst, is_itself
 from acronumba.data.source_guard import SourceGuard
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
-from acronumba.frontend.block import WAYS_ON, Facts, FunctionCode, Point, State
+from acronumba.frontend.block import WAYS_ON, Facts, Fork, FunctionCode, Point, State
 from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import CALLS, CONDITIONS, EXPRESSIONS, MADE, STATEMENTS, TARGETS
 from acronumba.frontend.join_shapes import JoinShape
@@ -229,7 +229,7 @@ class Walker(TensorMath):
         handler = MADE.get(type(val))
         return val if handler is None else handler(self, val)
 
-    def branch(self, test: ast.expr) -> tuple[list[Point], list[Point]]:
+    def branch(self, test: ast.expr) -> Fork:
         """Evaluate a condition; return the points where it is true and false, with tested names narrowed."""
         handler = CONDITIONS.get(type(test)) or CONDITIONS[ast.expr]
         return handler(self, test)  # type: ignore[no-any-return]
@@ -275,8 +275,11 @@ class Walker(TensorMath):
         self.go_on()
         # The caller continues with an `ErrorValue`. In a library function no further error is the user's.
         if isinstance(stmt, ast.Return) or self.outer_loc is not None:
-            self.frame.returns.append((self.point(), ErrorValue(), self.loc))
-            self.block = None
+            self.end_call(ErrorValue(), self.loc)
+
+    def end_call(self, val: Val, loc: Loc) -> None:
+        """Return a value from the current function; nothing if this point is unreachable."""
+        self.frame.returns += [(point, val, loc) for point in self.leave()]
 
     def part(self, node: ast.expr) -> Val:
         """Evaluate one of several expressions; its rejection is noted, so that the others are evaluated, too."""

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from acronumba.data.classes import fields_in_order
 from acronumba.data.shared import SharedConst, SharedLeaf, SharedNode, SharedOpaque
 from acronumba.frontend.array_forms import array_of_words
-from acronumba.frontend.block import Point, conversion, last_name
+from acronumba.frontend.block import B, Cases, conversion, last_name
 from acronumba.frontend.cells import Cells, endless, without_end
 from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.handlers import CONSTANTS, KEPT, READ, WORDS
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
-from acronumba.frontend.kinds.functions import OneOfFunctions, Static
+from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal
-from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
+from acronumba.frontend.kinds.numbers import ALWAYS, EnumVal, NoneVal, Num, number
 from acronumba.frontend.kinds.objects import ClassNumber, MutableObject, ObjectValue, Ref, SharedVal
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
@@ -230,20 +228,18 @@ class Words(Cells):
         return (self.word(number(tag)), *out)
 
     def cases_to_words(self, val: UnionVal, t: Type) -> tuple[ir.Var, ...]:
-        """Convert a union to another layout: case by case, merged into fresh variables."""
+        """Convert a union to another layout, case by case."""
+        return self.words_of_cases(t, val.alternatives(self), lambda read: self.to_words(read(), t))
+
+    def words_of_cases(self, t: Type, cases: Cases[B], given: Callable[[B], Sequence[ir.Var]]) -> tuple[ir.Var, ...]:
+        """Return the words of a type that the branch of the first test that holds gives, in new variables."""
         outs = tuple(self.var("", w) for w in words(t))
 
-        def one(case: Val) -> None:
-            for out, src in zip(outs, self.to_words(case, t), strict=True):
+        def copied(branch: B) -> None:
+            for out, src in zip(outs, given(branch), strict=True):
                 self.emit(ir.Copy(out=out, src=src, loc=self.loc))
 
-        points: list[Point] = []
-        for case in self.alternatives(val):
-            one(case)
-            if self.block is not None:
-                points.append(self.point())
-                self.block = None
-        self.meet_again(points)
+        self.meet_again(self.along(cases, copied)[0])
         return outs
 
     def null(self, word: Word) -> ir.Var:
@@ -362,20 +358,8 @@ class Words(Cells):
         """Return the words of a field, which may be assigned on some paths only."""
         if not isinstance(val, MaybeUnbound):
             return self.to_words(val, t)
-        outs = tuple(self.var("", w) for w in words(t))
-        yes, no = self.fork(val.bound)
-        points: list[Point] = []
-        for point, given in ((yes, val.value), (no, None)):
-            if point is None:
-                continue
-            self.enter(point)
-            srcs = self._unset(t) if given is None else self.to_words(given, t)
-            for out, src in zip(outs, srcs, strict=True):
-                self.emit(ir.Copy(out=out, src=src, loc=self.loc))
-            points.append(self.point())
-            self.block = None
-        self.meet_again(points)
-        return outs
+        cases = [(val.bound, val.value), (ALWAYS, None)]
+        return self.words_of_cases(t, cases, lambda v: self._unset(t) if v is None else self.to_words(v, t))
 
     def from_words(self, t: Type, vars: tuple[ir.Var, ...]) -> Val:
         """Return the abstract value of the words of a type."""
@@ -497,20 +481,10 @@ class Words(Cells):
         return out
 
     def _guarded_class_test(self, ref: ir.Var, absent: Num, yes: Sequence[Type]) -> Num:
-        out = self.var("", BOOL)
-        no, here = self.fork(absent)
-        points = []
-        for point, test in ((no, False), (here, True)):
-            if point is None:
-                continue
-            self.enter(point)
-            found = self.class_test(ref, tuple(m.cls for m in yes if isinstance(m, StructT))) if test else number(False)
-            if not test and any(isinstance(m, NoneT) for m in yes):
-                found = number(True)
-            self.emit(ir.Copy(out=out, src=self.word(found), loc=self.loc))
-            points.append(self.point())
-            self.block = None
-        self.meet_again(points)
+        none = number(any(isinstance(m, NoneT) for m in yes))
+        classes = tuple(m.cls for m in yes if isinstance(m, StructT))
+        cases = [(absent, lambda: none), (ALWAYS, lambda: self.class_test(ref, classes))]
+        (out,) = self.words_of_cases(BOOL, cases, lambda test: [self.word(test())])
         return Num(BOOL, var=out)
 
     def class_test(self, ref: ir.Var, classes: tuple[type, ...]) -> Num:
@@ -526,58 +500,3 @@ class Words(Cells):
         out = self.var(cls.__name__, INT)
         self.emit(ir.Const(out=out, value=ClassNumber(cls), loc=self.loc))  # type: ignore[arg-type]
         return out
-
-    def alternatives(self, val: Val) -> Iterable[Val]:
-        """Yield the alternatives of a value in turn, each with the point of emission in its branch.
-
-        The caller leaves each branch by `end`, or by keeping `point()`.
-        """
-        rest: Point | None = None
-        match val:
-            case UnionVal():
-                groups = list(val.possible)
-                for k, member in enumerate(groups):
-                    if rest is not None:
-                        self.enter(rest)
-                    if k == len(groups) - 1:
-                        yield self.narrowed(self.keep(val, partial(operator.eq, member)))
-                        return
-                    left = replace(val, possible=tuple(groups[k:]))
-                    yes, rest = self.fork(self.is_case(left, partial(operator.eq, member)))
-                    if yes is None:
-                        continue
-                    self.enter(yes)
-                    yield self.narrowed(self.keep(val, partial(operator.eq, member)))
-                    self.block = None
-                    if rest is None:
-                        return
-            case Ref() if len(val.classes) > 1:
-                for k, cls in enumerate(val.classes):
-                    if rest is not None:
-                        self.enter(rest)
-                    if k == len(val.classes) - 1:
-                        yield Ref((cls,), val.var, val.own)
-                        return
-                    yes, rest = self.fork(self.class_test(val.var, (cls,)))
-                    assert yes is not None and rest is not None
-                    self.enter(yes)
-                    yield Ref((cls,), val.var, val.own)
-                    self.block = None
-            case OneOfFunctions():
-                for k, option in enumerate(val.options):
-                    if rest is not None:
-                        self.enter(rest)
-                    if k == len(val.options) - 1:
-                        yield option
-                        return
-                    yes, rest = self.fork(self.scalar("eq", val.index, number(k)))
-                    if yes is None:
-                        assert rest is not None
-                        continue
-                    self.enter(yes)
-                    yield option
-                    self.block = None
-                    if rest is None:
-                        return
-            case _:
-                yield val

@@ -20,7 +20,7 @@ from acronumba.frontend.dicts import (
     over,
     put_all,
 )
-from acronumba.frontend.keyed import find, new_map, put, where_found
+from acronumba.frontend.keyed import find, new_map, present, put
 from acronumba.frontend.kinds.functions import Method
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal, MapView
@@ -100,7 +100,7 @@ def _count(w: Walker, out: MapVal, val: Val, op: ast.operator) -> None:
 
     def add(key: Val, by: Val) -> None:
         index = find(w, out, key)
-        old = where_found(w, index, lambda: out.value_at(w, index), lambda: number(0))
+        old = w.cond(present(w, index), lambda: out.value_at(w, index), lambda: number(0))
         put(w, out, key, binary(w, op, old, by))
 
     if isinstance(source, MapVal) and not source.is_set:
@@ -121,13 +121,12 @@ def _add(w: Walker, base: ListVal, val: Val, first: bool = False) -> None:
     if not isinstance(base.limit, Num) or w.block is None:
         return
     n = w.list_lengths(base)
-    full, free = w.fork(w.scalar("gt", n, base.limit))
-    points = [free] if free is not None else []
-    if full is not None:
-        w.enter(full)
+
+    def drop() -> Val:
         take_out(w, base, w.scalar("sub", n, number(1)) if first else number(0))
-        points.append(w.point())
-    w.join(points)
+        return NoneVal()
+
+    w.cond(w.scalar("gt", n, base.limit), drop, NoneVal)
 
 
 def deque_method(w: Walker, base: ListVal, name: str, args: Sequence[Val]) -> Val | None:

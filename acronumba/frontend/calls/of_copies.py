@@ -335,14 +335,7 @@ class _Deep:
             self.reject_twice(val)
         if (val.item, val.cls) != (old.item, old.cls):
             return self.list_once(val, rest)
-        points, vals = [], []
-        for point, same in zip(w.fork(same_reference(w, val.var, old.var)), (True, False), strict=True):
-            if point is not None:
-                w.enter(point)
-                vals.append(made if same else self.list_once(val, rest))
-                points.append(w.point())
-                w.block = None
-        return w.join_values(points, vals)
+        return w.cond(same_reference(w, val.var, old.var), lambda: made, lambda: self.list_once(val, rest))
 
     def array(self, val: Tensor | ArrayRef) -> Val:
         """Return a copy of an array; no data is copied unless something writes to it."""

@@ -31,7 +31,6 @@ from acronumba.frontend.keyed import (
     put,
     set_default,
     take_out,
-    where_found,
 )
 from acronumba.frontend.kinds.lists import MUTATORS
 from acronumba.frontend.kinds.maps import DictVal, MapVal, MapView, constant_value
@@ -127,7 +126,7 @@ def dict_method(w: Walker, base: MapVal, name: str, args: Sequence[Val], kwargs:
         case "get", [key, *rest] if len(rest) < 2:
             default = rest[0] if rest else NoneVal()
             index = find(w, base, key)
-            return where_found(w, index, lambda: base.value_at(w, index), lambda: default)
+            return w.cond(present(w, index), lambda: base.value_at(w, index), lambda: default)
         case "setdefault", [key, *rest] if len(rest) < 2:
             return set_default(w, base, key, lambda: rest[0] if rest else NoneVal())
         case "pop", [key]:
@@ -136,7 +135,7 @@ def dict_method(w: Walker, base: MapVal, name: str, args: Sequence[Val], kwargs:
             return _taken(w, base, index)
         case "pop", [key, default]:
             index = find(w, base, key)
-            return where_found(w, index, lambda: _taken(w, base, index), lambda: default)
+            return w.cond(present(w, index), lambda: _taken(w, base, index), lambda: default)
         case "popitem", []:
             n = base.length(w)
             w.check(w.scalar("gt", n, number(0)), "KeyError", "'popitem(): dictionary is empty'")
@@ -185,7 +184,7 @@ def set_method(w: Walker, base: MapVal, name: str, args: Sequence[Val]) -> Val |
                 take_out(w, base, index)
                 return NoneVal()
 
-            return where_found(w, index, gone, NoneVal)
+            return w.cond(present(w, index), gone, NoneVal)
         case "update", _:
             for other in args:
                 put_all(w, base, other if is_set(other) else as_iterable(w, other))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.calls.arguments import Args
@@ -12,7 +12,7 @@ from acronumba.frontend.calls.tables import row
 from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.comprehensions import as_iterable, built, extend, to_list
 from acronumba.frontend.conditions import host_value, truth
-from acronumba.frontend.exceptions import Dead, Rejected
+from acronumba.frontend.exceptions import Rejected
 from acronumba.frontend.kinds.arrays import AMBIGUOUS, EMPTY, Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.iterators import Zip
@@ -74,10 +74,7 @@ def _extreme(w: Walker, a: Args, op: str) -> Val:
         if isinstance(v, Num) and isinstance(best[0], Num) and v.type == best[0].type and isinstance(key_func, NoneVal):
             out = w.select(test, w.read(v), w.read(best[0]))
             return out, out
-        yes, no = w.fork(test)
-        points = [p for p in (yes, no) if p is not None]
-        vals: list[Val] = [TupleVal(pair) for pair, p in (((v, k), yes), (best, no)) if p is not None]
-        got = w.join_values(points, vals)
+        got = w.cond(test, lambda: TupleVal((v, k)), lambda: TupleVal(best))
         if not isinstance(got, TupleVal):
             raise Rejected(None)
         return got.items[0], got.items[1]
@@ -117,26 +114,10 @@ def _best_at_run_time(
     """Return the least or greatest element of a run-time sequence, or the default if it is empty."""
     length, get = w.turns(val)
     some = w.scalar("gt", length(), number(0))
-    points: list[Any] = []
-    vals: list[Val] = []
-    if default is None:
-        w.check(some, "ValueError", "min() or max() of an empty sequence")
-    else:
-        yes, no = w.fork(some)
-        if no is not None:
-            points.append(no)
-            vals.append(default)
-        w.join([yes] if yes is not None else [])
-    if w.block is not None:
-        try:
-            best_val = _first_of_best(w, val, get, key_of, pick, what)
-        except Dead:  # the sequence is always empty
-            w.block = None
-    if w.block is not None:
-        points.append(w.point())
-        vals.append(best_val)
-        w.block = None
-    return w.join_values(points, vals)
+    if default is not None:
+        return w.cond(some, lambda: _first_of_best(w, val, get, key_of, pick, what), lambda: default)
+    w.check(some, "ValueError", "min() or max() of an empty sequence")
+    return _first_of_best(w, val, get, key_of, pick, what)
 
 
 def _first_of_best(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from acronumba.data.classes import field_names
-from acronumba.frontend.attributes import attribute, either, has_attribute
+from acronumba.frontend.attributes import attribute, has_attribute
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import Handler, row
 from acronumba.frontend.comprehensions import (
@@ -282,7 +282,7 @@ def _getattr(w: Walker, a: Args) -> Val:
     def one(obj: Val) -> Val:
         if "default" not in a.given:
             return attribute(w, obj, name)
-        return either(w, has_attribute(w, obj, name), lambda: attribute(w, obj, name), lambda: a["default"])
+        return w.cond(has_attribute(w, obj, name), lambda: attribute(w, obj, name), lambda: a["default"])
 
     return w.each(a["obj"], one)
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from acronumba.frontend.join_shapes import ChoiceShape, JoinShape, Parameter
-from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.numbers import ALWAYS, Num, number
 from acronumba.frontend.kinds.value import Constant, Val, Value, all_same, part_shapes
 from acronumba.frontend.source import Source
 from acronumba.records import record
 
 if TYPE_CHECKING:
-    from acronumba.frontend.block import Blocks
+    from acronumba.frontend.block import Blocks, Cases
     from acronumba.frontend.merge import Merge
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
@@ -222,6 +223,11 @@ class OneOfFunctions(Value):
 
     def describe(self, w: Blocks) -> str:
         return " or ".join(map(w.describe, self.options))
+
+    def alternatives(self, w: Words) -> Cases[Callable[[], Val]]:
+        for k in range(len(self.options)):
+            last = k == len(self.options) - 1
+            yield ALWAYS if last else w.scalar("eq", self.index, number(k)), partial(self.options.__getitem__, k)
 
     def _same(self, other: Value) -> bool:
         assert isinstance(other, OneOfFunctions)

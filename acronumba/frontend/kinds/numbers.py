@@ -225,6 +225,9 @@ def number(value: Any) -> Num:
     return Num(kind, const=value)
 
 
+ALWAYS = number(True)  # the last test of a dispatch
+
+
 def members_of(cls: Any) -> list[Any]:
     """Return the members of an enum, in the order of their numbers at run time."""
     return list(cls)

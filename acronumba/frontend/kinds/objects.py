@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from acronumba.data.shared import Shared, SharedLeaf, SharedNode, kinds_of, shared_key
 from acronumba.frontend.join_shapes import JoinShape, Parameter, PartsShape, StaticShape, TypeShape
 from acronumba.frontend.kinds.lists import MUTATORS, ListVal, at_run_time
 from acronumba.frontend.kinds.maps import MapVal, constant_value
-from acronumba.frontend.kinds.numbers import number
+from acronumba.frontend.kinds.numbers import ALWAYS, number
 from acronumba.frontend.kinds.value import (
     NOT_CONST,
     Constant,
@@ -26,7 +27,7 @@ from acronumba.ir.types import StructT, Type, union
 from acronumba.records import record
 
 if TYPE_CHECKING:
-    from acronumba.frontend.block import Blocks
+    from acronumba.frontend.block import Blocks, Cases
     from acronumba.frontend.kinds.arrays import AllocationSite
     from acronumba.frontend.kinds.lists import ElementInfo
     from acronumba.frontend.kinds.numbers import Num
@@ -46,6 +47,11 @@ class Ref(Value):
     @property
     def is_several(self) -> bool:
         return len(self.classes) > 1
+
+    def alternatives(self, w: Words) -> Cases[Callable[[], Val]]:
+        for k, cls in enumerate(self.classes):
+            last = k == len(self.classes) - 1
+            yield ALWAYS if last else w.class_test(self.var, (cls,)), partial(Ref, (cls,), self.var, self.own)
 
     @property
     def python_class(self) -> PythonClass:

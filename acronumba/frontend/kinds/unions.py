@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from acronumba.frontend.join_shapes import JoinShape, MaybeShape, Parameter, TypeShape
@@ -17,7 +19,7 @@ from acronumba.ir.types import DictT, ListT, TupleT, Type, UnionT, union
 from acronumba.records import record
 
 if TYPE_CHECKING:
-    from acronumba.frontend.block import Blocks
+    from acronumba.frontend.block import Blocks, Cases
     from acronumba.frontend.kinds.lists import ElementInfo
     from acronumba.frontend.merge import Merge
     from acronumba.frontend.words import Words
@@ -35,6 +37,15 @@ class UnionVal(Value):
     places: tuple[AllocationSite, ...] = ()  # possible allocation sites of the arrays among its alternatives
 
     is_several = True
+
+    def alternatives(self, w: Words) -> Cases[Callable[[], Val]]:
+        for k, member in enumerate(self.possible):
+            left = replace(self, possible=self.possible[k:])
+            yield w.is_case(left, partial(operator.eq, member)), partial(self._only, w, member)
+
+    def _only(self, w: Words, member: Type) -> Val:
+        """Return it where it is of one type."""
+        return w.narrowed(replace(self, possible=(member,)))
 
     def word_type(self) -> Type:
         return union(*self.possible)

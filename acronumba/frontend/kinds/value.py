@@ -16,7 +16,7 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.types import Type, type_text
 
 if TYPE_CHECKING:
-    from acronumba.frontend.block import Blocks
+    from acronumba.frontend.block import Blocks, Cases
     from acronumba.frontend.kinds.arrays import AllocationSite
     from acronumba.frontend.kinds.functions import Func
     from acronumba.frontend.kinds.lists import ElementInfo, ListVal
@@ -105,6 +105,10 @@ class Value:
     def variable(self) -> ir.Var | None:
         """Return the variable that it consists of, if it is one."""
         return None
+
+    def alternatives(self, w: Words) -> Cases[Callable[[], Val]]:
+        """Yield the cases of a value that is one of several, and the value where the test of the case holds."""
+        return ()
 
     # ---- its parts
 
