@@ -27,16 +27,16 @@ from acronumba.frontend.kinds.functions import Method
 from acronumba.frontend.kinds.iterators import Range
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.maps import DictVal, MapVal
-from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
+from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.objects import Ref, SharedVal
 from acronumba.frontend.kinds.tuples import TupleVal
-from acronumba.frontend.kinds.value import NOT_CONST, Val
+from acronumba.frontend.kinds.value import NOT_CONST, AxisIndex, Index, Val
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.names import name_of_copy, path_of
 from acronumba.frontend.subscripts import cut, index_of_each_axis, index_tensor
 from acronumba.frontend.walker import UNROLL, Event, Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import INT, ListT, TensorT, union
+from acronumba.ir.types import ListT, TensorT, union
 
 # ---- making
 
@@ -257,10 +257,9 @@ def each_part(w: Walker, offset: Num, listed: Sequence[Axis], f: Any, carried: S
 
 
 @handles(SUBSCRIPTS, ArrayRef)
-def item(w: Walker, ref: ArrayRef, where: Sequence[Any]) -> Val:
+def item(w: Walker, ref: ArrayRef, where: Sequence[Index]) -> Val:
     """Read an item of an array that is written to: a view, or, by arrays and masks, a copy."""
-    parts, ellipsis = index_of_each_axis(w, ref, where, masks=True)
-    places = [index_of_axes(w, e) for e in parts]
+    places, ellipsis = index_of_each_axis(w, ref, where, masks=True)
     basic = not any(isinstance(e, Tensor) and (e.type.rank or e.type.dtype == "bool") for e in places)
     if basic and ref.place.find().counted:
         places = [_counted(w, e) if isinstance(e, Tensor) else e for e in places]
@@ -290,43 +289,24 @@ def count_indices(w: Walker, place: AllocationSite) -> None:
         raise Restart
 
 
-def index_of_axes(w: Walker, e: Any) -> Any:
-    """Return the index of one axis: a slice, None for a new axis, a host number, or an array or scalar."""
-    if isinstance(e, slice | NoneVal):
-        return e
-    if isinstance(e, EnumVal):
-        e = host_value(w, e, "an index of an array", index=True)
-    if isinstance(e, Num) and e.type == INT:
-        return e
-    if isinstance(e, Tensor):
-        return w.signed(e) if not e.type.rank and e.type.dtype == "uint64" else e
-    rewrite = "an int, a slice, a mask or an array of ints"
-    raise w.reject("ACR301", seen=f"an index {w.describe(e)}", rewrite=rewrite)
-
-
-def is_advanced(ref: ArrayRef, places: Sequence[Any]) -> bool:
+def is_advanced(ref: ArrayRef, places: Sequence[AxisIndex]) -> bool:
     """Whether one of the indices makes a copy, as in NumPy's advanced indexing, or needs the elements."""
-    k = 0
-    for e in places:
-        if isinstance(e, NoneVal):
-            continue
-        a = ref.axes[k]
-        k += 1
-        if isinstance(e, Tensor) and not e.type.rank and e.type.dtype != "bool":
-            if a.cut < 0 or ref.cuts[a.cut].count is not None:
+    for e, a in zip((e for e in places if e is not None), ref.axes, strict=False):
+        if isinstance(e, Tensor):
+            if e.type.rank or e.type.dtype == "bool" or a.cut < 0 or ref.cuts[a.cut].count is not None:
                 return True
-        elif not isinstance(e, slice | Num) or (isinstance(e, slice) and a.cut < 0 and a.stride is None):
+        elif isinstance(e, slice) and a.cut < 0 and a.stride is None:
             return True
     return False
 
 
-def view(w: Walker, ref: ArrayRef, places: Sequence[Any]) -> ArrayRef:
+def view(w: Walker, ref: ArrayRef, places: Sequence[AxisIndex]) -> ArrayRef:
     """Return the view of an array that is written to under basic indexing: slices, numbers and new axes."""
     offset, cuts, indexed = ref.offset, list(ref.cuts), set(ref.indexed)
     axes: list[Axis] = []
     rest = iter(ref.axes)
     for axis, e in enumerate(places):
-        if isinstance(e, NoneVal):
+        if e is None:
             axes.append(Axis(extent=1))
             continue
         a = next(rest)
@@ -344,15 +324,14 @@ def view(w: Walker, ref: ArrayRef, places: Sequence[Any]) -> ArrayRef:
                 cuts[a.cut] = replace(c, start=w.as_extent(first), step=c.step * step, count=count)
             axes.append(replace(a, extent=count))
             continue
-        if a.number >= 0 and isinstance(e, Num):
-            indexed.add(a.number)
         if isinstance(e, Num):
+            indexed |= {a.number} - {-1}
             e = w.inside(e, a.extent, axis)
-        if a.stride is not None:
-            offset = plus(w, offset, times(w, e, a.stride))
-        elif a.cut >= 0:
+            if a.stride is not None:
+                offset = plus(w, offset, times(w, e, a.stride))
+        if a.cut >= 0:
             c = cuts[a.cut]
-            if c.count is not None:
+            if c.count is not None and isinstance(e, Num):
                 e = w.scalar("add", w.extent(c.start), times(w, e, number(c.step)))
             cuts[a.cut] = replace(c, index=e, count=None, start=0, step=1)
     t = TensorT(ref.type.dtype, tuple(a.extent if isinstance(a.extent, int) else None for a in axes))

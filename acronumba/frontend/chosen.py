@@ -12,11 +12,13 @@ the first of these, or come first if a slice or new axis separates them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from acronumba.frontend.arrays import is_advanced, view
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
-from acronumba.frontend.kinds.numbers import NoneVal, Num, number
+from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.value import AxisIndex
+from acronumba.frontend.subscripts import is_mask
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.records import record
@@ -30,26 +32,22 @@ class Chosen:
     """A view of an array that is written to, and an index with arrays into it."""
 
     ref: ArrayRef
-    places: tuple[Any, ...]  # for each axis of `ref` a whole slice, a number or an array; None for each new axis
+    places: tuple[AxisIndex, ...]  # for each axis of `ref` a whole slice, a number or an array; None for each new axis
     mask: Tensor | None  # the only array, if all other indices are applied in `ref`; its first axis is `at`
     at: int
     layout: tuple[Entry, ...]  # of the result of the index, by the axes of `ref`
 
 
-def is_mask(e: Any) -> bool:
-    return isinstance(e, Tensor) and e.type.dtype == "bool"
-
-
-def is_array(e: Any) -> bool:
+def is_array(e: AxisIndex) -> bool:
     """Whether an index is advanced in NumPy's sense, so that reading makes a copy."""
     return isinstance(e, Tensor) and (e.type.rank > 0 or e.type.dtype == "bool")
 
 
-def chosen(w: Walker, ref: ArrayRef, places: Sequence[Any]) -> Chosen:
+def chosen(w: Walker, ref: ArrayRef, places: Sequence[AxisIndex]) -> Chosen:
     """Return the selection of an index; a mask stands at its first axis, and whole slices at its other axes."""
     masks = [e for e in places if is_mask(e)]
     arrays = [e for e in places if is_array(e)]
-    each = [e for e in places if not isinstance(e, NoneVal)]
+    each = [e for e in places if e is not None]
     order = layout(places)
     if len(masks) == len(arrays) == 1:  # all other indices are basic
         basic = [WHOLE if is_mask(e) else e for e in each]
@@ -57,7 +55,7 @@ def chosen(w: Walker, ref: ArrayRef, places: Sequence[Any]) -> Chosen:
             kept = [k for k, e in enumerate(basic) if isinstance(e, slice)]
             at = kept.index(next(k for k, e in enumerate(each) if is_mask(e)))
             order = tuple(kept.index(e) if isinstance(e, int) else e for e in order)
-            rest = [e for e in places if isinstance(e, NoneVal | slice) or is_mask(e)]
+            rest = [e for e in places if isinstance(e, slice | None) or is_mask(e)]
             part = view(w, ref, basic)
             return Chosen(ref=part, places=_whole(rest), mask=masks[0], at=at, layout=order)
     slices = [e if isinstance(e, slice) else WHOLE for e in each]
@@ -66,11 +64,11 @@ def chosen(w: Walker, ref: ArrayRef, places: Sequence[Any]) -> Chosen:
     return Chosen(ref=ref, places=tuple(places), mask=None, at=0, layout=order)
 
 
-def _whole(places: Sequence[Any]) -> tuple[Any, ...]:
+def _whole(places: Sequence[AxisIndex]) -> tuple[AxisIndex, ...]:
     return tuple(WHOLE if isinstance(e, slice) else e for e in places)
 
 
-def layout(places: Sequence[Any]) -> tuple[Entry, ...]:
+def layout(places: Sequence[AxisIndex]) -> tuple[Entry, ...]:
     """Return the axes of the result of an index with arrays."""
     found: list[tuple[bool, Entry]] = []
     axis = k = 0
@@ -78,8 +76,8 @@ def layout(places: Sequence[Any]) -> tuple[Entry, ...]:
         e = places[k]
         rank = e.type.rank if is_mask(e) else 1
         k += rank
-        found.append((not isinstance(e, slice | NoneVal), "new" if isinstance(e, NoneVal) else axis))
-        axis += 0 if isinstance(e, NoneVal) else rank
+        found.append((not isinstance(e, slice | None), "new" if e is None else axis))
+        axis += 0 if e is None else rank
     by = [j for j, (array, _) in enumerate(found) if array]
     together = by == list(range(by[0], by[-1] + 1))
     first = by[0] if together else 0
@@ -91,7 +89,7 @@ def with_places(w: Walker, one: Chosen) -> Chosen:
     """Return a selection with masks replaced by the positions of their true elements, whose number is awaited."""
     if not any(map(is_mask, one.places)):
         return one
-    out: list[Any] = []
+    out: list[AxisIndex] = []
     skip = 0
     for e in one.places:
         if skip:
@@ -133,7 +131,7 @@ def array_axes(w: Walker, one: Chosen) -> tuple[list[int], list[Tensor]]:
     """Return the axes indexed by numbers and arrays, and these indices as arrays."""
     axes: list[int] = []
     places: list[Tensor] = []
-    for axis, e in enumerate(e for e in one.places if not isinstance(e, NoneVal)):
+    for axis, e in enumerate(e for e in one.places if e is not None):
         if not isinstance(e, slice):
             axes.append(axis)
             places.append(w.from_number(e, "int64") if isinstance(e, Num) else w.signed(e))

@@ -26,7 +26,7 @@ from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.names import path_of
 from acronumba.frontend.walker import Walker
-from acronumba.ir.types import BOOL, Array0T, FloatT, NoneT, StructT, Type, case_slices, type_text
+from acronumba.ir.types import BOOL, Array0T, NoneT, StructT, Type, case_slices, type_text
 
 
 def narrow_to(w: Walker, node: ast.expr, val: Val, wanted: Callable[[Type], bool]) -> Fork:
@@ -177,17 +177,11 @@ def host_value(w: Walker, val: Val, what: str, index: bool = False) -> Num:
         val = w.each(val, one)
         if w.block is None:
             raise Dead
-    if isinstance(val, EnumVal) and issubclass(val.cls, int):
-        val = val.by_member(w, int)
-    if isinstance(val, Tensor):
-        if val.type.rank:
-            raise w.reject("ACR601", seen=f"{what} of {w.describe(val)}")
-        if not index or val.type.dtype.startswith(("int", "uint")):
-            return w.host(val, what)
-    if not isinstance(val, Num) or (index and isinstance(val.type, FloatT)):
+    found = val.host_number(w, what, index)
+    if found is None:
         rewrite = "int(x)" if isinstance(val, Num | Tensor) else ""
         raise w.reject("ACR301", seen=f"{what} of {w.describe(val)}", rewrite=rewrite)
-    return val
+    return found
 
 
 def truth_value(w: Walker, node: ast.expr) -> Val:

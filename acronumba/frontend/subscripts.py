@@ -6,7 +6,8 @@ import ast
 import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from types import EllipsisType
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
 from acronumba.frontend.kinds.objects import SharedVal
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
-from acronumba.frontend.kinds.value import NOT_CONST, Val
+from acronumba.frontend.kinds.value import NOT_CONST, AxisIndex, Index, Val
 from acronumba.frontend.lists import (
     check_mutable,
     checked_index,
@@ -47,7 +48,7 @@ from acronumba.frontend.magic import call_special, has_method, index_value
 from acronumba.frontend.names import alias, path_of
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import BOOL, FLOAT, INT, NEVER, IntT, TensorT, words
+from acronumba.ir.types import BOOL, FLOAT, NEVER, IntT, TensorT, words
 
 
 def index_of(w: Walker, node: ast.expr) -> Any:
@@ -315,47 +316,26 @@ def index_list(w: Walker, base: ListVal, where: Any) -> Val:
     return base.item_at(w, checked_index(w, where, n, f"{base.cls.__name__} index out of range"))
 
 
-def index_tensor(w: Walker, x: Tensor, where: Sequence[Any]) -> Val:
+def index_tensor(w: Walker, x: Tensor, where: Sequence[Index]) -> Val:
     """Index an array by NumPy's rules, basic or advanced."""
     parts, ellipsis = index_of_each_axis(w, x, where)
-    cuts: list[Any] = []
-    axis = 0
-    for e in parts:  # 1. slices
-        if isinstance(e, NoneVal):
-            continue
-        if isinstance(e, slice):
-            cuts.append(cut(w, x.dims[axis], e))
-        else:
-            cuts.append((0, 1, x.dims[axis]))
-        axis += 1
-    out = w.slice(x, cuts)
-    axis = 0
-    shape: list[Any] = []
-    if sum(isinstance(e, Tensor | Num | EnumVal) for e in parts) > 1 and any(map(_is_array, parts)):
+    each = zip(x.dims, (e for e in parts if e is not None), strict=True)
+    out = w.slice(x, [cut(w, d, e) if isinstance(e, slice) else (0, 1, d) for d, e in each])
+    if sum(isinstance(e, Num | Tensor) for e in parts) > 1 and any(map(_is_array, parts)):
         return _index_by_arrays(w, out, parts)
-    for e in parts:  # 2. integers and arrays, 3. new axes
-        if isinstance(e, NoneVal):
+    axis = 0
+    shape: list[ir.Extent] = []
+    for e in parts:
+        if e is None:
             shape.append(1)
             continue
         if isinstance(e, slice):
-            shape.append(out.dims[axis])
-            axis += 1
-            continue
-        if isinstance(e, EnumVal):
-            e = host_value(w, e, "an index of an array", index=True)
-        if isinstance(e, Num) and e.type == INT:
-            out = w.take(out, e, axis)
-            continue
-        if not isinstance(e, Tensor):
-            rewrite = "an int, a slice, a mask or an array of ints"
-            raise w.reject("ACR301", seen=f"an index {w.describe(e)}", rewrite=rewrite)
-        if not e.type.rank and e.type.dtype == "uint64":
-            e = w.signed(e)
-        out = w.take(out, e, axis)
-        for d in e.dims:
-            shape.append(d)
-            axis += 1
-    if any(isinstance(e, NoneVal) for e in parts):
+            kept = out.dims[axis : axis + 1]
+        else:
+            out, kept = w.take(out, e, axis), e.dims if isinstance(e, Tensor) else ()
+        shape += kept
+        axis += len(kept)
+    if None in parts:
         out = w.reshape(out, shape)
     if ellipsis and not out.type.rank:  # an array that may be a view; else a scalar
         return out if out.array0 is not None and out.array0.const is True else replace(out, array0=number(True))
@@ -363,81 +343,81 @@ def index_tensor(w: Walker, x: Tensor, where: Sequence[Any]) -> Val:
 
 
 def index_of_each_axis(
-    w: Walker, x: Tensor | ArrayRef, where: Sequence[Any], masks: bool = False
-) -> tuple[list[Any], bool]:
+    w: Walker, x: Tensor | ArrayRef, where: Sequence[Index], masks: bool = False
+) -> tuple[list[AxisIndex], bool]:
     """Return an index for each axis and None for each new one, without an ellipsis; and whether there was one.
 
     With `masks`, a mask stands at the first of its axes, followed by whole slices; else its positions replace it.
     """
-    where = _with_arrays(w, x, where, masks)
-    ellipsis = [k for k, e in enumerate(where) if isinstance(e, Static) and e.value is Ellipsis]
-    if len(ellipsis) > 1:
+    given = [_axis_index(w, e) for e in where]
+    if given.count(...) > 1:
         raise w.reject("ACR301", seen="two ellipses in one index", rewrite="write one of them as `:`")
-    used = sum(1 for e in where if not isinstance(e, NoneVal) and not (isinstance(e, Static) and e.value is Ellipsis))
-    if used > x.type.rank:
-        raise w.reject("ACR402", seen=f"{used} indices for {w.describe(x)}")
-    full = [slice(None, None, 1)] * (x.type.rank - used)
-    parts = list(where)
-    if ellipsis:
-        parts[ellipsis[0] : ellipsis[0] + 1] = full
-    else:
-        parts += full
-    return parts, bool(ellipsis)
+    axes = [e.type.rank if is_mask(e) else int(e is not None and e is not ...) for e in given]
+    left = x.type.rank - sum(axes)
+    parts: list[AxisIndex] = []
+    axis = 0
+    for e, rank in zip(given, axes, strict=True):
+        if e is ...:
+            parts += _WHOLE[:left]
+            axis += left
+        elif is_mask(e):
+            parts += _index_of_mask(w, x, axis, e, masks)
+        else:
+            parts.append(e)
+        axis += rank
+    if left < 0:
+        raise w.reject("ACR402", seen=f"{sum(axes)} indices for {w.describe(x)}")
+    return parts if ... in given else [*parts, *_WHOLE[:left]], ... in given
 
 
 _WHOLE = [slice(None, None, 1)] * 64
 
 
-def _is_array(e: Any) -> bool:
+def _axis_index(w: Walker, e: Index) -> AxisIndex | EllipsisType:
+    """Return the index of an axis, or an ellipsis; an empty sequence gives an int array, as in NumPy."""
+    if isinstance(e, slice):
+        return e
+    if isinstance(e, Static) and e.value is ...:
+        return ...
+    if isinstance(e, ListVal):
+        return stack_list(w, e, 0, "int64" if e.item == NEVER else None, empty=True)
+    return e.axis_index(w)
+
+
+def is_mask(e: AxisIndex | EllipsisType) -> TypeGuard[Tensor]:
+    return isinstance(e, Tensor) and e.type.dtype == "bool"
+
+
+def _is_array(e: AxisIndex) -> bool:
     return isinstance(e, Tensor) and e.type.rank > 0
 
 
-def _with_arrays(w: Walker, x: Tensor | ArrayRef, where: Sequence[Any], masks: bool) -> list[Any]:
-    """Return an index with sequences replaced by arrays, and (not `masks`) masks by the positions of true elements."""
-
-    def many(e: Any) -> bool:
-        return isinstance(e, ListVal | Range) or (not isinstance(e, Tensor | slice) and w.sequence(e) is not None)
-
-    def is_mask(e: Any) -> bool:
-        return isinstance(e, Tensor) and e.type.dtype == "bool"
-
-    where = [index_array(w, e) if many(e) else e for e in where]
-    taken = [e.type.rank if is_mask(e) else isinstance(e, Num | Tensor | slice | EnumVal) for e in where]
-    out: list[Any] = []
-    axis = 0
-    for e, rank in zip(where, taken, strict=True):
-        if isinstance(e, Static) and e.value is Ellipsis:
-            axis += x.type.rank - sum(taken)
-        if not is_mask(e):
-            out.append(e)
-            axis += rank
-            continue
-        if not rank:
-            raise w.reject("ACR202", seen="a bool as an index of an array", rewrite="np.where(mask, x, 0)")
-        if axis + rank > x.type.rank:
-            raise w.reject("ACR402", seen=f"{w.describe(e)} as an index of {w.describe(x)}")
-        for d, n in zip(x.dims[axis : axis + rank], e.dims, strict=True):
-            text = "boolean index did not match indexed array: size of axis is {0} but size of the mask is {1}"
-            same = w.scalar("eq", w.extent(d), w.extent(n))
-            w.check(same, "IndexError", text, (w.extent(d), w.extent(n)))
-        out += [e, *_WHOLE[: rank - 1]] if masks else w.places(e, "a mask as an index")
-        axis += rank
-    return out
+def _index_of_mask(w: Walker, x: Tensor | ArrayRef, axis: int, mask: Tensor, kept: bool) -> Sequence[AxisIndex]:
+    """Return the indices of the axes of a mask: the mask, if it is kept, or the positions of its true elements."""
+    rank = mask.type.rank
+    if not rank:
+        raise w.reject("ACR202", seen="a bool as an index of an array", rewrite="np.where(mask, x, 0)")
+    if axis + rank > x.type.rank:
+        raise w.reject("ACR402", seen=f"{w.describe(mask)} as an index of {w.describe(x)}")
+    for d, n in zip(x.dims[axis : axis + rank], mask.dims, strict=True):
+        text = "boolean index did not match indexed array: size of axis is {0} but size of the mask is {1}"
+        same = w.scalar("eq", w.extent(d), w.extent(n))
+        w.check(same, "IndexError", text, (w.extent(d), w.extent(n)))
+    return [mask, *_WHOLE[: rank - 1]] if kept else w.places(mask, "a mask as an index")
 
 
-def _index_by_arrays(w: Walker, x: Tensor, parts: Sequence[Any]) -> Val:
+def _index_by_arrays(w: Walker, x: Tensor, parts: Sequence[AxisIndex]) -> Val:
     """Index some axes by arrays and numbers, which are broadcast together; other parts are new axes or whole slices.
 
     The broadcast axes take the place of the first index, or come first if a slice or new axis separates the indices.
     """
-    by = [k for k, e in enumerate(parts) if isinstance(e, Num | Tensor | EnumVal)]
-    axes = [sum(not isinstance(e, NoneVal) for e in parts[:k]) for k in by]
+    indices = {k: e for k, e in enumerate(parts) if isinstance(e, Num | Tensor)}
+    by = list(indices)
+    axes = [sum(e is not None for e in parts[:k]) for k in by]
     places: list[Tensor] = []
-    for k, axis in zip(by, axes, strict=True):
-        e = parts[k]
-        if isinstance(e, Num | EnumVal):
-            e = w.from_number(host_value(w, e, "an index of an array", index=True), "int64")
-        places.append(w.checked(w.signed(e) if e.type.dtype == "uint64" else e, x.dims[axis], axis))
+    for e, axis in zip(indices.values(), axes, strict=True):
+        at = e if isinstance(e, Tensor) else w.from_number(e, "int64")
+        places.append(w.checked(w.signed(at) if at.type.dtype == "uint64" else at, x.dims[axis], axis))
     rest = [a for a in range(x.type.rank) if a not in axes]
     out = w.take_many(w.transpose(x, (*axes, *rest)), places)
     rank = out.type.rank - len(rest)
@@ -445,28 +425,18 @@ def _index_by_arrays(w: Walker, x: Tensor, parts: Sequence[Any]) -> Val:
     first = sum(a < axes[0] for a in rest) if together else 0
     order = (*range(rank, rank + first), *range(rank), *range(rank + first, out.type.rank))
     out = w.transpose(out, order)
-    new = [k for k, e in enumerate(parts) if isinstance(e, NoneVal)]
-    if not new:
+    if None not in parts:
         return out
     shape = list(out.dims)
     lead, left = (out.dims[:rank], list(out.dims[rank:])) if not together else ((), shape)
-    dims: list[Any] = list(lead)
-    for k, e in enumerate(parts):
-        if isinstance(e, NoneVal):
+    dims: list[ir.Extent] = list(lead)
+    for k, part in enumerate(parts):
+        if part is None:
             dims.append(1)
         elif k not in by or (together and k == by[0]):
             for _ in range(rank if k in by else 1):
                 dims.append(left.pop(0))
     return w.reshape(out, dims)
-
-
-def index_array(w: Walker, e: Val) -> Tensor:
-    """Return a sequence of indices as an array; an empty sequence gives an int array, as in NumPy."""
-    if isinstance(e, ListVal):
-        return stack_list(w, e, 0, "int64" if e.item == NEVER else None, empty=True)
-    if isinstance(e, Range):
-        return w.arange(e.start, e.stop, e.step, None)
-    return w.as_tensor(e)
 
 
 def item_place(w: Walker, target: ast.Subscript) -> tuple[Val, Any]:

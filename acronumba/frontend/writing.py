@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,6 @@ from acronumba.frontend.arrays import (
     each_part,
     elements,
     index_known,
-    index_of_axes,
     is_advanced,
     note_write,
     part_at,
@@ -24,7 +22,6 @@ from acronumba.frontend.chosen import (
     for_all,
     index_of_place,
     is_array,
-    is_mask,
     mask_of,
     places_along,
     put,
@@ -36,8 +33,8 @@ from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.kinds.arrays import ArrayRef, Axis, Cut, Tensor
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.unions import UnionVal
-from acronumba.frontend.kinds.value import Val
-from acronumba.frontend.subscripts import index_of_each_axis
+from acronumba.frontend.kinds.value import AxisIndex, Index, Val
+from acronumba.frontend.subscripts import index_of_each_axis, is_mask
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import TensorT
@@ -45,7 +42,7 @@ from acronumba.ir.types import TensorT
 Change = Callable[[Tensor, Val, Tensor | None], Val]
 
 
-def assign_item(w: Walker, ref: ArrayRef, where: Sequence[Any], val: Val) -> None:
+def assign_item(w: Walker, ref: ArrayRef, where: Sequence[Index], val: Val) -> None:
     """`x[i] = v` with NumPy's semantics."""
     val = w.whole(val)
     if isinstance(val, UnionVal) and len({getattr(getattr(t, "seen", t), "rank", 0) for t in val.possible}) > 1:
@@ -76,16 +73,20 @@ def assign_item(w: Walker, ref: ArrayRef, where: Sequence[Any], val: Val) -> Non
     assign(w, one.ref, put(w, elements(w, one.ref), one, v))
 
 
-def _check_rank(w: Walker, ref: ArrayRef, where: Sequence[Any], places: Sequence[Any], v: Tensor, array: bool) -> None:
+def _check_rank(
+    w: Walker, ref: ArrayRef, where: Sequence[Index], places: Sequence[AxisIndex], v: Tensor, array: bool
+) -> None:
     """Reject a value with more axes than NumPy accepts; `array`: it is an array, not made of lists or tuples."""
     if all(isinstance(e, Num | Tensor) for e in places) and len(where) == len(ref.axes):
         if v.type.rank:
             raise w.reject("ACR301", seen=f"{w.describe(v)} for one element", rewrite="v.item(), or one of them")
-    elif not array and v.type.rank > sum(isinstance(e, slice | NoneVal) for e in places):
+    elif not array and v.type.rank > sum(isinstance(e, slice | None) for e in places):
         raise w.reject("ACR401", seen=f"lists that are {w.describe(v)} for a place of fewer axes")
 
 
-def change_item(w: Walker, ref: ArrayRef, places: Sequence[Any], value: Callable[[], Val], change: Change) -> None:
+def change_item(
+    w: Walker, ref: ArrayRef, places: Sequence[AxisIndex], value: Callable[[], Val], change: Change
+) -> None:
     """`x[i] op= v` by arrays, with NumPy's semantics: the selected elements are copied, changed and stored.
 
     `value` evaluates the expression `v`; `change` returns new elements for old elements, the value and an optional
@@ -115,7 +116,7 @@ def change_item(w: Walker, ref: ArrayRef, places: Sequence[Any], value: Callable
     w.each(w.whole(v), lambda v: store(v if w.sequence(v) is None else w.as_tensor(v)))
 
 
-def each_index(w: Walker, where: Sequence[Any], f: Callable[[Sequence[Any]], None]) -> bool:
+def each_index(w: Walker, where: Sequence[Index], f: Callable[[Sequence[Index]], None]) -> bool:
     """If an index is a union (an int or a NumPy scalar, for example), call `f` for each alternative.
 
     Return whether one is.
@@ -132,20 +133,15 @@ def each_index(w: Walker, where: Sequence[Any], f: Callable[[Sequence[Any]], Non
     return False
 
 
-def index_places(w: Walker, ref: ArrayRef, where: Sequence[Any]) -> list[Any]:
+def index_places(w: Walker, ref: ArrayRef, where: Sequence[Index]) -> list[AxisIndex]:
     """Return the index of each axis of a write; a mask stands at the first of its axes."""
-    parts, _ = index_of_each_axis(w, ref, where, masks=True)
-    return [index_of_axes(w, e) for e in parts]
+    return index_of_each_axis(w, ref, where, masks=True)[0]
 
 
-def note_places(w: Walker, ref: ArrayRef, places: Sequence[Any]) -> None:
+def note_places(w: Walker, ref: ArrayRef, places: Sequence[AxisIndex]) -> None:
     """Note a write, with the axes that it indexes by host numbers and by other indices."""
     numbers, others = set(ref.indexed), set()
-    rest = iter(ref.axes)
-    for e in places:
-        if isinstance(e, NoneVal):
-            continue
-        a = next(rest)
+    for e, a in zip((e for e in places if e is not None), ref.axes, strict=False):
         if is_mask(e):
             others |= {b.number for b in ref.axes}
         if isinstance(e, Num):

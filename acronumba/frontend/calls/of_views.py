@@ -10,9 +10,9 @@ import numpy as np
 from acronumba.frontend.arrays import transposed, view
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.kinds.arrays import ArrayRef
-from acronumba.frontend.kinds.numbers import NoneVal, number
+from acronumba.frontend.kinds.numbers import number
 from acronumba.frontend.kinds.tuples import TupleVal
-from acronumba.frontend.kinds.value import NOT_CONST, Val
+from acronumba.frontend.kinds.value import NOT_CONST, AxisIndex, Val
 from acronumba.frontend.lists import new_list
 
 if TYPE_CHECKING:
@@ -127,14 +127,14 @@ def _expand_dims(w: Walker, ref: ArrayRef, given: Given) -> Val | None:
     axes = _axes(wanted, rank)
     if axes is None or len(set(axes)) < len(axes):
         return None
-    return view(w, ref, [NoneVal() if k in axes else _ALL for k in range(rank)])
+    return view(w, ref, [None if k in axes else _ALL for k in range(rank)])
 
 
 @_view("atleast_1d", "atleast_2d", "atleast_3d")
 def _at_least(w: Walker, ref: ArrayRef, given: Given) -> Val | None:
-    places: list[Any] = [_ALL] * ref.type.rank
+    places: list[AxisIndex] = [_ALL] * ref.type.rank
     while len(places) < given["rank"]:  # three axes of a vector are (1, n, 1), of a matrix (m, n, 1)
-        places.insert(len(places) if given["rank"] == 3 and len(places) != 1 else 0, NoneVal())
+        places.insert(len(places) if given["rank"] == 3 and len(places) != 1 else 0, None)
     return view(w, ref, places)
 
 

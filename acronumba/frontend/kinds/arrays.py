@@ -136,6 +136,14 @@ class Tensor(Value):
     def length(self, w: Walker) -> Num | None:
         return w.extent(self.dims[0]) if self.type.rank else None
 
+    def axis_index(self, w: Walker) -> Tensor:
+        return w.signed(self) if not self.type.rank and self.type.dtype == "uint64" else self
+
+    def host_number(self, w: Walker, what: str, index: bool) -> Num | None:
+        if self.type.rank:
+            raise w.reject("ACR601", seen=f"{what} of {w.describe(self)}")
+        return w.host(self, what) if not index or self.type.dtype.startswith(("int", "uint")) else None
+
     def turns(self, w: Walker) -> Turns:
         if not self.type.rank:
             raise w.reject("ACR301", seen="iteration over a rank-0 array")

@@ -18,6 +18,7 @@ from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
+    from acronumba.frontend.kinds.arrays import Tensor
     from acronumba.frontend.walker import Walker
 
 
@@ -56,6 +57,9 @@ class Range(Value):
     def turns(self, w: Walker) -> Turns:
         n = self.length(w)
         return lambda: n, lambda i: self.number_at(w, i)
+
+    def axis_index(self, w: Walker) -> Tensor:
+        return w.arange(self.start, self.stop, self.step, None)
 
     def number_at(self, w: Walker, index: Num) -> Num:
         """Return the number at an index that is known to be in range."""

@@ -29,6 +29,7 @@ from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
+    from acronumba.frontend.kinds.arrays import Tensor
     from acronumba.frontend.merge import Merge
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
@@ -89,6 +90,12 @@ class Num(Value):
     def as_key(self, w: Walker) -> Val:
         return self
 
+    def axis_index(self, w: Walker) -> Num | Tensor | None:
+        return self if self.type == INT else Value.axis_index(self, w)
+
+    def host_number(self, w: Walker, what: str, index: bool) -> Num | None:
+        return None if index and self.type == FLOAT else self
+
     def attribute(self, w: Walker, name: str) -> Val | None:
         return self if name == "real" else None
 
@@ -142,6 +149,12 @@ class EnumVal(Value):
 
     def truth(self, w: Walker) -> Num:
         return self.by_member(w, bool)
+
+    def axis_index(self, w: Walker) -> Num | Tensor | None:
+        return self.by_member(w, int) if issubclass(self.cls, int) else Value.axis_index(self, w)
+
+    def host_number(self, w: Walker, what: str, index: bool) -> Num | None:
+        return self.by_member(w, int) if issubclass(self.cls, int) else None
 
     def as_key(self, w: Walker) -> Val:
         if w.deciding(self.cls, "__eq__") or w.deciding(self.cls, "__hash__"):
@@ -200,6 +213,9 @@ class NoneVal(Value):
 
     def truth(self, w: Walker) -> Num:
         return number(False)
+
+    def axis_index(self, w: Walker) -> None:
+        return None
 
     def attribute(self, w: Walker, name: str) -> Val:
         if not self.given:

@@ -17,7 +17,7 @@ from acronumba.ir.types import Type, type_text
 
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks, Cases
-    from acronumba.frontend.kinds.arrays import AllocationSite
+    from acronumba.frontend.kinds.arrays import AllocationSite, Tensor
     from acronumba.frontend.kinds.functions import Func
     from acronumba.frontend.kinds.lists import ElementInfo, ListVal
     from acronumba.frontend.kinds.maps import MapVal
@@ -251,6 +251,17 @@ class Value:
         handler = INDEXED.get(type(self))
         return None if handler is None else handler(w, self, index)
 
+    def axis_index(self, w: Walker) -> Num | Tensor | None:
+        """Return it as the index of an axis of an array: a number, an array (for a sequence, too), or a new axis."""
+        if w.sequence(self) is not None:
+            return w.as_tensor(self)
+        rewrite = "an int, a slice, a mask or an array of ints"
+        raise w.reject("ACR301", seen=f"an index {w.describe(self)}", rewrite=rewrite)
+
+    def host_number(self, w: Walker, what: str, index: bool) -> Num | None:
+        """Return it as a Python number (with `index`, an integer) for the operation `what`; None if it is none."""
+        return None
+
     def attribute(self, w: Walker, name: str) -> Val | None:
         """`self.name`."""
         handler = ATTRIBUTES.get(type(self))
@@ -279,6 +290,7 @@ class Value:
 Val: TypeAlias = Value
 Turns: TypeAlias = "tuple[Callable[[], Num], Callable[[Num], Val]]"
 Index: TypeAlias = Val | slice  # between `[` and `]`
+AxisIndex: TypeAlias = "Num | Tensor | slice | None"  # of one axis of an array; None: a new axis
 
 
 def all_same(some: Sequence[Val], others: Sequence[Val]) -> bool:
