@@ -7,8 +7,6 @@ import difflib
 from collections.abc import Iterable
 
 from acronumba.data.schema import NODES
-from acronumba.frontend.kinds.arrays import Tensor
-from acronumba.frontend.kinds.numbers import NoneVal, Num
 from acronumba.frontend.kinds.value import Val
 from acronumba.ir.types import (
     Array0T,
@@ -53,16 +51,14 @@ def is_record_list(t: Type) -> bool:
     return any(map(is_record_list, members(t))) if isinstance(t, UnionT) else False
 
 
-def operands(op: ast.AST, a: Val, b: Val, kinds: tuple[type, type]) -> str:
-    """Return the rewrite for an operator between values of these classes; "" if none is known."""
-    names = {kinds[0], kinds[1]}
-    if isinstance(a, NoneVal) or isinstance(b, NoneVal):
-        return "test it first: `if x is not None`"
-    if str in names:
-        return "compute with numbers; make the text from the results"
+def operands(op: ast.AST, a: Val, b: Val) -> str:
+    """Return the rewrite for an operator between two values; "" if none is known."""
+    if own := b.operand_rewrite or a.operand_rewrite:
+        return own
+    names = {a.python_class, b.python_class}
     if names == {list, tuple}:
         return "make both lists: list(t) + xs"
-    if list in names and any(isinstance(v, Num | Tensor) for v in (a, b)):
+    if list in names and (a.numeric or b.numeric):
         return "make an array of the list: np.array(xs)"
     if list in names and not isinstance(op, ast.Add | ast.Mult):
         return "make arrays of the lists: np.array(xs)"

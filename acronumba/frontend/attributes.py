@@ -34,9 +34,9 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.types import INT, TEXT, UNSET, NoneT, OpaqueT, Type, UnionT, members, words
 
 
-def not_none(w: Walker, val: UnionVal) -> Val:
-    """Let the instance fail if a value is None; return the value without None among its possible types."""
-    if not any(isinstance(m, NoneT) for m in val.possible):
+def not_none(w: Walker, val: Val) -> Val:
+    """Let the instance fail where a union is None, and return it without None; any other value as it is."""
+    if not isinstance(val, UnionVal) or not any(isinstance(m, NoneT) for m in val.possible):
         return val
     rest = w.keep(val, lambda t: not isinstance(t, NoneT))
     if w.block is None or not rest.possible:

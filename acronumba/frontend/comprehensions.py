@@ -262,12 +262,12 @@ def list_concat(w: Walker, a: Val, b: Val) -> ListVal:
     return out
 
 
-def list_repeat(w: Walker, seq: StaticList | ListVal, times: Num) -> Val:
+def list_repeat(w: Walker, seq: Val, times: Num) -> Val:
     """`xs * n`."""
-    k = w.known(times)
-    if isinstance(seq, StaticList) and k is not NOT_CONST and k <= UNROLL:
-        return new_list(w, seq.items * k)
-    if isinstance(seq, ListVal) or len(seq.items) != 1:
+    k, items = w.known(times), seq.sequence(w)
+    if items is not None and k is not NOT_CONST and k <= UNROLL:
+        return new_list(w, items * k)
+    if items is None or len(items) != 1:
         part = to_list(w, seq)
         whole = list_slice(w, part, number(0), 1, number(0))
         turns = Range(number(0), times, number(1))
@@ -275,10 +275,10 @@ def list_repeat(w: Walker, seq: StaticList | ListVal, times: Num) -> Val:
         return whole
     cell = w.cell(("repeat", w.frame.path, *w.site))
     cell.real = True
-    w.widen_cell(cell, w.type_of(seq.items[0]))
-    w.put_in(cell, seq.items[0])
+    w.widen_cell(cell, w.type_of(items[0]))
+    w.put_in(cell, items[0])
     out = ListVal(cell.find(), w.var("list", ListT(cell.find().item)))
-    args = (w.word(w.scalar("max", w.read(times), number(0))), *w.to_words(seq.items[0], out.item))
+    args = (w.word(w.scalar("max", w.read(times), number(0))), *w.to_words(items[0], out.item))
     w.emit(ir.ListOp(outs=(out.var,), op="fill", width=w.width(out), args=args, loc=w.loc))
     return out
 
@@ -481,7 +481,7 @@ def array_of_range(w: Walker, val: Range, dtype: str | None) -> Tensor:
         some = w.scalar("gt", val.length(w), number(0))
         w.check(some, "TypeError", _EMPTY.format("range"))
     elif dtype not in ("int64", "float32", "float64", "bool"):  # a dtype that may not hold all numbers
-        return w.array_of(w.call(w.constant(list), [val], {}), dtype)
+        return w.as_tensor(w.call(w.constant(list), [val], {}), dtype)
     out = w.arange(val.start, val.stop, val.step, None)
     return out if dtype is None else w.cast(out, dtype)
 

@@ -179,7 +179,7 @@ def host_value(w: Walker, val: Val, what: str, index: bool = False) -> Num:
             raise Dead
     found = val.host_number(w, what, index)
     if found is None:
-        rewrite = "int(x)" if isinstance(val, Num | Tensor) else ""
+        rewrite = "int(x)" if val.numeric else ""
         raise w.reject("ACR301", seen=f"{what} of {w.describe(val)}", rewrite=rewrite)
     return found
 

@@ -12,10 +12,9 @@ from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.comprehensions import list_concat, list_repeat, to_list
 from acronumba.frontend.conditions import host_value, truth_value
 from acronumba.frontend.exceptions import Dead
-from acronumba.frontend.handlers import EXPRESSIONS, handles
+from acronumba.frontend.handlers import EXPRESSIONS, MAPPINGS, handles
 from acronumba.frontend.kinds.arrays import Tensor
-from acronumba.frontend.kinds.functions import Static
-from acronumba.frontend.kinds.lists import ListVal, StaticList
+from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
 from acronumba.frontend.kinds.objects import SharedVal
 from acronumba.frontend.kinds.tuples import TupleVal
@@ -97,7 +96,6 @@ def as_python(w: Walker, val: Val, names: tuple[str, ...]) -> Val:
 
 def binary_one(w: Walker, op: ast.operator, a: Val, b: Val) -> Val:
     """Apply an operator to two values."""
-    name = BINARY.get(type(op))
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):  # NumPy takes an enum member as int64, not as weak
         names = (f"__{MAGIC[type(op)]}__", f"__r{MAGIC[type(op)]}__")
         a, b = as_python(w, a, names), as_python(w, b, names)
@@ -106,53 +104,14 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val) -> Val:
             b = host_value(w, b, "the length of a sequence", index=True)
         elif (b.is_list or is_tuple(b)) and is_index(a):
             a = host_value(w, a, "the length of a sequence", index=True)
-    if isinstance(a, Tensor) or isinstance(b, Tensor):
-        if all(_is_operand(w, op, v, other) for v, other in ((a, b), (b, a))):
-            x = a if isinstance(a, Num) else w.as_tensor(a)
-            y = b if isinstance(b, Num) else w.as_tensor(b)
-            if isinstance(op, ast.MatMult):
-                return w.matmul(w.as_tensor(x), w.as_tensor(y))
-            if name is None:
-                raise w.reject("ACR202", seen=f"{OPERATORS[type(op)]} of arrays")
-            if name == "pow":
-                return w.power(x, y)
-            return w.ufunc(name, (x, y))
-    if isinstance(a, Num) and isinstance(b, Num):
-        return arithmetic(w, name, a, b)
-    known = by_kind(w, op, a, b)
+    known = by_kind(w, op, a, b) or _of_sequences(w, op, a, b) or operator_method(w, op, a, b)
     if known is not None:
         return known
-    if isinstance(op, ast.BitOr) and all(isinstance(v, Static | NoneVal) for v in (a, b)):  # isinstance(x, A | B)
-        return TupleVal((a, b))
-    if isinstance(op, ast.Add):
-        if isinstance(a, TupleVal) and isinstance(b, TupleVal):
-            return TupleVal(a.items + b.items)
-        if is_tuple(a) and is_tuple(b):
-            return replace(list_concat(w, a, b), cls=tuple)
-        if a.is_list and b.is_list:
-            head, tail = w.items_of(a), w.items_of(b)
-            if head is not None and tail is not None:
-                return new_list(w, (*head, *tail))
-            return list_concat(w, a, b)
-    if isinstance(op, ast.Mult):
-        for seq, times in ((a, b), (b, a)):
-            if isinstance(times, Num) and times.type == INT:
-                if isinstance(seq, TupleVal) and w.known(times) is not NOT_CONST:
-                    return TupleVal(seq.items * w.known(times))
-                if isinstance(seq, StaticList) or (isinstance(seq, ListVal) and seq.is_list):
-                    return list_repeat(w, seq, times)
-                if isinstance(seq, TupleVal | ListVal) and is_tuple(seq):
-                    part = new_list(w, seq.items) if isinstance(seq, TupleVal) else seq.plain
-                    assert isinstance(part, StaticList | ListVal)
-                    return replace(to_list(w, list_repeat(w, part, times)), cls=tuple)
-    magic = operator_method(w, op, a, b)
-    if magic is not None:
-        return magic
     if any(isinstance(v, NoneVal) and v.given for v in (a, b)):
         w.fail("TypeError", "unsupported operand type(s): this value is None here")
         raise Dead
-    rewrite = operands(op, a, b, (a.python_class, b.python_class))
-    raise w.reject("ACR301", seen=f"{w.describe(a)} {OPERATORS[type(op)]} {w.describe(b)}", rewrite=rewrite)
+    seen = f"{w.describe(a)} {OPERATORS[type(op)]} {w.describe(b)}"
+    raise w.reject("ACR301", seen=seen, rewrite=operands(op, a, b))
 
 
 def by_kind(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
@@ -164,11 +123,46 @@ def by_kind(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
     return None
 
 
+@handles(MAPPINGS, Tensor)
+def _of_arrays(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
+    """Apply an operator of NumPy; None if it does not convert one of the values to an array."""
+    if not all(_is_operand(w, op, v, other) for v, other in ((a, b), (b, a))):
+        return None
+    if isinstance(op, ast.MatMult):
+        return w.matmul(w.as_tensor(a), w.as_tensor(b))
+    x, y = (v if isinstance(v, Num) else w.as_tensor(v) for v in (a, b))
+    return w.power(x, y) if isinstance(op, ast.Pow) else w.ufunc(BINARY[type(op)], (x, y))
+
+
 def _is_operand(w: Walker, op: ast.operator, val: Val, other: Val) -> bool:
     """Whether NumPy's operator converts a value to an array: a list, too, except in `list * scalar`."""
     if isinstance(val, ListVal):
         return not isinstance(op, ast.Mult) or (isinstance(other, Tensor) and other.type.rank > 0)
-    return isinstance(val, Tensor | Num) or w.sequence(val) is not None
+    return val.numeric or val.sequence(w) is not None
+
+
+def _of_sequences(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
+    """Concatenate two lists or tuples, or repeat one; None for other values."""
+    kinds = (list, tuple)
+    if isinstance(op, ast.Add) and a.python_class is b.python_class and a.python_class in kinds:
+        head, tail = a.sequence(w), b.sequence(w)
+        if head is not None and tail is not None:
+            return new_list(w, (*head, *tail)) if a.is_list else TupleVal((*head, *tail))
+        return replace(list_concat(w, a, b), cls=a.python_class)
+    for seq, times in ((a, b), (b, a)):
+        if isinstance(op, ast.Mult) and isinstance(times, Num) and times.type == INT and seq.python_class in kinds:
+            return _repeated(w, seq, times)
+    return None
+
+
+def _repeated(w: Walker, seq: Val, times: Num) -> Val:
+    """Repeat a list or tuple."""
+    if seq.is_list:
+        return list_repeat(w, seq, times)
+    items, count = seq.sequence(w), w.known(times)
+    if items is not None and count is not NOT_CONST:
+        return TupleVal(items * count)
+    return replace(to_list(w, list_repeat(w, seq.plain, times)), cls=tuple)
 
 
 def operator_method(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
@@ -179,10 +173,14 @@ def operator_method(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
     return None
 
 
-def arithmetic(w: Walker, op: str | None, a: Num, b: Num) -> Num:
+@handles(MAPPINGS, Num)
+def _of_numbers(w: Walker, op: ast.operator, a: Val, b: Val) -> Num | None:
+    name = BINARY.get(type(op))
+    return arithmetic(w, name, a, b) if name is not None and isinstance(a, Num) and isinstance(b, Num) else None
+
+
+def arithmetic(w: Walker, op: str, a: Num, b: Num) -> Num:
     """Arithmetic on Python numbers."""
-    if op is None:
-        raise w.reject("ACR301", seen=f"{w.describe(a)} @ {w.describe(b)}")
     if op in ("and", "or", "xor") and a.type == BOOL and b.type == BOOL:
         if op == "xor":
             return w.scalar("differ", w.read(a), w.read(b))

@@ -46,8 +46,7 @@ class TensorMath(Ufuncs):
         kept = tuple(x.dims[a] for a in rest)
         many = self.as_extent(self.count([x.dims[a] for a in axes]))
         rows = self.reshape(self.transpose(x, (*rest, *axes)), (*kept, many))
-        first = self.from_number(initial, dtype) if isinstance(initial, Num) else self.as_tensor(initial)
-        first = self.broadcast_to(self.cast(first, dtype), (*kept, 1))
+        first = self.broadcast_to(self.as_tensor(initial, dtype), (*kept, 1))
         out = self.reduce(op, self.concat([first, rows], len(kept)), (len(kept),), False, dtype)
         if keepdims:
             out = self.reshape(out, tuple(1 if a in axes else d for a, d in enumerate(x.dims)))

@@ -8,12 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.frontend.handlers import ARRAYS
 from acronumba.frontend.kinds.arrays import Tensor
-from acronumba.frontend.kinds.lists import StaticList
 from acronumba.frontend.kinds.numbers import Num, number
-from acronumba.frontend.kinds.objects import SharedVal
-from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.shapes import Shapes
 from acronumba.frontend.tensors import PYTHON
@@ -37,46 +33,21 @@ _SMOOTH = {"mul", "pow"}  # finite for any finite second operand
 class Ufuncs(Shapes):
     """Conversion to arrays, and element-wise functions."""
 
-    def sequence(self, val: Val) -> tuple[Val, ...] | None:
-        """Return the items of a sequence whose length is known, else None."""
-        match val:
-            case TupleVal() | StaticList():
-                return val.items
-            case SharedVal(node=node) if node.kind in ("tuple", "list"):
-                return self.shared_items(val)
-        return None
-
     def as_tensor(self, val: Val, dtype: str | None = None) -> Tensor:
-        """Return a value as a tensor; host numbers become rank 0, lists and tuples are stacked.
-
-        `dtype` is the dtype of a host number's tensor (by default NumPy's own choice for it).
-        """
-        if isinstance(val, Num):
-            return self.from_number(val, dtype or self.natural(val))
-        return self.array_of(val, None)
-
-    def array_of(self, val: Val, dtype: str | None) -> Tensor:
-        """Return `np.array(val, dtype)` of an array, or of nested sequences of arrays and numbers."""
-        match val:
-            case Tensor():
-                return val if dtype is None else self.cast(val, dtype)
-            case TupleVal() | StaticList() | SharedVal() if self.sequence(val) is not None:
-                items = self.sequence(val)
-                assert items is not None
-                if not items:
-                    return self.full((0,), number(0.0), dtype or "float64")
-                return self.stack([self._item(v, dtype) for v in items], 0)
-            case _ if type(val) in ARRAYS:
-                return ARRAYS[type(val)](self, val, dtype)  # type: ignore[no-any-return]
-        raise self.reject("ACR301", seen=self.describe(val), rewrite="pass an array or a number")
+        """Return `np.array(val, dtype)` of a number or an array, or of nested sequences of them."""
+        items = val.sequence(self)
+        if items == ():
+            return self.full((0,), number(0.0), dtype or "float64")
+        made = self.stack([self._item(v, dtype) for v in items], 0) if items else val.array(self, dtype)
+        if made is None:
+            raise self.reject("ACR301", seen=self.describe(val), rewrite="pass an array or a number")
+        return made
 
     def _item(self, val: Val, dtype: str | None) -> Tensor:
         """Return an item of a sequence that is converted to an array, as a tensor."""
-        if isinstance(val, Num):
-            return self.from_number(val, dtype or self.natural(val))
         if isinstance(val, Tensor) and dtype is not None and val.python_type != Array0T(val.type.dtype):
             self.fits_array(val.type, dtype)
-        return self.array_of(val, dtype)
+        return self.as_tensor(val, dtype)
 
     def ufunc(self, op: str, args: Sequence[Val], mask: Tensor | None = None) -> Tensor:
         """Apply an element-wise operation that is a NumPy ufunc.

@@ -17,6 +17,7 @@ from acronumba.frontend.arrays import (
     view,
 )
 from acronumba.frontend.attributes import not_none
+from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.chosen import (
     chosen,
     for_all,
@@ -113,7 +114,7 @@ def change_item(
     v = value()
     w.check_poison(v)
     note_places(w, ref, places)
-    w.each(w.whole(v), lambda v: store(v if w.sequence(v) is None else w.as_tensor(v)))
+    w.each(w.whole(v), lambda v: store(v if v.sequence(w) is None else w.as_tensor(v)))
 
 
 def each_index(w: Walker, where: Sequence[Index], f: Callable[[Sequence[Index]], None]) -> bool:
@@ -224,27 +225,17 @@ def store_part(w: Walker, ref: ArrayRef, offset: Num, v: Tensor) -> None:
 
 def as_elements(w: Walker, val: Val, dtype: str) -> Tensor:
     """Convert a value to the elements that NumPy stores in an array of a dtype."""
-    val = w.whole(val)
-    if isinstance(val, NoneVal) and dtype[0] in "fb":
-        val = number(float("nan") if dtype[0] == "f" else False)
-    elif isinstance(val, NoneVal):
-        w.fail("TypeError", "int() argument must be a string, a bytes-like object or a real number, not 'NoneType'")
+    out = w.each(w.whole(val), lambda v: _as_elements(w, v, dtype))
+    if not isinstance(out, Tensor):  # every alternative fails
         raise Dead
-    if isinstance(val, UnionVal):
-        out = w.each(val, lambda v: as_elements(w, v, dtype))
-        if not isinstance(out, Tensor):  # every alternative fails
-            raise Dead
-        return out
-    if isinstance(val, Num):
-        return w.from_number(val, dtype)
-    if isinstance(val, Tensor):
-        scalar = not val.type.rank and val.array0 is None
-        if scalar and np.dtype(dtype).kind == "i" and not np.can_cast(val.type.dtype, dtype):
-            return w.from_number(w.host(val, "an element of an array of integers"), dtype)
-        out = w.cast(val, dtype)
-    else:
-        out = w.cast(w.as_tensor(val), dtype)
     return Tensor(out.type, out.ref, out.dims, aliased=True)  # its elements are copied
+
+
+def _as_elements(w: Walker, val: Val, dtype: str) -> Tensor:
+    if isinstance(val, Tensor) and not val.type.rank and val.array0 is None:
+        if np.dtype(dtype).kind == "i" and not np.can_cast(val.type.dtype, dtype):
+            return w.from_number(w.host(val, "an element of an array of integers"), dtype)
+    return w.cast(w.as_tensor(val, None if val.is_list or is_tuple(val) else dtype), dtype)
 
 
 def put_cuts(w: Walker, x: Tensor, cuts: Sequence[Cut], v: Tensor, axis: int = 0) -> Tensor:

@@ -25,7 +25,6 @@ from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.maps import DictVal
 from acronumba.frontend.kinds.numbers import NoneVal
 from acronumba.frontend.kinds.tuples import TupleVal
-from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 
 if TYPE_CHECKING:
@@ -171,10 +170,13 @@ class Args:
         assert isinstance(val, TupleVal)
         return val.items
 
+    def is_none(self, name: str) -> bool:
+        return isinstance(self.values[name], NoneVal)
+
     def tensor(self, name: str) -> Tensor:
         with self.w.at_node(self.where[name]):
             val = self.values[name]
-            return self.w.as_tensor(not_none(self.w, val) if isinstance(val, UnionVal) else val)
+            return self.w.as_tensor(not_none(self.w, val))
 
     def tensors(self, name: str) -> list[Tensor]:
         """Return the arguments of the `*` parameter as arrays."""

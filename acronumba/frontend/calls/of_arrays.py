@@ -52,7 +52,7 @@ def _like(value: float | None) -> Handler:
         fill = number(value) if value is not None else a["fill_value"]
         if not isinstance(fill, Num | Tensor):
             raise w.reject("ACR301", seen=f"np.full_like of {w.describe(fill)}")
-        dims = x.dims if isinstance(a["shape"], NoneVal) else extents(w, a)
+        dims = x.dims if a.is_none("shape") else extents(w, a)
         return w.full(dims, fill, a.dtype() or x.type.dtype)
 
     return handler
@@ -70,7 +70,7 @@ def _arange(w: Walker, a: Args) -> Val:
         start, stop = number(0), start
     elif "start" not in a.given:
         start = number(0)
-    if isinstance(stop, NoneVal) or (isinstance(a["stop"], NoneVal) and isinstance(a.where["start"], ast.keyword)):
+    if isinstance(stop, NoneVal) or (a.is_none("stop") and isinstance(a.where["start"], ast.keyword)):
         raise w.reject("ACR203", seen="np.arange without stop")
     if isinstance(start, NoneVal):
         raise w.reject("ACR301", a.where["start"], seen="None for start of np.arange", rewrite="np.arange(0, stop)")
@@ -81,7 +81,7 @@ def _arange(w: Walker, a: Args) -> Val:
 @row("n m k dtype", np.eye)
 def _eye(w: Walker, a: Args) -> Val:
     n = extents(w, a, "n")[0]
-    m = n if isinstance(a["m"], NoneVal) else extents(w, a, "m")[0]
+    m = n if a.is_none("m") else extents(w, a, "m")[0]
     return w.eye(n, m, a.whole("k"), a.dtype() or "float64")
 
 
@@ -95,16 +95,12 @@ def _identity(w: Walker, a: Args) -> Val:
 def _array(w: Walker, a: Args) -> Val:
     dtype = a.dtype()
     val = a["x"]
-    if isinstance(val, Num):
-        return w.from_number(val, dtype or w.natural(val))
-    runtime = runtime_list(w, val)
-    if runtime is not None:
-        if dtype is not None:
-            _check_list(w, runtime, dtype)
-        return w.array_of(runtime, dtype)
     if isinstance(val, Generator):
         val = all_of_generator(w, val)
-    out = w.array_of(val, dtype)
+    runtime = runtime_list(w, val)
+    if runtime is not None and dtype is not None:
+        _check_list(w, runtime, dtype)
+    out = w.as_tensor(val if runtime is None else runtime, dtype)
     return w.as_array(out) if a.what == "np.array" and isinstance(val, Tensor) else out  # `np.array` always copies
 
 

@@ -10,9 +10,9 @@ from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.of_arrays import as_dtype
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.kinds.arrays import Tensor
-from acronumba.frontend.kinds.functions import Static
-from acronumba.frontend.kinds.numbers import EnumVal, Num, number
+from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.value import NOT_CONST, Val
+from acronumba.frontend.magic import has_method
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -76,5 +76,6 @@ def _isscalar(w: Walker, a: Args) -> Val:
 @row("x", np.iterable)
 def _iterable(w: Walker, a: Args) -> Val:
     x = a["x"]
-    none = isinstance(x, Num | EnumVal | Static) or (isinstance(x, Tensor) and not x.type.rank)
-    return number(not none)
+    if isinstance(x, Tensor):
+        return number(x.type.rank > 0)
+    return number(x.iterable or x.is_iterator or has_method(w, x, "__iter__") or w.items_of(x) is not None)

@@ -12,7 +12,7 @@ from acronumba.frontend.calls.of_shapes import _shape, _tensor_items, extents, w
 from acronumba.frontend.calls.tables import Handler, row
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.kinds.arrays import Tensor
-from acronumba.frontend.kinds.numbers import NoneVal, Num, number
+from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.numpy_shapes import bordered, continued
@@ -292,7 +292,7 @@ def _tensordot(w: Walker, a: Args) -> Val:
 @row("x axis", np.size)
 def _size(w: Walker, a: Args) -> Val:
     x = a.tensor("x")
-    return w.count(x.dims) if isinstance(a["axis"], NoneVal) else w.extent(x.dims[a.axis("axis", x.type.rank)])
+    return w.count(x.dims) if a.is_none("axis") else w.extent(x.dims[a.axis("axis", x.type.rank)])
 
 
 @row("*args", np.broadcast_shapes)

@@ -13,7 +13,7 @@ from acronumba.frontend.calls.tables import Handler, row
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.kinds.arrays import Tensor
-from acronumba.frontend.kinds.numbers import NoneVal, Num, number
+from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.magic import call_special, is_array_like
@@ -109,7 +109,7 @@ row("x", np.logical_not)(_logical("not", 1))
 def _clip(w: Walker, a: Args) -> Val:
     x = a["x"] if isinstance(a["x"], Num) else a.tensor("x")
     x = w.from_number(x, w.natural(x)) if isinstance(x, Num) else x  # an array: its dtype is not weak
-    bounds = [None if isinstance(a[name], NoneVal) else a[name] for name in ("min", "max")]
+    bounds = [None if a.is_none(name) else a[name] for name in ("min", "max")]
     if np.dtype(x.type.dtype).kind in "iu":
         info = np.iinfo(x.type.dtype)
         for k, bound in enumerate(bounds):
@@ -161,7 +161,7 @@ def _reduction(op: str) -> Handler:
         x = a.tensor("a")
         dtype = a.dtype() if "dtype" in a.values else None
         axes, keepdims = a.reduced("axis", x.type.rank), a.flag("keepdims")
-        initial = a["initial"] if "initial" in a.given and not isinstance(a["initial"], NoneVal) else None
+        initial = a["initial"] if "initial" in a.given and not a.is_none("initial") else None
         mask = mask_of(w, a)
         if mask is not None:
             if initial is None and op in ("max", "min"):

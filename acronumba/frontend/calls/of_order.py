@@ -17,7 +17,7 @@ from acronumba.frontend.kinds.arrays import AMBIGUOUS, EMPTY, Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.iterators import Zip
 from acronumba.frontend.kinds.lists import ListVal
-from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
+from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import Val
@@ -42,6 +42,7 @@ from acronumba.ir.types import (
     TextT,
     TupleT,
     Type,
+    UnionT,
     members,
     type_text,
 )
@@ -63,15 +64,15 @@ def _max(w: Walker, a: Args) -> Val:
 def _extreme(w: Walker, a: Args, op: str) -> Val:
     """`min` and `max`: of equal values the first, as in Python."""
     compare = ast.Lt() if op == "lt" else ast.Gt()
-    key_func, what = a["key"], "min()" if op == "lt" else "max()"
+    keyed, what = not a.is_none("key"), "min()" if op == "lt" else "max()"
     default = a["default"] if "default" in a.given else None
 
     def key_of(v: Val) -> Val:
-        return v if isinstance(key_func, NoneVal) else w.call(key_func, (v,), {})
+        return w.call(a["key"], (v,), {}) if keyed else v
 
     def pick(best: tuple[Val, Val], v: Val, k: Val) -> tuple[Val, Val]:
         test = truth(w, compare_values(w, compare, k, best[1]))
-        if isinstance(v, Num) and isinstance(best[0], Num) and v.type == best[0].type and isinstance(key_func, NoneVal):
+        if isinstance(v, Num) and isinstance(best[0], Num) and v.type == best[0].type and not keyed:
             out = w.select(test, w.read(v), w.read(best[0]))
             return out, out
         got = w.cond(test, lambda: TupleVal((v, k)), lambda: TupleVal(best))
@@ -85,7 +86,7 @@ def _extreme(w: Walker, a: Args, op: str) -> Val:
         raise w.reject("ACR203", seen=f"{what} without values")
     if len(a.rest) == 1:
         val = a.rest[0]
-        if isinstance(key_func, NoneVal):
+        if not keyed:
             val = in_any_order(w, val)
         val = as_iterable(w, val)
         items = w.items_of(val)
@@ -98,7 +99,7 @@ def _extreme(w: Walker, a: Args, op: str) -> Val:
             w.fail("ValueError", "min() or max() of an empty sequence")
             return number(0)
         keys = [key_of(v) for v in items]
-        if len(items) > 1 and any(map(_has_tensor, keys)) and not _mixed(keys):
+        if len(items) > 1 and any(_has_tensor(k.word_type()) for k in keys) and not _mixed(keys):
             keys = [_host_key(w, k, what) for k in keys]
         best = (items[0], keys[0])
         for v, k in zip(items[1:], keys[1:], strict=True):
@@ -128,7 +129,7 @@ def _first_of_best(
     before = w.mark()
     first = get(number(0))
     first_key = key_of(first)
-    keyed = w.block is not None and _has_tensor(first_key)
+    keyed = w.block is not None and _has_tensor(first_key.word_type())
     if keyed:  # all keys first, then their values: one wait
         w.go_back(before)
         items_list = to_list(w, val)
@@ -153,7 +154,7 @@ def _first_of_best(
 
 @row("x key reverse", sorted, whole=True)
 def _sorted(w: Walker, a: Args) -> Val:
-    val = in_any_order(w, a["x"]) if isinstance(a["key"], NoneVal) else a["x"]
+    val = in_any_order(w, a["x"]) if a.is_none("key") else a["x"]
     val = as_iterable(w, val)
     if isinstance(val, ListVal):
         copy = list_slice(w, val, number(0), 1, w.list_lengths(val))
@@ -264,14 +265,10 @@ def _mixed(keys: Sequence[Val]) -> bool:
     return plain and len(dtypes) > 1 and any(d.startswith("float") for d in dtypes)
 
 
-def _has_tensor(key: Val) -> bool:
-    """Whether a key, or a part of it, is a tensor."""
-    match key:
-        case TupleVal():
-            return any(map(_has_tensor, key.items))
-        case UnionVal():
-            return any(isinstance(u, TensorT | Array0T) for t in key.possible for u in _parts(t))
-    return isinstance(key, Tensor)
+def _has_tensor(t: Type | None) -> bool:
+    """Whether keys of a type, or parts of them, are tensors."""
+    inside = members(t) if isinstance(t, UnionT) else t.items if isinstance(t, TupleT) and not t.listed else ()
+    return isinstance(t, TensorT | Array0T) or any(map(_has_tensor, inside))
 
 
 def _host_key(w: Walker, key: Val, what: str) -> Val:
@@ -279,25 +276,31 @@ def _host_key(w: Walker, key: Val, what: str) -> Val:
 
     A nested tuple is flattened, which keeps the order.
     """
+    parts = _host_parts(w, key, what)
+    return TupleVal(tuple(parts)) if isinstance(key, TupleVal) else parts[0]
+
+
+def _host_parts(w: Walker, key: Val, what: str) -> list[Val]:
     if isinstance(key, TupleVal):
-        parts = [_host_key(w, part, what) for part in key.items]
-        return TupleVal(tuple(v for part in parts for v in (part.items if isinstance(part, TupleVal) else (part,))))
-    if not isinstance(key, UnionVal):
-        return _host_part(w, key, what)
+        return [v for part in key.items for v in _host_parts(w, part, what)]
+    return [_host_union(w, key, what) if isinstance(key, UnionVal) else _host_part(w, key, what)]
+
+
+def _host_union(w: Walker, key: UnionVal, what: str) -> Val:
     val = not_none(w, key)
     single = any(isinstance(t, TensorT | Array0T) and t.dtype == "float32" for t in key.possible)
 
     def one(v: Val) -> Val:
         if single and isinstance(v, Num):  # NumPy compares Python numbers with float32 scalars in float32
-            v = w.from_number(v, "float32")
+            v = w.as_tensor(v, "float32")
         return w.as_float(_host_part(w, v, what))
 
     return w.each(val, one)
 
 
 def _host_part(w: Walker, part: Val, what: str) -> Num:
-    if isinstance(part, Tensor):
-        part = w.only_element(part, EMPTY, AMBIGUOUS)
-    elif not isinstance(part, Num | EnumVal):
+    part = w.only_element(part, EMPTY, AMBIGUOUS) if isinstance(part, Tensor) else part
+    found = part.host_number(w, what, index=False)
+    if found is None:
         raise w.reject("ACR301", seen=f"{what} by {w.describe(part)}", rewrite="sort by a number")
-    return host_value(w, part, what)
+    return found

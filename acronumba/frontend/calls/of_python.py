@@ -107,11 +107,7 @@ def _bool(w: Walker, a: Args) -> Val:
 @handles(ARRAYS, UnionVal)
 def _one_array(w: Walker, val: UnionVal, dtype: str | None) -> Tensor:
     """Return a union of numbers and arrays as one array; reject it if NumPy gives the alternatives several dtypes."""
-
-    def one(v: Val) -> Val:
-        return w.from_number(v, dtype or w.natural(v)) if isinstance(v, Num) else w.array_of(v, dtype)
-
-    made = w.each(val, one)
+    made = w.each(val, lambda v: w.as_tensor(v, dtype))
     if not isinstance(made, Tensor):
         raise w.reject("ACR301", seen=w.describe(val), rewrite="pass an array or a number")
     return made
@@ -150,7 +146,7 @@ def _abs(w: Walker, a: Args) -> Val:
 
 @row("x ndigits", round)
 def _round(w: Walker, a: Args) -> Val:
-    if not isinstance(a["ndigits"], NoneVal):
+    if not a.is_none("ndigits"):
         return w.each(a["x"], lambda x: _round_to(w, x, a))
     if isinstance(a["x"], Tensor) and a["x"].type.dtype == "bool":
         raise w.reject("ACR301", seen="round() of a NumPy bool", rewrite="int(x)")

@@ -9,6 +9,7 @@ import numpy as np
 
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.calls.tables import Handler, row
 from acronumba.frontend.comprehensions import all_of_generator, concat_list, stack_list, uniform
 from acronumba.frontend.conditions import host_value
@@ -44,7 +45,7 @@ def _tensors_of(w: Walker, val: Val) -> list[Tensor]:
     if items is None:
         raise w.reject("ACR202", seen=f"{w.describe(val)}, whose length is known only at run time",
                        rewrite="add the parts up one by one, or keep them in the list")  # fmt: skip
-    return [w.as_tensor(not_none(w, v) if isinstance(v, UnionVal) else v) for v in items]
+    return [w.as_tensor(not_none(w, v)) for v in items]
 
 
 def _by_items(w: Walker, a: Args, handler: Handler) -> Val | None:
@@ -161,7 +162,7 @@ def _split(w: Walker, a: Args) -> Val:
     axis = a.axis("axis", x.type.rank)
     sections = a["sections"]
     if isinstance(sections, Num):
-        if not isinstance(a["x"], Tensor | UnionVal):  # NumPy asks for its shape
+        if a["x"].python_class is not object:  # NumPy asks for its shape
             seen = f"np.split of {w.describe(a['x'])} into a number of parts"
             raise w.reject("ACR301", a.where["x"], seen=seen, rewrite="np.split(np.array(xs), n)")
         parts = w.split(x, a.whole("sections"), axis)
@@ -179,11 +180,11 @@ def _split(w: Walker, a: Args) -> Val:
 def _shape(w: Walker, a: Args, name: str = "shape") -> list[Num]:
     """Return the extents in the argument of a shape: a single one, or a sequence."""
     val, where = a[name], a.where[name]
-    items = (val,) if isinstance(val, Num | Tensor | EnumVal) else w.items_of(val)
-    if items is None:
+    items = w.items_of(val)
+    if items is None and (val.is_list or is_tuple(val)):
         raise w.reject("ACR403", where, seen=f"a shape {w.describe(val)}")
     with w.at_node(where):
-        out = [host_value(w, v, "a shape", index=True) for v in items]
+        out = [host_value(w, v, "a shape", index=True) for v in ((val,) if items is None else items)]
     if any(n.type == BOOL for n in out):
         raise w.reject("ACR301", where, seen="a shape of bool", rewrite="int(x)")
     return out

@@ -10,10 +10,10 @@ import numpy as np
 from acronumba.frontend.arrays import written_tensor
 from acronumba.frontend.calls import of_numpy
 from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.calls.tables import ROWS, Handler, row
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
-from acronumba.frontend.kinds.numbers import NoneVal, Num
-from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.numbers import Num
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library import numpy_elementwise
 from acronumba.frontend.ufuncs import CALLED
@@ -74,7 +74,7 @@ def _asked(ufunc: np.ufunc, plain: Handler, names: str) -> Handler:
         mask = of_numpy.mask_of(w, a)
         if mask is None:
             return _stored(w, a, plain(w, given))
-        if isinstance(a["out"], NoneVal):
+        if a.is_none("out"):
             raise w.reject("ACR202", a.where["where"], seen=f"where= of {a.what} without out=",
                            rewrite="np.where(mask, f(x), y)")  # fmt: skip
         return _stored(w, a, _where(w, ufunc, plain, given, mask), mask)
@@ -98,16 +98,14 @@ def _where(w: Walker, ufunc: np.ufunc, plain: Handler, a: Args, mask: Tensor) ->
 
 def _stored(w: Walker, a: Args, out: Val, mask: Tensor | None = None) -> Val:
     """Return a result; with `out`, write it to that array, and with a mask only where the mask is true."""
-    into: Val = a["out"]
-    if isinstance(into, NoneVal):
+    if a.is_none("out"):
         return out
-    if isinstance(into, TupleVal) and len(into.items) == 1:
-        into = into.items[0]
+    (into,) = items if len(items := a["out"].sequence(w) or ()) == 1 else (a["out"],)
     if not isinstance(into, Tensor) or not isinstance(out, Tensor):
         raise w.reject("ACR301", a.where["out"], seen=f"{w.describe(into)} for out of {a.what}")
     where = a.where["out"]
     named = not isinstance(where.value if isinstance(where, ast.keyword) else where, ast.Call)
-    if named and (a.into is None or isinstance(a.into, TupleVal)):
+    if named and (a.into is None or is_tuple(a.into)):
         raise w.reject("ACR202", where, seen=f"{w.describe(a['out'])} for out of {a.what}", rewrite="out=y")
     if not np.can_cast(out.type.dtype, into.type.dtype, "same_kind"):
         raise w.reject("ACR301", where, seen=f"{out.type.dtype} into an array of {into.type.dtype}")

@@ -17,6 +17,7 @@ from acronumba.records import record
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
     from acronumba.frontend.merge import Merge
+    from acronumba.frontend.ufuncs import Ufuncs
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
 
@@ -49,8 +50,8 @@ class Tensor(Value):
     known: Num | None = None  # of a NumPy integer: its value as a host number, if there is one
 
     iterable = True
-
     assignable = True
+    numeric = True
 
     @property
     def python_type(self) -> TensorT | Array0T:
@@ -135,6 +136,9 @@ class Tensor(Value):
 
     def length(self, w: Walker) -> Num | None:
         return w.extent(self.dims[0]) if self.type.rank else None
+
+    def array(self, w: Ufuncs, dtype: str | None) -> Tensor:
+        return self if dtype is None else w.cast(self, dtype)
 
     def axis_index(self, w: Walker) -> Tensor:
         return w.signed(self) if not self.type.rank and self.type.dtype == "uint64" else self
@@ -237,8 +241,8 @@ class ArrayRef(Value):
     latest: bool = True  # certainly the array that its allocation site made last
 
     iterable = True
-
     assignable = True
+    numeric = True
 
     @property
     def dims(self) -> tuple[ir.Extent, ...]:

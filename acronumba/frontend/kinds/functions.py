@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from acronumba.frontend.join_shapes import ChoiceShape, JoinShape, Parameter
 from acronumba.frontend.kinds.numbers import ALWAYS, Num, number
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Constant, Val, Value, all_same, part_shapes
 from acronumba.frontend.source import Source
 from acronumba.records import record
@@ -54,6 +56,11 @@ class Static(Value):
 
     def truth(self, w: Walker) -> Num:
         return number(True)
+
+    def binary(self, w: Walker, op: ast.operator, left: Val, right: Val) -> Val | None:
+        """`A | B`, the second argument of `isinstance`."""
+        kinds = isinstance(op, ast.BitOr) and all(isinstance(v, Static) or v.static(w) is None for v in (left, right))
+        return TupleVal((left, right)) if kinds else None
 
     def known_items(self, w: Walker) -> tuple[Val, ...] | None:
         return tuple(map(w.constant, self.value)) if isinstance(self.value, enum.EnumMeta) else None

@@ -271,6 +271,9 @@ class StaticList(Value):
     def known_items(self, w: Walker) -> tuple[Val, ...]:
         return self.items
 
+    def sequence(self, w: Words) -> tuple[Val, ...]:
+        return self.items
+
     def turns(self, w: Walker) -> Turns:
         return at_run_time(w, self.items).turns(w)
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
     from acronumba.frontend.kinds.arrays import Tensor
     from acronumba.frontend.merge import Merge
+    from acronumba.frontend.ufuncs import Ufuncs
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
 
@@ -48,6 +49,7 @@ class Num(Value):
 
     family = "number"
     immutable = True
+    numeric = True
 
     @property
     def python_class(self) -> PythonClass:
@@ -89,6 +91,9 @@ class Num(Value):
 
     def as_key(self, w: Walker) -> Val:
         return self
+
+    def array(self, w: Ufuncs, dtype: str | None) -> Tensor:
+        return w.from_number(self, dtype or w.natural(self))
 
     def axis_index(self, w: Walker) -> Num | Tensor | None:
         return self if self.type == INT else Value.axis_index(self, w)
@@ -189,6 +194,7 @@ class NoneVal(Value):
 
     family = "None"
     immutable = True
+    operand_rewrite = "test it first: `if x is not None`"
 
     def describe(self, w: Blocks) -> str:
         return "None"
@@ -216,6 +222,14 @@ class NoneVal(Value):
 
     def axis_index(self, w: Walker) -> None:
         return None
+
+    def array(self, w: Ufuncs, dtype: str | None) -> Tensor | None:
+        if dtype is None:
+            return None
+        if dtype[0] in "fb":
+            return w.from_number(number(float("nan") if dtype[0] == "f" else False), dtype)
+        w.fail("TypeError", "int() argument must be a string, a bytes-like object or a real number, not 'NoneType'")
+        raise Dead
 
     def attribute(self, w: Walker, name: str) -> Val:
         if not self.given:

@@ -207,7 +207,7 @@ class SharedVal(Value):
         return f"{self.node.path}, a {self.node.cls.__name__}"
 
     def static(self, w: Words) -> Constant:
-        return static_items(w, w.shared_items(self)) if self.node.kind in ("tuple", "list") else NOT_CONST
+        return NOT_CONST if (items := self.sequence(w)) is None else static_items(w, items)
 
     def static_key(self, w: Walker, which: bool) -> object:
         return "shared", self.node.path if which else structure(w, self.node)
@@ -241,6 +241,9 @@ class SharedVal(Value):
         if self.node.kind == "dict":
             return tuple(constant_value(w, k) for k in self.node.names)
         return w.shared_items(self) if self.node.kind != "object" or issubclass(self.node.cls, tuple) else None
+
+    def sequence(self, w: Words) -> tuple[Val, ...] | None:
+        return w.shared_items(self) if self.node.kind in ("tuple", "list") else None
 
     def turns(self, w: Walker) -> Turns | None:
         items = self.known_items(w)

@@ -48,6 +48,7 @@ class StringValue(Value):
     family = "str"
     immutable = True
     iterable = True
+    operand_rewrite = "compute with numbers; make the text from the results"
 
     def describe(self, w: Blocks) -> str:
         return Value.describe(self, w) if self.num.const is NOT_CONST else f"the string {self.num.const!r}"

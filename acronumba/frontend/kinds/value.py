@@ -10,7 +10,17 @@ import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
-from acronumba.frontend.handlers import ATTRIBUTES, CONTAINS, EQUALS, INDEXED, ITEMS, MAPPINGS, METHODS, PROTOCOLS
+from acronumba.frontend.handlers import (
+    ARRAYS,
+    ATTRIBUTES,
+    CONTAINS,
+    EQUALS,
+    INDEXED,
+    ITEMS,
+    MAPPINGS,
+    METHODS,
+    PROTOCOLS,
+)
 from acronumba.frontend.join_shapes import JoinShape, Parameter, PartsShape, StaticShape, TypeShape
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import Type, type_text
@@ -23,6 +33,7 @@ if TYPE_CHECKING:
     from acronumba.frontend.kinds.maps import MapVal
     from acronumba.frontend.kinds.numbers import Num
     from acronumba.frontend.merge import Merge
+    from acronumba.frontend.ufuncs import Ufuncs
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
 
@@ -43,6 +54,8 @@ class Value:
     compound: ClassVar[bool] = False  # a structure, whose children vary one by one
     is_iterator: ClassVar[bool] = False  # its items can be read once
     is_function: ClassVar[bool] = False
+    numeric: ClassVar[bool] = False  # a Python number or an array
+    operand_rewrite: ClassVar[str] = ""  # the rewrite of an operator that rejects it
 
     # ---- what it is
 
@@ -251,9 +264,18 @@ class Value:
         handler = INDEXED.get(type(self))
         return None if handler is None else handler(w, self, index)
 
+    def sequence(self, w: Words) -> tuple[Val, ...] | None:
+        """Return its items if it is a list or tuple of known length."""
+        return None
+
+    def array(self, w: Ufuncs, dtype: str | None) -> Tensor | None:
+        """`np.array(self, dtype)`."""
+        handler = ARRAYS.get(type(self))
+        return None if handler is None else handler(w, self, dtype)
+
     def axis_index(self, w: Walker) -> Num | Tensor | None:
         """Return it as the index of an axis of an array: a number, an array (for a sequence, too), or a new axis."""
-        if w.sequence(self) is not None:
+        if self.sequence(w) is not None:
             return w.as_tensor(self)
         rewrite = "an int, a slice, a mask or an array of ints"
         raise w.reject("ACR301", seen=f"an index {w.describe(self)}", rewrite=rewrite)
