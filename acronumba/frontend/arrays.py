@@ -26,10 +26,7 @@ from acronumba.frontend.kinds.arrays import AllocationSite, ArrayRef, Axis, Cut,
 from acronumba.frontend.kinds.functions import Method
 from acronumba.frontend.kinds.iterators import Range
 from acronumba.frontend.kinds.lists import ListVal
-from acronumba.frontend.kinds.maps import DictVal, MapVal
 from acronumba.frontend.kinds.numbers import Num, number
-from acronumba.frontend.kinds.objects import Ref, SharedVal
-from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, AxisIndex, Index, Val
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.names import name_of_copy, path_of
@@ -437,16 +434,7 @@ def own_root(w: Walker, name: str) -> str:
     """Return the rewrite that copies the object that contains `name`, if it is an input; "" if the call made it."""
     root = _root(name)
     copied, owner = name_of_copy(w, root), w.state.get(path_of(w, root))
-    match owner:
-        case SharedVal() | DictVal(cell=None):
-            came_in = True
-        case Ref(own=own) | ListVal(own=own):
-            came_in = not own
-        case MapVal():
-            came_in = owner.type.given
-        case _:
-            came_in = False
-    came_in = came_in or copied != ast.unparse(root)
+    came_in = (owner is not None and owner.is_input) or copied != ast.unparse(root)
     return f"{copied} = copy.deepcopy({ast.unparse(root)})" if came_in and ast.unparse(root) != name else ""
 
 
@@ -568,11 +556,6 @@ def present(w: Walker, val: Val) -> Val:
 
     Lists, dicts and objects keep the arrays themselves, which are read after the call (`ir.written`).
     """
-    match val:
-        case ArrayRef():
-            return elements(w, val)
-        case TupleVal() | DictVal():
-            items = tuple(present(w, v) for v in val.items)
-            same = all(a is b for a, b in zip(items, val.items, strict=True))
-            return val if same else replace(val, items=items)
-    return val
+    parts = val.result_parts()
+    read = [present(w, v) for v in parts]
+    return w.whole(val) if all(a is b for a, b in zip(read, parts, strict=True)) else val.with_children(read)

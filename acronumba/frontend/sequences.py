@@ -17,10 +17,8 @@ from acronumba.frontend.handlers import (
     STATEMENTS,
     handles,
 )
-from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.iterators import Range
 from acronumba.frontend.kinds.lists import ListVal, StaticList
-from acronumba.frontend.kinds.maps import DictVal, MapVal
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
@@ -101,7 +99,7 @@ def _delete(w: Walker, stmt: ast.Delete) -> None:
 def _delete_item(w: Walker, target: ast.Subscript) -> None:
     base = w.expr(target.value)
     w.check_poison(base)
-    if isinstance(base, DictVal | MapVal):
+    if base.is_mapping:
         delete_item(w, changeable(w, base), w.expr(target.slice))
         return
     items = real_list(w, base)
@@ -109,9 +107,8 @@ def _delete_item(w: Walker, target: ast.Subscript) -> None:
     if isinstance(where, slice):
         set_slice(w, items, where, None)
         return
-    where = list_index(w, where) if isinstance(where, Tensor) else where
     with w.at_node(target.slice):
-        where = host_value(w, where, "an index of a list", index=True)
+        where = list_index(w, where)
     text = "list assignment index out of range"
     take_out(w, items, checked_index(w, where, w.list_lengths(items), text))
 
@@ -131,8 +128,7 @@ def range_item(w: Walker, base: Range, where: Any) -> Val:
         start, step, count = cut(w, w.as_extent(n), where)
         first, by = w.extent(start), w.scalar("mul", base.step, number(step))
         return Range(at(first), at(w.scalar("add", first, w.scalar("mul", w.extent(count), number(step)))), by)
-    where = list_index(w, where) if isinstance(where, Tensor) else where
-    where = host_value(w, where, "an index of a range", index=True)
+    where = list_index(w, where, "an index of a range")
     return at(checked_index(w, where, n, "range object index out of range"))
 
 

@@ -28,9 +28,7 @@ from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import OneOfFunctions, Static
 from acronumba.frontend.kinds.iterators import Range, SliceVal
 from acronumba.frontend.kinds.lists import ListVal, StaticList, at_run_time, is_row
-from acronumba.frontend.kinds.maps import DictVal, MapVal
-from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
-from acronumba.frontend.kinds.objects import SharedVal
+from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, AxisIndex, Index, Val
@@ -48,7 +46,7 @@ from acronumba.frontend.magic import call_special, has_method, index_value
 from acronumba.frontend.names import alias, path_of
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import BOOL, FLOAT, NEVER, IntT, TensorT, words
+from acronumba.ir.types import BOOL, NEVER, IntT, TensorT, words
 
 
 def index_of(w: Walker, node: ast.expr) -> Any:
@@ -134,38 +132,33 @@ def bound_or(w: Walker, val: UnionVal, end: Num) -> Num:
 def subscript(w: Walker, base: Val, index: ast.expr) -> Val:
     """Read an item or slice of a value, which may be a union."""
     where = index_of(w, index)
-    if isinstance(base, UnionVal):
-        base = not_none(w, base)
-    return w.each(base, lambda v: get_item(w, v, where), itself=True)
+    return w.each(not_none(w, base), lambda v: get_item(w, v, where), itself=True)
 
 
 def get_item(w: Walker, base: Val, where: Any) -> Val:
     """Read an item or slice of a value that is no union; the index may be one."""
     w.check_poison(base)
-    if isinstance(base, Tensor | ArrayRef):
-        return array_item(w, base, where)
-    if isinstance(base, Static) and any(base.value is f for f in (np.r_, np.c_, np.mgrid, np.ogrid)):
-        parts = where if isinstance(where, tuple) else (where,)
-        return w.call(base, [_numbers(w, e) if isinstance(e, slice) else e for e in parts], {})
-    if isinstance(where, tuple) and has_method(w, base, "__getitem__"):
-        where = index_value(w, where, base)
-    elif isinstance(where, tuple):
-        where = TupleVal(tuple(_no_slices(w, where)))
-    if isinstance(where, UnionVal) and not base.is_mapping:
+    by_axes, by_method = base.numeric or isinstance(base, Static), has_method(w, base, "__getitem__")
+    if isinstance(where, tuple) and not by_axes:
+        where = index_value(w, where, base) if by_method else TupleVal(tuple(_no_slices(w, where)))
+    if isinstance(where, UnionVal) and not base.is_mapping and not by_axes:
         where = not_none(w, where)
         if isinstance(where, UnionVal):
             return w.each(where, lambda e: get_item(w, base, e))
     own = base.get_item(w, where)
     if own is not None:
         return own
-    if has_method(w, base, "__getitem__"):
+    if by_method:
         return call_special(w, base, "__getitem__", (index_value(w, where, base),))
     return element(w, base, where)
 
 
 @handles(INDEXED, Static)
 def static_item(w: Walker, base: Static, where: Any) -> Val:
-    """`Color["RED"]` of an enum; `list[int]` in an annotation."""
+    """`Color["RED"]` of an enum; `np.r_[1:3]`; `list[int]` in an annotation."""
+    if any(base.value is f for f in (np.r_, np.c_, np.mgrid, np.ogrid)):
+        parts = where if isinstance(where, tuple) else (where,)
+        return w.call(base, [_numbers(w, e) if isinstance(e, slice) else e for e in parts], {})
     name = w.static(where) if isinstance(base.value, enum.EnumMeta) else None
     if not isinstance(name, str):
         return base
@@ -175,26 +168,27 @@ def static_item(w: Walker, base: Static, where: Any) -> Val:
     return w.constant(base.value[name])
 
 
-def element(w: Walker, base: Val, where: Any) -> Val:
+def element(w: Walker, base: Val, where: Index) -> Val:
     """Read an item or slice of a list or tuple."""
-    if isinstance(where, Tensor):
-        where = list_index(w, where)
-    elif isinstance(where, EnumVal):
-        where = host_value(w, where, "an index of a list", index=True)
     items = w.items_of(base)
-    found = known_item(w, base, items, where) if items is not None else None
+    if items is None and not isinstance(base, ListVal):
+        raise w.reject("ACR301", seen=f"{w.describe(base)} cannot be indexed by {describe_index(w, where)}")
+    at = where if isinstance(where, slice) else list_index(w, where, f"an index of a {base.python_class.__name__}")
+    found = None if items is None else known_item(w, base, items, at)
     if found is not None:
-        w.picked += isinstance(where, Num) and is_computed(w.here) and not is_uniform(base)
+        w.picked += isinstance(at, Num) and is_computed(w.here) and not is_uniform(base)
         return found
-    if items is not None and isinstance(where, Num | slice):
-        if isinstance(base, StaticList):
-            w.make_real(base.cell)
-        tupled, base = is_tuple(base), at_run_time(w, items)
-        if tupled and isinstance(where, slice) and isinstance(base, ListVal):
-            base = replace(base, cls=tuple)
-    if isinstance(base, ListVal):
-        return index_list(w, base, where)
-    raise w.reject("ACR301", seen=f"{w.describe(base)} cannot be indexed by {describe_index(w, where)}")
+    if isinstance(base, StaticList):
+        w.make_real(base.cell)
+    inner = base if isinstance(base, ListVal) else at_run_time(w, items or ())
+    n = w.list_lengths(inner)
+    if not isinstance(at, slice):
+        return inner.item_at(w, checked_index(w, at, n, f"{inner.cls.__name__} index out of range"))
+    if inner.limit is not None:
+        raise w.reject("ACR301", seen="a slice of a deque", rewrite="list(q)[a:b]")
+    start, step, count = cut(w, w.word(n), at)
+    part = list_slice(w, inner, w.extent(start), step, w.extent(count))
+    return replace(part, cls=tuple) if is_tuple(base) else part
 
 
 def is_computed(node: ast.AST | None) -> bool:
@@ -216,6 +210,7 @@ def _numbers(w: Walker, where: slice) -> Tensor:
     return w.arange(first, where.stop, number(where.step), None)
 
 
+@handles(INDEXED, Tensor, ArrayRef)
 def array_item(w: Walker, base: Tensor | ArrayRef, where: Any) -> Val:
     """Index an array by one or several indices, each of which may be a union."""
     where = _one_place(w, where) if isinstance(base, ArrayRef) else where
@@ -229,12 +224,10 @@ def array_item(w: Walker, base: Tensor | ArrayRef, where: Any) -> Val:
                 return array_item(w, base, (*parts[:k], e, *parts[k + 1 :]))
 
             return w.each(v, one)
-    if isinstance(base, Tensor):
-        return index_tensor(w, base, parts)
     return SUBSCRIPTS[type(base)](w, base, parts)  # type: ignore[no-any-return]
 
 
-def index_parts(w: Walker, base: Val, where: Any) -> tuple[Any, ...]:
+def index_parts(w: Walker, base: Tensor | ArrayRef, where: Any) -> tuple[Any, ...]:
     """Return an index as a tuple of the indices of the leading axes."""
     if not isinstance(where, tuple | slice) and is_tuple(where):  # one index for each axis
         where = tuple(in_index(w, v) for v in _of_each_axis(w, base, where))
@@ -242,12 +235,12 @@ def index_parts(w: Walker, base: Val, where: Any) -> tuple[Any, ...]:
     return tuple(_one_place(w, e) for e in parts) if isinstance(base, ArrayRef) else parts
 
 
-def _of_each_axis(w: Walker, base: Val, where: Val) -> Sequence[Val]:
+def _of_each_axis(w: Walker, base: Tensor | ArrayRef, where: Val) -> Sequence[Val]:
     """Return the items of a tuple used as an index; a tuple of run-time length must have one for each axis."""
     items = w.items_of(where)
     if items is not None:
         return items
-    assert isinstance(where, ListVal) and isinstance(base, Tensor | ArrayRef)
+    assert isinstance(where, ListVal)
     n, rank = w.list_lengths(where), base.type.rank
     text = f"an index of {{0}} elements, known only at run time: it must have one for each of the {rank} axes"
     w.check(w.scalar("eq", n, number(rank)), "TypeError", text, (n,))
@@ -264,7 +257,7 @@ def _one_place(w: Walker, e: Any) -> Any:
     return host_value(w, e, "an index of an array", index=True) if whole else e
 
 
-def known_item(w: Walker, base: Val, items: tuple[Val, ...], where: Any) -> Val | None:
+def known_item(w: Walker, base: Val, items: tuple[Val, ...], where: Num | slice) -> Val | None:
     """Return the item or slice at an index among known items; None if the index is known only at run time."""
     if isinstance(where, slice):
         ends = [None if v is None else w.static(v) for v in (where.start, where.stop)]
@@ -272,9 +265,6 @@ def known_item(w: Walker, base: Val, items: tuple[Val, ...], where: Any) -> Val 
             return None
         part = items[slice(ends[0], ends[1], where.step)]
         return TupleVal(part) if is_tuple(base) else new_list(w, part)
-    if not isinstance(where, Num):
-        return None
-    host_value(w, where, "an index of a list", index=True)
     k = w.known(w.as_int(where) if where.type == BOOL else where)
     if k is NOT_CONST and items:
         choice = all(v.is_choosable for v in items)
@@ -286,14 +276,14 @@ def known_item(w: Walker, base: Val, items: tuple[Val, ...], where: Any) -> Val 
     return items[int(k)]
 
 
-def list_index(w: Walker, x: Tensor) -> Num:
-    """Return a NumPy scalar used as the index of a list as a host number."""
-    if x.type.dtype == "uint64" and not x.type.rank:
+def list_index(w: Walker, where: Val, what: str = "an index of a list") -> Num:
+    """Return the index of a list, string or other sequence as a host number."""
+    if isinstance(where, Tensor) and where.type.dtype == "uint64" and not where.type.rank:
         most = w.from_number(number(2**63 - 1), "uint64")
-        small = w.host(w.ufunc("le", (x, most)), "an index of a list")
+        small = w.host(w.ufunc("le", (where, most)), what)
         w.check(small, "IndexError", "cannot fit 'numpy.uint64' into an index-sized integer")
-        x = w.cast(x, "int64")
-    return host_value(w, x, "an index of a list", index=True)
+        where = w.cast(where, "int64")
+    return host_value(w, where, what, index=True)
 
 
 def _no_slices(w: Walker, where: tuple[Any, ...]) -> Iterator[Val]:
@@ -303,19 +293,7 @@ def _no_slices(w: Walker, where: tuple[Any, ...]) -> Iterator[Val]:
         yield e
 
 
-def index_list(w: Walker, base: ListVal, where: Any) -> Val:
-    """Read an element of a list at run time, or several as a new list."""
-    n = w.list_lengths(base)
-    if isinstance(where, slice):
-        if base.limit is not None:
-            raise w.reject("ACR301", seen="a slice of a deque", rewrite="list(q)[a:b]")
-        start, step, count = cut(w, w.word(n), where)
-        return replace(list_slice(w, base, w.extent(start), step, w.extent(count)), cls=base.cls)
-    if not isinstance(where, Num) or where.type == FLOAT:
-        raise w.reject("ACR301", seen=f"an index {w.describe(where)}")
-    return base.item_at(w, checked_index(w, where, n, f"{base.cls.__name__} index out of range"))
-
-
+@handles(SUBSCRIPTS, Tensor)
 def index_tensor(w: Walker, x: Tensor, where: Sequence[Index]) -> Val:
     """Index an array by NumPy's rules, basic or advanced."""
     parts, ellipsis = index_of_each_axis(w, x, where)
@@ -443,13 +421,10 @@ def item_place(w: Walker, target: ast.Subscript) -> tuple[Val, Any]:
     """Evaluate the container and the index of an assigned item: once, also for an augmented assignment."""
     base = w.value(target.value)
     w.check_poison(base)
-    if isinstance(base, UnionVal):
-        base = not_none(w, base)
+    base = not_none(w, base)
     if not isinstance(base, UnionVal):
         check_assignable(w, base)
-    if isinstance(base, DictVal | MapVal):
-        return base, w.expr(target.slice)
-    return base, index_of(w, target.slice)
+    return base, w.expr(target.slice) if base.is_mapping else index_of(w, target.slice)
 
 
 def each_place(w: Walker, base: Val, f: Callable[[Val], None]) -> None:
@@ -475,7 +450,7 @@ def check_assignable(w: Walker, base: Val) -> None:
         check_mutable(w, base)
         return
     if not base.assignable and not has_method(w, base, "__setitem__"):
-        message = "" if isinstance(base, SharedVal) else f"items of {w.describe(base)} cannot be assigned"
+        message = "" if base.is_input else f"items of {w.describe(base)} cannot be assigned"
         raise w.reject("ACR113", seen=f"an assignment into {w.describe(base)}", message=message)
 
 
@@ -521,13 +496,11 @@ def holds(val: Val, what: Val) -> bool:
 
 def set_item(w: Walker, base: Val, where: Any, target: ast.Subscript, val: Val) -> None:
     """Assign to an element or slice of a list, or to a key of a dict."""
-    if isinstance(base, DictVal):
-        base = changeable(w, base)
-    if isinstance(base, MapVal):
-        if base.is_set:
+    if base.is_mapping:
+        found = changeable(w, base)
+        if found.is_set:
             raise w.reject("ACR301", seen=f"an assignment into {w.describe(base)}", rewrite="s.add(x)")
-        where = TupleVal(tuple(_no_slices(w, where))) if isinstance(where, tuple) else where
-        put(w, base, where, val)
+        put(w, found, TupleVal(tuple(_no_slices(w, where))) if isinstance(where, tuple) else where, val)
         return
     assert isinstance(base, ListVal)
     if isinstance(where, slice):
@@ -536,8 +509,7 @@ def set_item(w: Walker, base: Val, where: Any, target: ast.Subscript, val: Val) 
     if isinstance(where, tuple):
         where = TupleVal(tuple(_no_slices(w, where)))
     with w.at_node(target.slice):
-        where = list_index(w, where) if isinstance(where, Tensor) else where
-        where = host_value(w, where, "an index of a list", index=True)
+        where = list_index(w, where)
     i = checked_index(w, where, w.list_lengths(base), "list assignment index out of range")
     set_at(w, base, i, val)
 

@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from typing import Any
 
 from acronumba.data.result_wrappers import Parts, Whole, Wrap
-from acronumba.frontend.kinds.lists import ListVal
-from acronumba.frontend.kinds.maps import DictVal, MapVal
-from acronumba.frontend.kinds.numbers import NoneVal
-from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.maps import DictVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.walker import Walker
+from acronumba.ir.types import NONE
 
 
 def unwrapped(w: Walker, val: Val) -> tuple[Val, Any]:
     """Return a result as a value of its words alone, and its wrapper; the wrapper of None is `ANYTHING`."""
-    match val:
-        case NoneVal():
-            return val, ANYTHING
-        case ListVal() | MapVal() if val.children():
-            inner, *more = val.children()
-            extra = w.static(more[0]) if more else None
-            if extra is NOT_CONST or (val.cls is defaultdict and not (extra is None or isinstance(extra, type))):
-                seen = f"{w.describe(val)}, whose {'default' if val.cls is defaultdict else 'maxlen'} is not known"
-                raise w.reject("ACR308", seen=seen, rewrite=val.stored_as)
-            return inner, Whole(val.cls, extra)
-        case TupleVal() | DictVal():
-            parts = [unwrapped(w, v) for v in val.items]
-            wraps = tuple(p for _, p in parts)
-            if all(p is ANYTHING or p is None for p in wraps):
-                return val, None
-            items = tuple(v for v, _ in parts)
-            if isinstance(val, TupleVal):
-                return TupleVal(items), Parts(wraps)
-            return DictVal(val.keys, items), Parts(wraps, val.keys)
-    return val, None
+    cls = val.python_class
+    if cls is not dict and issubclass(cls, deque | dict):
+        inner, *more = val.children()
+        extra = w.static(more[0]) if more else None
+        if extra is NOT_CONST or (cls is defaultdict and not (extra is None or isinstance(extra, type))):
+            seen = f"{w.describe(val)}, whose {'default' if cls is defaultdict else 'maxlen'} is not known"
+            raise w.reject("ACR308", seen=seen, rewrite=val.stored_as)
+        return inner, Whole(cls, extra)
+    parts = [unwrapped(w, v) for v in val.result_parts()]
+    wraps = tuple(p for _, p in parts)
+    if all(p is ANYTHING or p is None for p in wraps):
+        return val, ANYTHING if val.word_type() == NONE else None
+    keys = val.keys if isinstance(val, DictVal) else None
+    return val.with_children([v for v, _ in parts]), Parts(wraps, keys)
 
 
 ANYTHING = object()

@@ -31,7 +31,6 @@ from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.functions import Method, Static
-from acronumba.frontend.kinds.lists import StaticList
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, members_of, number
 from acronumba.frontend.kinds.objects import ObjectValue
 from acronumba.frontend.kinds.tuples import TupleVal
@@ -150,18 +149,12 @@ def _choice(item: Val) -> tuple[UnionVal, Callable[[Val], Val]] | None:
     """
     if isinstance(item, UnionVal):
         return item, lambda case: case
-    if not isinstance(item, TupleVal | StaticList):
-        return None
-    if _mixed(item) > _MOST_MIXED:
-        return None
-    for j, v in enumerate(item.items):
+    items = item.children() if item.python_class in (list, tuple) and _mixed(item) <= _MOST_MIXED else ()
+    for j, v in enumerate(items):
         inner = _choice(v) if not isinstance(v, UnionVal) or _mixed(v) else None
         if inner is not None:
             which, part = inner
-            return (
-                which,
-                lambda case, j=j, part=part: replace(item, items=(*item.items[:j], part(case), *item.items[j + 1 :])),
-            )
+            return which, lambda case, j=j, part=part: item.with_children([*items[:j], part(case), *items[j + 1 :]])
     return None
 
 
@@ -169,7 +162,7 @@ def _mixed(item: Val) -> int:
     """Return how many numbers of a sequence, nested ones included, have several possible dtypes."""
     if isinstance(item, UnionVal):
         return int(len(_dtypes(item)) > 1)
-    return sum(map(_mixed, item.items)) if isinstance(item, TupleVal | StaticList) else 0
+    return sum(map(_mixed, item.children())) if item.python_class in (list, tuple) else 0
 
 
 def _dtypes(val: UnionVal) -> set[str]:

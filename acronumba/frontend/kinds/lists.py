@@ -137,6 +137,10 @@ class ListVal(Value):
     def is_local(self) -> bool:
         return self.own
 
+    @property
+    def is_input(self) -> bool:
+        return not self.own
+
     def walked_cells(self) -> list[ElementInfo]:
         return [] if self.limit is None else [self.cell]
 

@@ -71,6 +71,13 @@ class DictVal(Value):
     def known_items(self, w: Walker) -> tuple[Val, ...]:
         return tuple(constant_value(w, k) for k in self.keys)
 
+    def result_parts(self) -> tuple[Val, ...]:
+        return self.items
+
+    @property
+    def is_input(self) -> bool:
+        return self.cell is None
+
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
         return PartsShape("dict", self.keys, part_shapes(w, self.items, parameter), self.cell)
 
@@ -152,6 +159,10 @@ class MapVal(Value):
 
     def is_local(self) -> bool:
         return not self.type.given
+
+    @property
+    def is_input(self) -> bool:
+        return self.type.given
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
         return (w.map_word(self, t),) if isinstance(t, MapT) and self.is_plain else None

@@ -54,6 +54,10 @@ class Ref(Value):
             yield ALWAYS if last else w.class_test(self.var, (cls,)), partial(Ref, (cls,), self.var, self.own)
 
     @property
+    def is_input(self) -> bool:
+        return not self.own
+
+    @property
     def python_class(self) -> PythonClass:
         return self.classes[0] if len(self.classes) == 1 else object
 
@@ -215,6 +219,8 @@ class SharedVal(Value):
     def _same(self, other: Value) -> bool:
         assert isinstance(other, SharedVal)
         return self.node.path == other.node.path
+
+    is_input = True
 
     def is_local(self) -> bool:
         return False

@@ -15,7 +15,6 @@ from acronumba.frontend.comprehensions import as_iterable, built
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import CONSTANTS, WORDS, handles
-from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.iterators import Generator, Range, Stream
 from acronumba.frontend.kinds.lists import ListVal, StaticList
@@ -100,8 +99,7 @@ class StringValue(Value):
     def get_item(self, w: Walker, index: Index) -> Val:
         if isinstance(index, slice):
             return self.part(w, index)
-        index = list_index(w, index) if isinstance(index, Tensor) else index
-        index = host_value(w, index, "an index of a string", index=True)
+        index = list_index(w, index, "an index of a string")
         if self.num.const is not NOT_CONST and w.known(w.as_int(index)) is not NOT_CONST:
             index = number(w.known(w.as_int(index)))
         at = checked_index(w, index, self.length(w), "string index out of range")

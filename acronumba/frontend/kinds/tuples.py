@@ -74,6 +74,9 @@ class TupleVal(Value):
     def known_items(self, w: Walker) -> tuple[Val, ...]:
         return self.items
 
+    def result_parts(self) -> tuple[Val, ...]:
+        return self.items
+
     def sequence(self, w: Words) -> tuple[Val, ...]:
         return self.items
 

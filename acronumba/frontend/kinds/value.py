@@ -125,6 +125,10 @@ class Value:
 
     # ---- its parts
 
+    def result_parts(self) -> tuple[Val, ...]:
+        """Return the parts of which a result is made anew for the caller: those of a tuple, or of a known dict."""
+        return ()
+
     def children(self) -> tuple[Val, ...]:
         """Return the values that it contains, if they are known: the items of a tuple, the object of a method."""
         return ()
@@ -177,6 +181,11 @@ class Value:
     def is_local(self) -> bool:
         """Whether the lists and dicts that it is or contains were certainly made in the call."""
         return all(v.is_local() for v in self.children()) if self.compound else True
+
+    @property
+    def is_input(self) -> bool:
+        """Whether it may be a list, dict or object that is, or was read from, an input."""
+        return False
 
     def shared_by_calls(self) -> Val | None:
         """Return it as the result of a cached function, which all calls share; None if one of them may mutate it."""
