@@ -23,7 +23,7 @@ from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.handlers import ARRAYS, ATTRIBUTES, KEPT, MADE, PROTOCOLS, READ, SUBSCRIPTS, handles
 from acronumba.frontend.kinds.arrays import AllocationSite, ArrayRef, Axis, Cut, Tensor
-from acronumba.frontend.kinds.functions import Method
+from acronumba.frontend.kinds.functions import method_of
 from acronumba.frontend.kinds.iterators import Range
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import Num, number
@@ -359,7 +359,7 @@ def attribute(w: Walker, ref: ArrayRef, name: str) -> Val:
     if name in ("shape", "ndim", "size", "dtype", "itemsize", "nbytes"):
         return tensor_attribute(w, Tensor(ref.type, ref.parts.var, ref.dims), name)
     tensor_attribute(w, Tensor(ref.type, ref.parts.var, ref.dims), name)
-    return Method(ref, name)
+    return method_of(ref, name)
 
 
 @handles(PROTOCOLS, ArrayRef)

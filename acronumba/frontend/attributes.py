@@ -22,8 +22,8 @@ from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import ATTRIBUTES, DESCRIPTORS, EXPRESSIONS, ITEMS, handles
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
-from acronumba.frontend.kinds.functions import OF_MODELS, Bound, Func, Method, Static
-from acronumba.frontend.kinds.numbers import ALWAYS, EnumVal, NoneVal, Num, members_of, number
+from acronumba.frontend.kinds.functions import OF_MODELS, Func, Partial, Static, method_of
+from acronumba.frontend.kinds.numbers import ALWAYS, EnumVal, Num, members_of, number
 from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, Ref, SharedVal, Super, is_field
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
@@ -128,38 +128,31 @@ def made_attribute(w: Walker, owner: MutableObject, name: str) -> Val:
 
 def has_attribute(w: Walker, owner: Val, name: str) -> Num:
     """Return whether an object has an attribute, as a bool of the program."""
-    match owner:
-        case Ref(classes=(cls,)) if name in field_names(cls) or name in w.facts.fields.get(cls, {}):
-            t = w.facts.fields.get(cls, {}).get(name)
-            if t is None or UNSET not in members(t) or inherits(w, cls, name):
-                return number(True)
-            val = read_field(w, owner, name, t)
-            return w.is_case(val, lambda m: m != UNSET) if isinstance(val, UnionVal) else number(False)
-        case MutableObject():
-            kept = w.state.get((owner.key, name))
-            if isinstance(kept, MaybeUnbound) and not inherits(w, owner.cls, name):
-                return kept.bound
-            return number(kept is not None or inherits(w, owner.cls, name))
-        case ObjectValue(cls=cls, names=names):
-            return number(name in names or inherits(w, cls, name))
-        case SharedVal(node=shared) if shared.kind == "object":
-            found = shared.item(name) is not None or inherits(w, shared.cls, name)
-            if not found:
-                w.inherited.setdefault((shared.cls, name), w.loc)
-            return number(found)
-        case Ref(classes=(cls,)):
-            w.inherited.setdefault((cls, name), w.loc)
-            return number(inherits(w, cls, name))
-        case Tensor():
-            return number(hasattr(np.ndarray, name))
-        case Static(value=value) if isinstance(value, types.ModuleType | type):
-            return number(hasattr(value, name))
-        case NoneVal():
-            return number(hasattr(None, name))
-    cls = owner.python_class
-    if cls is object:
+    classes = owner.object_classes()
+    if len(classes) == 1:
+        if inherits(w, classes[0], name):
+            return number(True)
+        return _has_field(w, owner, name) if isinstance(owner, Ref) else owner.has_field(w, name)
+    cls = np.ndarray if isinstance(owner, Tensor) else owner.python_class
+    if cls is not object:
+        return number(hasattr(cls, name))
+    value = w.static(owner)
+    if value is NOT_CONST:
         raise w.reject("ACR308", seen=f"hasattr of {w.describe(owner)}")
-    return number(hasattr(cls, name))
+    return number(hasattr(value, name))
+
+
+def _has_field(w: Walker, owner: Ref, name: str) -> Num:
+    """Return whether a run-time object has an attribute that its class has not."""
+    (cls,) = owner.classes
+    t = w.facts.fields.get(cls, {}).get(name)
+    if t is None and name not in field_names(cls):
+        w.inherited.setdefault((cls, name), w.loc)
+        return number(False)
+    if t is None or UNSET not in members(t):
+        return number(True)
+    val = read_field(w, owner, name, t)
+    return w.is_case(val, lambda m: m != UNSET) if isinstance(val, UnionVal) else number(False)
 
 
 def no_attribute(cls: type, name: str) -> str:
@@ -184,17 +177,17 @@ def attribute_of(w: Walker, owner: Val, node: ast.Attribute) -> Val:
     if path is not None:
         w.check_poison(w.state.get(path, owner))
     val = attribute(w, owner, node.attr)
-    if path is not None and isinstance(owner, Ref) and not isinstance(val, Bound | Static | Func):
+    if path is not None and isinstance(owner, Ref) and not val.is_choosable:
         w.state[path] = val
     return val
 
 
-def builtin_method(w: Walker, owner: Val, cls: type, name: str) -> Method:
+def builtin_method(w: Walker, owner: Val, cls: type, name: str) -> Partial:
     """Return a method of a built-in type. Its other attributes, `x.flags`, are not supported."""
     if name == "__class__" or not callable(getattr(cls, name)):
         rewrite = "type(x)" if name == "__class__" else ""
         raise w.reject("ACR209", seen=f"{w.describe(owner)}.{name}", rewrite=rewrite)
-    return Method(owner, name)
+    return method_of(owner, name)
 
 
 def inherited_attribute(w: Walker, owner: Val, cls: type, name: str) -> Val:
@@ -230,15 +223,15 @@ def bound_attribute(w: Walker, owner: Val, cls: type, name: str, raw: Any, holde
     if isinstance(raw, property):
         if raw.fget is None or of_class:
             raise w.reject("ACR307", seen=f"{cls.__name__}.{name}")
-        return w.call(Bound(own_method(w, raw.fget), owner), (), {})
+        return w.call(own_method(w, raw.fget), (owner,), {})
     if isinstance(raw, staticmethod):
         return own_method(w, raw.__func__)
     if isinstance(raw, classmethod):
-        return Bound(own_method(w, raw.__func__), owner if of_class else Static(cls))
+        return Partial(own_method(w, raw.__func__), (owner if of_class else Static(cls),))
     if name in ("_replace", "_asdict") and issubclass(cls, tuple):
-        return Method(owner, name)
+        return method_of(owner, name)
     if as_function(raw) is not None:
-        return own_method(w, raw) if of_class else Bound(own_method(w, raw), owner)
+        return own_method(w, raw) if of_class else Partial(own_method(w, raw), (owner,))
     is_bound = not of_class and hasattr(type(raw), "__get__")  # `str.split` of a member of an enum, for example
     if raw in (object.__init__, object.__setattr__) or (row_of(raw) is not None and not is_bound):
         return Static(raw)

@@ -11,7 +11,6 @@ import functools
 from acronumba.frontend.attributes import own_method
 from acronumba.frontend.functions import shared_by_calls
 from acronumba.frontend.handlers import DESCRIPTORS, handles
-from acronumba.frontend.kinds.functions import Bound
 from acronumba.frontend.kinds.objects import MutableObject, Ref
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.made import set_attribute
@@ -24,7 +23,7 @@ def _cached(w: Walker, owner: Val, cls: type, name: str, raw: functools.cached_p
     if isinstance(owner, Ref) and owner.own:
         seen = f"{cls.__name__}.{name}, a cached property of an object that was made in the call"
         raise w.reject("ACR210", seen=seen, rewrite="@property")
-    val: Val = w.call(Bound(func, owner), (), {})
+    val: Val = w.call(func, (owner,), {})
     if not isinstance(owner, MutableObject):
         return shared_by_calls(w, val, func)
     set_attribute(w, owner, name, val)

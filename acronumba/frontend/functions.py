@@ -21,7 +21,7 @@ from acronumba.frontend.exceptions import Dead, Restart
 from acronumba.frontend.handlers import CALLS, EXPRESSIONS, handles
 from acronumba.frontend.instances import call_instance
 from acronumba.frontend.kinds.errors import ErrorValue
-from acronumba.frontend.kinds.functions import Bound, Func, Method, OneOfFunctions, Static
+from acronumba.frontend.kinds.functions import Func, MethodName, OneOfFunctions, Static, method_of
 from acronumba.frontend.kinds.iterators import Columns, Yields
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal
@@ -126,7 +126,7 @@ def callee(w: Walker, node: ast.expr) -> Val:
         return w.expr(node)
     with w.at_node(node):
         owner = attribute_owner(w, node)
-        val: Val = Method(owner, node.attr) if owner.is_several else attribute_of(w, owner, node)
+        val: Val = method_of(owner, node.attr) if owner.is_several else attribute_of(w, owner, node)
     if w.block is None:
         raise Dead
     return val
@@ -250,25 +250,22 @@ def parameters_of(a: ast.arguments) -> dict[str, inspect.Parameter]:
     return {p.arg: inspect.Parameter(p.arg, kind) for names, kind in kinds for p in names if p is not None}
 
 
-@handles(CALLS, Bound)
-def _call_bound(w: Walker, func: Bound, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
-    return call_function(w, func.func, (func.self, *args), kwargs)
-
-
-@handles(CALLS, Method)
-def _call_method(w: Walker, func: Method, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
-    if func.owner.is_several:
-        return w.each(func.owner, lambda o: w.call(attribute(w, o, func.name), args, kwargs))
-    return call_method(w, func, list(args), dict(kwargs))
-
-
 @handles(CALLS, Static)
 def _call_known(w: Walker, func: Static, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
+    if isinstance(func.value, MethodName):
+        return _call_by_name(w, func.value.name, args[0], args[1:], kwargs)
     wrapped = behind(w, func.value)
     inner = function_value(w, wrapped) if wrapped is not None else func
     if isinstance(inner, Func):
         return call_function(w, inner, args, kwargs)
     return call_static(w, func.value, list(args), dict(kwargs))
+
+
+def _call_by_name(w: Walker, name: str, owner: Val, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
+    """Call a method of a value, or of each alternative of a union."""
+    if owner.is_several:
+        return w.each(owner, lambda o: w.call(attribute(w, o, name), args, kwargs))
+    return call_method(w, owner, name, list(args), dict(kwargs))
 
 
 @handles(CALLS, Ref, UnionVal, OneOfFunctions, ObjectValue, MutableObject, SharedVal)

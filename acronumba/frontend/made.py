@@ -18,10 +18,10 @@ from acronumba.data.source_guard import ABSENT
 from acronumba.frontend.attributes import attribute_owner, own_method
 from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.handlers import TARGETS, handles
-from acronumba.frontend.kinds.functions import Bound, Static
+from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.numbers import NoneVal, Num
 from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, Ref, SharedVal, Super
-from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
+from acronumba.frontend.kinds.unions import MaybeUnbound
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.magic import object_class
 from acronumba.frontend.names import alias, forget, forget_field, name_of_copy, name_views
@@ -36,7 +36,7 @@ def made_by_init(w: Walker, cls: Any, args: Sequence[Val], kwargs: Mapping[str, 
     made = begin(w, cls)
     init = w.source_guard.attribute(cls, "__init__")
     if isinstance(init, types.FunctionType):
-        w.call(Bound(own_method(w, init), self_of(w, made)), args, kwargs)
+        w.call(own_method(w, init), (self_of(w, made), *args), kwargs)
     elif args or kwargs:
         raise w.reject("ACR203", seen=f"{cls.__name__}() takes no arguments")
     return finished(w, made)
@@ -55,7 +55,7 @@ def made_by_fields(w: Walker, cls: Any, fields: Mapping[str, Val], rest: Sequenc
             w.state[(made.key, name)] = val
     if rest is not None:
         post = w.source_guard.attribute(cls, "__post_init__")
-        w.call(Bound(own_method(w, post), row), rest, {})
+        w.call(own_method(w, post), (row, *rest), {})
     return finished(w, made)
 
 
@@ -154,7 +154,7 @@ def set_attribute(w: Walker, owner: Val, name: str, val: Val) -> None:
     w.check_poison(owner, val)
     about_to_change(w, owner)
     cls = class_that_changes(owner)
-    if isinstance(owner, UnionVal) or owner.is_several:
+    if owner.is_several:
         alias(val)
         w.each(owner, lambda v: _set_one(w, v, name, val))
         return
@@ -164,7 +164,7 @@ def set_attribute(w: Walker, owner: Val, name: str, val: Val) -> None:
     if isinstance(setter, property):
         if setter.fset is None:
             raise w.reject("ACR113", seen=f"an assignment to the property .{name}, which has no setter")
-        w.call(Bound(own_method(w, setter.fset), owner), (val,), {})
+        w.call(own_method(w, setter.fset), (owner, val), {})
         return
     _check_place(w, cls, name, setter, owner)
     match owner:

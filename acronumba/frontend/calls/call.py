@@ -29,8 +29,9 @@ from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import Row, row_of
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
+from acronumba.frontend.handlers import METHODS, handles
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
-from acronumba.frontend.kinds.functions import Method, Static
+from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, members_of, number
 from acronumba.frontend.kinds.objects import ObjectValue
 from acronumba.frontend.kinds.tuples import TupleVal
@@ -352,17 +353,9 @@ def replace_fields(w: Walker, args: list[Val], kwargs: dict[str, Val]) -> Val:
 # ---- methods of built-in types
 
 
-def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Val]) -> Val:
+def call_method(w: Walker, owner: Val, name: str, args: list[Val], kwargs: dict[str, Val]) -> Val:
     """Call a method of a built-in type."""
-    owner, name = method.owner, method.name
-    if isinstance(owner, ArrayRef):
-        return array_method(w, owner, name, args, kwargs)
-    if isinstance(owner, Tensor):
-        known = row_of(getattr(np.ndarray, name, None))
-        if known is None:
-            raise w.reject("ACR209", seen=f"the method .{name} of an array")
-        return call_row(w, known, [owner, *args], kwargs)
-    cls = owner.python_class
+    cls = np.ndarray if isinstance(owner, Tensor) else owner.python_class
     if cls in (list, tuple) and callable(getattr(cls, name, None)):
         given = _arguments(w, f".{name}", signature_of(getattr(cls, name)), [owner, *args], kwargs)
         named = {k: v for k, v in given.items() if k in kwargs}
@@ -378,6 +371,7 @@ def call_method(w: Walker, method: Method, args: list[Val], kwargs: dict[str, Va
     raise w.reject("ACR209", seen=f"the method .{name} of {w.describe(owner)}")
 
 
+@handles(METHODS, ArrayRef)
 def array_method(w: Walker, ref: ArrayRef, name: str, args: list[Val], kwargs: dict[str, Val]) -> Val:
     """Call a method of an array that is written to."""
     if name == "fill" and len(args) == 1 and not kwargs:
@@ -389,4 +383,4 @@ def array_method(w: Walker, ref: ArrayRef, name: str, args: list[Val], kwargs: d
     known = row_of(getattr(np.ndarray, name, None))
     if known is not None and known.whole:
         return call_row(w, known, [ref, *args], kwargs)
-    return call_method(w, Method(w.whole(ref), name), args, kwargs)
+    return call_method(w, w.whole(ref), name, args, kwargs)

@@ -21,7 +21,7 @@ from acronumba.frontend.dicts import (
     put_all,
 )
 from acronumba.frontend.keyed import find, new_map, present, put
-from acronumba.frontend.kinds.functions import Method
+from acronumba.frontend.kinds.functions import method_of
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal, MapView
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
@@ -157,7 +157,7 @@ def deque_method(w: Walker, base: ListVal, name: str, args: Sequence[Val]) -> Va
             extend(w, out, base)
             return replace(out, cls=deque, limit=base.limit)
         case (("index" | "count" | "remove" | "insert"), _):
-            return w.call(Method(base.plain, name), args, {})
+            return w.call(method_of(base.plain, name), args, {})
     return None
 
 

@@ -25,7 +25,7 @@ from acronumba.frontend.calls.tables import row
 from acronumba.frontend.dicts import new_dict
 from acronumba.frontend.kinds.arrays import AllocationSite, ArrayRef, Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
-from acronumba.frontend.kinds.functions import Method, Static
+from acronumba.frontend.kinds.functions import Static, method_of
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal, constant_value
 from acronumba.frontend.kinds.numbers import number
@@ -84,7 +84,7 @@ def _shallow(w: Walker, val: Val) -> Val:
     if is_tuple(val):
         return val
     if is_array(val) or isinstance(val, ListVal | MapVal | DictVal):
-        return w.call(Method(val, "copy"), (), {})
+        return w.call(method_of(val, "copy"), (), {})
     if isinstance(val, StaticList):
         return new_list(w, val.items)
     if isinstance(val, SharedVal) and val.node.kind in ("list", "dict"):
@@ -181,7 +181,7 @@ class _Deep:
     def first(self, val: Val) -> Val:
         """Return the copy of the argument of `copy.deepcopy`."""
         if is_array(val):
-            return self.w.call(Method(val, "copy"), (), {})
+            return self.w.call(method_of(val, "copy"), (), {})
         return self.of(val)
 
     def of(self, val: Val) -> Val:
@@ -317,7 +317,7 @@ class _Deep:
             raise w.reject("ACR202", seen=seen, rewrite=rewrite)
         if isinstance(val, MapVal):
             with self.part("dict"):
-                return w.call(Method(val, "copy"), (), {})
+                return w.call(method_of(val, "copy"), (), {})
         out = self.list_once(val, self.lists)
         if isinstance(out, ListVal):
             self.lists.append((val, out))

@@ -12,7 +12,7 @@ from acronumba.frontend.attributes import attribute
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.handlers import CALLS, handles
-from acronumba.frontend.kinds.functions import Method, Partial
+from acronumba.frontend.kinds.functions import Partial
 from acronumba.frontend.kinds.iterators import Range, Stream
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
@@ -53,7 +53,7 @@ def make_getter(w: Walker, kind: Any, args: Sequence[Val]) -> Val:
     """`operator.itemgetter(...)`, `operator.attrgetter(...)`."""
     if not args:
         raise w.reject("ACR203", seen=f"{kind.__name__} without arguments")
-    return Partial(w.constant(kind), tuple(args), (), ())
+    return Partial(w.constant(kind), tuple(args))
 
 
 @handles(CALLS, Partial)
@@ -93,4 +93,4 @@ def _callable(w: Walker, a: Args) -> Val:
     val = a["x"]
     if isinstance(val, UnionVal) or val.object_classes():
         raise w.reject("ACR308", seen=f"callable() of {w.describe(val)}")
-    return number(val.is_choosable or isinstance(val, Partial | Method))
+    return number(val.is_choosable)

@@ -6,7 +6,7 @@ import ast
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from acronumba.frontend.join_shapes import ChoiceShape, JoinShape, Parameter
@@ -135,74 +135,36 @@ class Func(Value):
         return [self, *Value.functions(self)]
 
 
-@record(eq=False, frozen=False)
-class Bound(Value):
-    """A method and its object."""
+@record()
+class MethodName:
+    """The method of this name of the first argument of its call: `x.sum`, `stack.append`."""
 
-    func: Func
-    self: Val
+    name: str
+
+    def __repr__(self) -> str:
+        return f"method {self.name}"
+
+
+@record(eq=False, frozen=False)
+class Partial(Value):
+    """A function with bound arguments: a method and its object, or `functools.partial`."""
+
+    func: Val
+    args: tuple[Val, ...]
+    names: tuple[str, ...] = ()
+    named: tuple[Val, ...] = ()
 
     is_function = True
     is_choosable = True
 
     def describe(self, w: Blocks) -> str:
-        return f"method {self.func.source.name}"
+        return f"bound {w.describe(self.func)}"
 
     def static_key(self, w: Walker, which: bool) -> object:
-        return self.func.static_key(w, which), self.self.static_key(w, which)
+        return self.names, *(v.static_key(w, which) for v in self.children())
 
     def form_key(self, w: Walker) -> object:
-        return "bound", self.func.static_key(w, True)
-
-    def children(self) -> tuple[Val, ...]:
-        return (self.self,)
-
-    def with_children(self, children: Sequence[Val]) -> Value:
-        return Bound(self.func, *children)
-
-    def _alike(self, other: Value) -> bool:
-        assert isinstance(other, Bound)
-        return self.func.alike(other.func)
-
-    def truth(self, w: Walker) -> Num:
-        return number(True)
-
-    def functions(self) -> list[Func]:
-        return [self.func, *self.self.functions()]
-
-
-@record(eq=False, frozen=False)
-class Method(Value):
-    """A method of a built-in type: `x.sum`, `stack.append`."""
-
-    owner: Val
-    name: str
-
-    def form_key(self, w: Walker) -> object:
-        return "method", self.name
-
-    def children(self) -> tuple[Val, ...]:
-        return (self.owner,)
-
-    def with_children(self, children: Sequence[Val]) -> Value:
-        return Method(children[0], self.name)
-
-    def _alike(self, other: Value) -> bool:
-        assert isinstance(other, Method)
-        return self.name == other.name
-
-
-@record(eq=False, frozen=False)
-class Partial(Value):
-    """`functools.partial`: a function with bound arguments."""
-
-    func: Val
-    args: tuple[Val, ...]
-    names: tuple[str, ...]
-    named: tuple[Val, ...]
-
-    def describe(self, w: Blocks) -> str:
-        return f"functools.partial of {w.describe(self.func)}"
+        return "partial", self.func.form_key(w), len(self.args), self.names
 
     def children(self) -> tuple[Val, ...]:
         return self.func, *self.args, *self.named
@@ -213,7 +175,20 @@ class Partial(Value):
 
     def _alike(self, other: Value) -> bool:
         assert isinstance(other, Partial)
-        return len(self.args) == len(other.args) and self.names == other.names
+        return self.func.alike(other.func) and len(self.args) == len(other.args) and self.names == other.names
+
+    def truth(self, w: Walker) -> Num:
+        return number(True)
+
+
+def method_of(owner: Val, name: str) -> Partial:
+    """Return a method of an object, which is looked up when it is called."""
+    return Partial(Static(_named(name)), (owner,))
+
+
+@cache
+def _named(name: str) -> MethodName:
+    return MethodName(name)
 
 
 @record(eq=False, frozen=False)

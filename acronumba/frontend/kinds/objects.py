@@ -11,6 +11,7 @@ from acronumba.frontend.join_shapes import JoinShape, Parameter, PartsShape, Sta
 from acronumba.frontend.kinds.lists import MUTATORS, ListVal, at_run_time
 from acronumba.frontend.kinds.maps import MapVal, constant_value
 from acronumba.frontend.kinds.numbers import ALWAYS, number
+from acronumba.frontend.kinds.unions import MaybeUnbound
 from acronumba.frontend.kinds.value import (
     NOT_CONST,
     Constant,
@@ -114,6 +115,10 @@ class MutableObject(Value):
     def object_classes(self) -> tuple[type, ...]:
         return (self.cls,)
 
+    def has_field(self, w: Walker, name: str) -> Num:
+        val = w.state.get((self.key, name))
+        return val.bound if isinstance(val, MaybeUnbound) else number(val is not None)
+
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
         w.row_of(self)  # it is aliased from now on
         return TypeShape(w.type_of(self))
@@ -183,6 +188,9 @@ class ObjectValue(Value):
     def from_field(self, place: FieldPlace, cell: ElementInfo) -> Val:
         return self
 
+    def has_field(self, w: Walker, name: str) -> Num:
+        return number(name in self.names)
+
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
         if self.cls not in w.facts.carried.get(parameter.where[0], ()):
             return TypeShape(w.type_of(self))
@@ -242,6 +250,11 @@ class SharedVal(Value):
 
     def truth(self, w: Walker) -> Num:
         return number(bool(self.node.items))
+
+    def has_field(self, w: Walker, name: str) -> Num:
+        if self.node.item(name) is None:
+            w.inherited.setdefault((self.node.cls, name), w.loc)
+        return number(self.node.item(name) is not None)
 
     def known_items(self, w: Walker) -> tuple[Val, ...] | None:
         if self.node.kind == "dict":

@@ -293,6 +293,10 @@ class Value:
         """Return it as a Python number (with `index`, an integer) for the operation `what`; None if it is none."""
         return None
 
+    def has_field(self, w: Walker, name: str) -> Num:
+        """Return whether an object of the user's has an attribute of its own."""
+        raise NotImplementedError
+
     def attribute(self, w: Walker, name: str) -> Val | None:
         """`self.name`."""
         handler = ATTRIBUTES.get(type(self))
