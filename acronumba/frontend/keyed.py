@@ -19,7 +19,7 @@ from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.maps import MapVal, MapView, map_type
-from acronumba.frontend.kinds.numbers import ALWAYS, EnumVal, HostScalar, Num, number
+from acronumba.frontend.kinds.numbers import ALWAYS, EnumVal, Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
@@ -86,7 +86,7 @@ def key_of(w: Walker, val: Val) -> Val:
 
             def one(v: Val) -> Val:
                 key = key_of(w, v)  # an int, if it is one on any path: the key's words do not tell
-                return key.num if isinstance(key, HostScalar) and INT in val.possible else key
+                return replace(key, dtype="") if isinstance(key, Num) and INT in val.possible else key
 
             got: Val = w.each(val, one)
             if w.block is None:
@@ -98,7 +98,7 @@ def key_of(w: Walker, val: Val) -> Val:
                     check_key(w, t)
             return val
         case Tensor() if not val.type.rank and not val.type.dtype.startswith("float"):
-            return HostScalar(val.type.dtype, w.as_int(host_value(w, val, "a key of a dict", index=True)))
+            return replace(w.as_int(host_value(w, val, "a key of a dict", index=True)), dtype=val.type.dtype)
     if is_tuple(val):
         check_key(w, w.type_of(val))
         return val
@@ -125,13 +125,11 @@ def fitted(w: Walker, key: Val, t: Type) -> Val | None:
     scalar = next((m for m in kinds if isinstance(m, ScalarT)), None)
     match key:
         case Num() if INT in kinds:
-            return w.as_int(key)
-        case HostScalar(num=num) if INT in kinds:
-            return num
-        case Num() | HostScalar() if scalar is not None:
-            return HostScalar(scalar.dtype, w.as_int(key) if isinstance(key, Num) else key.num)
-        case HostScalar(num=num):
-            return fitted(w, num, t)
+            return replace(w.as_int(key), dtype="")
+        case Num() if scalar is not None:
+            return replace(w.as_int(key), dtype=scalar.dtype)
+        case Num() if key.dtype:
+            return fitted(w, replace(key, dtype=""), t)
         case Num() if BOOL in kinds:
             raise w.reject("ACR309", seen="an int where the keys are bools", rewrite="bool(x)")
         case Num() if any(isinstance(m, EnumT) and issubclass(m.cls, int) for m in kinds):
@@ -265,7 +263,7 @@ def old_key(w: Walker, base: MapVal, key: Val) -> Val:
 
     In Python an existing key stays, while a new key would keep its own type.
     """
-    kinds = members(base.type.key)
+    kinds, mine = members(base.type.key), w.type_of(key)
     match key:
         case UnionVal() if FLOAT in key.possible:
             return w.each(key, lambda v: old_key(w, base, v))
@@ -274,9 +272,9 @@ def old_key(w: Walker, base: MapVal, key: Val) -> Val:
             text = "a new key that is a float, among keys that are ints: make them of one type, int(k)"
             w.check(present(w, find(w, base, key)), "TypeError", text)
             return as_whole(w, key)
-        case HostScalar() if INT in kinds or any(isinstance(m, ScalarT) and m.dtype != key.dtype for m in kinds):
+        case Num() if key.dtype and (INT in kinds or any(isinstance(m, ScalarT) and m != mine for m in kinds)):
             seen = f"np.{key.dtype}"
-        case Num() if any(isinstance(m, ScalarT) for m in kinds):
+        case Num() if not key.dtype and any(isinstance(m, ScalarT) for m in kinds):
             seen = type_text(key.type)
         case _:
             return key

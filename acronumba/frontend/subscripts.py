@@ -176,7 +176,7 @@ def element(w: Walker, base: Val, where: Index) -> Val:
     at = where if isinstance(where, slice) else list_index(w, where, f"an index of a {base.python_class.__name__}")
     found = None if items is None else known_item(w, base, items, at)
     if found is not None:
-        w.picked += isinstance(at, Num) and is_computed(w.here) and not is_uniform(base)
+        w.picked += not isinstance(at, slice) and is_computed(w.here) and not is_uniform(base)
         return found
     if isinstance(base, StaticList):
         w.make_real(base.cell)

@@ -1,4 +1,4 @@
-"""Numbers and other scalars of Python: `int`, `float`, `bool`, None, members of enums; integers of NumPy as keys."""
+"""Numbers and other scalars of Python: `int`, `float`, `bool`, None, members of enums."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ class Num(Value):
     shared: SharedLeaf | None = None  # a shared number, not yet read
     # Of an int computed from shared ints and constants: the operation of `SCALARS`, and its operands.
     given: tuple[str, Num, Num] | None = None
+    dtype: str = ""  # of a NumPy integer that is the key of a dict
 
     family = "number"
     immutable = True
@@ -56,7 +57,8 @@ class Num(Value):
         return {IntT: int, FloatT: float, BoolT: bool}.get(type(self.type), str)
 
     def describe(self, w: Blocks) -> str:
-        return type_text(self.type) if self.const is NOT_CONST else f"{type_text(self.type)} {self.const}"
+        text = type_text(self.word_type())
+        return text if self.const is NOT_CONST else f"{text} {self.const}"
 
     def static(self, w: Words) -> Constant:
         return w.known(self)
@@ -65,20 +67,22 @@ class Num(Value):
         return self.type, repr(self.const), self.shared and self.shared.path
 
     def word_type(self) -> Type:
-        return self.type
+        return ScalarT(self.dtype) if self.dtype else self.type
 
     def variable(self) -> ir.Var | None:
         return self.var
 
     def _same(self, other: Value) -> bool:
         assert isinstance(other, Num)
+        if self.dtype != other.dtype:
+            return False
         if self.const is not NOT_CONST or other.const is not NOT_CONST:
             a, b = self.const, other.const
             return type(a) is type(b) and bool(a == b) and repr(a) == repr(b)
         return self.var is other.var and (self.var is not None or self.shared == other.shared)
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
-        return (w.word(self),) if self.type == t else None
+        return (w.word(self),) if self.word_type() == t else None
 
     def loop_shape(self, w: Merge) -> JoinShape:
         return self.join_shape(w)
@@ -169,23 +173,6 @@ class EnumVal(Value):
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
         known = self.const is not NOT_CONST and not parameter.plain
         return StaticShape(self) if known else self.join_shape(w)
-
-
-@record(eq=False, frozen=False)
-class HostScalar(Value):
-    """A NumPy integer as the key of a dict."""
-
-    dtype: str
-    num: Num
-
-    def word_type(self) -> Type:
-        return ScalarT(self.dtype)
-
-    def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
-        return (w.word(self.num),) if isinstance(t, ScalarT) else None
-
-    def as_key(self, w: Walker) -> Val:
-        return self
 
 
 @record(eq=False, frozen=False)
