@@ -30,7 +30,7 @@ from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.value import NOT_CONST, AxisIndex, Index, Val
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.names import name_of_copy, path_of
-from acronumba.frontend.subscripts import cut, index_of_each_axis, index_tensor
+from acronumba.frontend.subscripts import WHOLE, cut, index_of_each_axis, index_tensor
 from acronumba.frontend.walker import UNROLL, Event, Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import ListT, TensorT, union
@@ -367,7 +367,7 @@ def rows(w: Walker, ref: ArrayRef) -> tuple[Callable[[], Num], Callable[[Num], V
     """Return two functions: one gives the number of rows, the other one row, as a view or an element."""
     if not ref.axes:
         raise w.reject("ACR301", seen="iteration over a rank-0 array")
-    full = [slice(None, None, 1)] * (len(ref.axes) - 1)
+    full = [WHOLE] * (len(ref.axes) - 1)
     n = w.extent(ref.axes[0].extent)
     return lambda: n, lambda i: item(w, ref, (i, *full))
 

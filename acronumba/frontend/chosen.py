@@ -18,12 +18,11 @@ from acronumba.frontend.arrays import is_advanced, view
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.value import AxisIndex
-from acronumba.frontend.subscripts import is_mask
+from acronumba.frontend.subscripts import WHOLE, is_mask
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.records import record
 
-WHOLE = slice(None, None, 1)
 Entry = int | Literal["new", "chosen"]  # an axis of the array, a new axis, the axes of the broadcast arrays
 
 

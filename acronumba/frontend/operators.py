@@ -130,7 +130,7 @@ def _of_arrays(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
         return None
     if isinstance(op, ast.MatMult):
         return w.matmul(w.as_tensor(a), w.as_tensor(b))
-    x, y = (v if isinstance(v, Num) else w.as_tensor(v) for v in (a, b))
+    x, y = w.as_operand(a), w.as_operand(b)
     return w.power(x, y) if isinstance(op, ast.Pow) else w.ufunc(BINARY[type(op)], (x, y))
 
 

@@ -48,6 +48,8 @@ from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL, NEVER, IntT, TensorT, words
 
+WHOLE = slice(None, None, 1)  # the index of all elements of an axis
+
 
 def index_of(w: Walker, node: ast.expr) -> Any:
     """Evaluate an index: a value, or a `slice` of two bounds and a constant step; a tuple of these for several axes."""
@@ -336,7 +338,7 @@ def index_of_each_axis(
     axis = 0
     for e, rank in zip(given, axes, strict=True):
         if e is ...:
-            parts += _WHOLE[:left]
+            parts += [WHOLE] * left
             axis += left
         elif is_mask(e):
             parts += _index_of_mask(w, x, axis, e, masks)
@@ -345,10 +347,7 @@ def index_of_each_axis(
         axis += rank
     if left < 0:
         raise w.reject("ACR402", seen=f"{sum(axes)} indices for {w.describe(x)}")
-    return parts if ... in given else [*parts, *_WHOLE[:left]], ... in given
-
-
-_WHOLE = [slice(None, None, 1)] * 64
+    return parts if ... in given else parts + [WHOLE] * left, ... in given
 
 
 def _axis_index(w: Walker, e: Index) -> AxisIndex | EllipsisType:
@@ -381,7 +380,7 @@ def _index_of_mask(w: Walker, x: Tensor | ArrayRef, axis: int, mask: Tensor, kep
         text = "boolean index did not match indexed array: size of axis is {0} but size of the mask is {1}"
         same = w.scalar("eq", w.extent(d), w.extent(n))
         w.check(same, "IndexError", text, (w.extent(d), w.extent(n)))
-    return [mask, *_WHOLE[: rank - 1]] if kept else w.places(mask, "a mask as an index")
+    return [mask, *[WHOLE] * (rank - 1)] if kept else w.places(mask, "a mask as an index")
 
 
 def _index_by_arrays(w: Walker, x: Tensor, parts: Sequence[AxisIndex]) -> Val:

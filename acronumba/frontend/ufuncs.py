@@ -43,6 +43,10 @@ class Ufuncs(Shapes):
             raise self.reject("ACR301", seen=self.describe(val), rewrite="pass an array or a number")
         return made
 
+    def as_operand(self, val: Val) -> Num | Tensor:
+        """Return an operand of a ufunc: an array, or a Python number, which has no dtype of its own."""
+        return val if isinstance(val, Num) else self.as_tensor(val)
+
     def _item(self, val: Val, dtype: str | None) -> Tensor:
         """Return an item of a sequence that is converted to an array, as a tensor."""
         if isinstance(val, Tensor) and dtype is not None and val.python_type != Array0T(val.type.dtype):
@@ -54,7 +58,7 @@ class Ufuncs(Shapes):
 
         With a `mask`, only elements where it is true are used; the others cause no failure and have no derivative.
         """
-        parts = [a if isinstance(a, Num) else self.as_tensor(a) for a in args]
+        parts = list(map(self.as_operand, args))
         if op in TENSORS and TENSORS[op].compares:
             return self._comparison(op, parts)
         ins, out = self.resolve(UFUNCS[op], parts)
@@ -208,7 +212,7 @@ class Ufuncs(Shapes):
 
     def where(self, cond: Val, a: Val, b: Val) -> Tensor:
         c = self.cast(self.as_tensor(cond), "bool")
-        parts = [x if isinstance(x, Num) else self.as_tensor(x) for x in (a, b)]
+        parts = [self.as_operand(a), self.as_operand(b)]
         kinds = [np.dtype(p.type.dtype) if isinstance(p, Tensor) else PYTHON[p.type](0) for p in parts]
         whole = [self.natural(p) if isinstance(p, Num) else p.type.dtype for p in parts]
         dtype = self.dtype_name(np.result_type(*kinds))

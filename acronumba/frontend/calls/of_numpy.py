@@ -73,7 +73,7 @@ def _segment_sum(w: Walker, a: Args) -> Val:
 
 @row("key counter", random.threefry)
 def _threefry(w: Walker, a: Args) -> Val:
-    parts = [v if isinstance(v, Num) else w.as_tensor(v) for v in (a["key"], a["counter"])]
+    parts = [w.as_operand(a["key"]), w.as_operand(a["counter"])]
     for v in parts:
         if isinstance(v, Tensor) and v.type.dtype != "uint64":
             raise w.reject("ACR301", seen=f"threefry of {w.describe(v)}", rewrite="x.astype(np.uint64)")

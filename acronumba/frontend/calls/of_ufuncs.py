@@ -13,7 +13,6 @@ from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.calls.tables import ROWS, Handler, row
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
-from acronumba.frontend.kinds.numbers import Num
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library import numpy_elementwise
 from acronumba.frontend.ufuncs import CALLED
@@ -84,7 +83,7 @@ def _asked(ufunc: np.ufunc, plain: Handler, names: str) -> Handler:
 
 def _where(w: Walker, ufunc: np.ufunc, plain: Handler, a: Args, mask: Tensor) -> Val:
     """Return the result of a ufunc under a mask: masked-out operands cause neither failures nor NaN derivatives."""
-    parts = [v if isinstance(v, Num) else w.as_tensor(v) for v in a.values.values()]
+    parts = list(map(w.as_operand, a.values.values()))
     op = OPERATIONS.get(ufunc)
     if op is not None:
         return w.ufunc(op, parts, mask)

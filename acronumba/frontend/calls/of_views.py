@@ -14,11 +14,11 @@ from acronumba.frontend.kinds.numbers import number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, AxisIndex, Val
 from acronumba.frontend.lists import new_list
+from acronumba.frontend.subscripts import WHOLE
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
-_ALL = slice(None, None, 1)
 # The view that a function returns of an array, given its other arguments (constants); None if it copies, or fails.
 Given = dict[str, Any]
 View = Callable[["Walker", ArrayRef, Given], Val | None]
@@ -127,12 +127,12 @@ def _expand_dims(w: Walker, ref: ArrayRef, given: Given) -> Val | None:
     axes = _axes(wanted, rank)
     if axes is None or len(set(axes)) < len(axes):
         return None
-    return view(w, ref, [None if k in axes else _ALL for k in range(rank)])
+    return view(w, ref, [None if k in axes else WHOLE for k in range(rank)])
 
 
 @_view("atleast_1d", "atleast_2d", "atleast_3d")
 def _at_least(w: Walker, ref: ArrayRef, given: Given) -> Val | None:
-    places: list[AxisIndex] = [_ALL] * ref.type.rank
+    places: list[AxisIndex] = [WHOLE] * ref.type.rank
     while len(places) < given["rank"]:  # three axes of a vector are (1, n, 1), of a matrix (m, n, 1)
         places.insert(len(places) if given["rank"] == 3 and len(places) != 1 else 0, None)
     return view(w, ref, places)
@@ -143,7 +143,7 @@ def _squeeze(w: Walker, ref: ArrayRef, given: Given) -> Val | None:
     axes = _axes(given.get("axis"), ref.type.rank)
     if axes is None or any(ref.axes[k].extent != 1 for k in axes):
         return None
-    return view(w, ref, [number(0) if k in axes else _ALL for k in range(ref.type.rank)])
+    return view(w, ref, [number(0) if k in axes else WHOLE for k in range(ref.type.rank)])
 
 
 @_view("flip", "flipud", "fliplr")
@@ -168,5 +168,5 @@ def _split(w: Walker, ref: ArrayRef, given: Given) -> Val | None:
     parts = []
     for first, last in bounds:
         part = slice(number(first), None if last is None else number(last), 1)
-        parts.append(view(w, ref, [part if k == axes[0] else _ALL for k in range(ref.type.rank)]))
+        parts.append(view(w, ref, [part if k == axes[0] else WHOLE for k in range(ref.type.rank)]))
     return new_list(w, parts)

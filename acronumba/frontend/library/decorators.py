@@ -21,7 +21,7 @@ from acronumba.frontend.comprehensions import as_call, as_iterable
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.iterators import Generator, Stream, Yields
 from acronumba.frontend.kinds.maps import DictVal
-from acronumba.frontend.kinds.numbers import NoneVal, Num
+from acronumba.frontend.kinds.numbers import NoneVal
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 
@@ -181,7 +181,7 @@ def _of_known(w: Walker, function: Any, f: Callable[..., Any], a: Args) -> Val |
 
 def _of_ufunc(ufunc: np.ufunc, f: Callable[..., Any]) -> Handler:
     def handler(w: Walker, a: Args) -> Val:
-        parts = [v if isinstance(v, Num) else w.as_tensor(v) for v in a.values.values()]
+        parts = list(map(w.as_operand, a.values.values()))
         ins, out = w.resolve(ufunc, parts)
         return w.call(w.constant(f), tuple(w.operands(parts, ins, out)), {})
 
