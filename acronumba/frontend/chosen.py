@@ -4,26 +4,20 @@ An index with arrays consists of slices, new axes, numbers and arrays (`Chosen`)
 gives a view, and are whole slices of that. If a mask is the only array, the numbers are applied to the view, too. Then
 the assignment of a value that is equal for all selected elements needs no list of positions: it is a `where` by the
 mask.
-
-`layout` gives the axes of the result by NumPy's rule. The axes of the broadcast arrays (and numbers) take the place of
-the first of these, or come first if a slice or new axis separates them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Sequence
 
 from acronumba.frontend.arrays import is_advanced, view
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.value import AxisIndex
-from acronumba.frontend.subscripts import WHOLE, is_mask
+from acronumba.frontend.subscripts import WHOLE, Entry, array_axes, is_mask, layout
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.records import record
-
-Entry = int | Literal["new", "chosen"]  # an axis of the array, a new axis, the axes of the broadcast arrays
 
 
 @record(kw_only=True)
@@ -67,23 +61,6 @@ def _whole(places: Sequence[AxisIndex]) -> tuple[AxisIndex, ...]:
     return tuple(WHOLE if isinstance(e, slice) else e for e in places)
 
 
-def layout(places: Sequence[AxisIndex]) -> tuple[Entry, ...]:
-    """Return the axes of the result of an index with arrays."""
-    found: list[tuple[bool, Entry]] = []
-    axis = k = 0
-    while k < len(places):
-        e = places[k]
-        rank = e.type.rank if is_mask(e) else 1
-        k += rank
-        found.append((not isinstance(e, slice | None), "new" if e is None else axis))
-        axis += 0 if e is None else rank
-    by = [j for j, (array, _) in enumerate(found) if array]
-    together = by == list(range(by[0], by[-1] + 1))
-    first = by[0] if together else 0
-    rest: list[Entry] = [e for array, e in found if not array]
-    return (*rest[:first], "chosen", *rest[first:])
-
-
 def with_places(w: Walker, one: Chosen) -> Chosen:
     """Return a selection with masks replaced by the positions of their true elements, whose number is awaited."""
     if not any(map(is_mask, one.places)):
@@ -99,42 +76,6 @@ def with_places(w: Walker, one: Chosen) -> Chosen:
         else:
             out.append(e)
     return Chosen(ref=one.ref, places=tuple(out), mask=None, at=0, layout=one.layout)
-
-
-def taken(w: Walker, x: Tensor, one: Chosen) -> Tensor:
-    """Return the selected elements of an array, by numbers and arrays of ints."""
-    axes, places = array_axes(w, one)
-    if len(places) == 1:
-        out, first = w.take(x, places[0], axes[0]), axes[0]
-    else:
-        rest = [a for a in range(x.type.rank) if a not in axes]
-        checked = [w.checked(p, x.dims[a], a) for a, p in zip(axes, places, strict=True)]
-        out, first = w.take_many(w.transpose(x, (*axes, *rest)), checked), 0
-    rank = out.type.rank - x.type.rank + len(axes)
-    have = [a for a in range(x.type.rank) if a not in axes]
-    where = {a: k if k < first else k + rank for k, a in enumerate(have)}
-    order = [k for e in one.layout if e != "new" for k in (range(first, first + rank) if e == "chosen" else [where[e]])]
-    out = w.transpose(out, order)
-    if "new" not in one.layout:
-        return out
-    dims = iter(out.dims)
-    shape = [n for e in one.layout for n in _extents(e, rank, dims)]
-    return w.reshape(out, shape)
-
-
-def _extents(e: Entry, rank: int, dims: Iterator[ir.Extent]) -> list[ir.Extent]:
-    return [1] if e == "new" else [next(dims) for _ in range(rank if e == "chosen" else 1)]
-
-
-def array_axes(w: Walker, one: Chosen) -> tuple[list[int], list[Tensor]]:
-    """Return the axes indexed by numbers and arrays, and these indices as arrays."""
-    axes: list[int] = []
-    places: list[Tensor] = []
-    for axis, e in enumerate(e for e in one.places if e is not None):
-        if not isinstance(e, slice):
-            axes.append(axis)
-            places.append(w.from_number(e, "int64") if isinstance(e, Num) else w.signed(e))
-    return axes, places
 
 
 def for_all(w: Walker, one: Chosen, v: Tensor) -> Tensor | None:
@@ -198,7 +139,7 @@ def put(w: Walker, x: Tensor, one: Chosen, v: Tensor) -> Tensor:
     if any(isinstance(e, slice) and e != WHOLE for e in one.places):
         raise w.reject("ACR202", seen="an assignment by an array together with slices",
                        rewrite="assign to one row at a time")  # fmt: skip
-    axes, places = array_axes(w, one)
+    axes, places = array_axes(w, one.places)
     alone = len(places) == 1 and not places[0].type.rank
     if not alone:
         places = [w.checked(p, x.dims[a], a) for a, p in zip(axes, places, strict=True)]

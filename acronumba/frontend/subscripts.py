@@ -7,7 +7,7 @@ import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import EllipsisType
-from typing import Any, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 
@@ -49,6 +49,7 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL, NEVER, IntT, TensorT, words
 
 WHOLE = slice(None, None, 1)  # the index of all elements of an axis
+Entry = int | Literal["new", "chosen"]  # of a result: an axis of the array, a new axis, the axes of broadcast indices
 
 
 def index_of(w: Walker, node: ast.expr) -> Any:
@@ -302,7 +303,7 @@ def index_tensor(w: Walker, x: Tensor, where: Sequence[Index]) -> Val:
     each = zip(x.dims, (e for e in parts if e is not None), strict=True)
     out = w.slice(x, [cut(w, d, e) if isinstance(e, slice) else (0, 1, d) for d, e in each])
     if sum(isinstance(e, Num | Tensor) for e in parts) > 1 and any(map(_is_array, parts)):
-        return _index_by_arrays(w, out, parts)
+        return taken(w, out, parts, layout(parts))
     axis = 0
     shape: list[ir.Extent] = []
     for e in parts:
@@ -383,37 +384,61 @@ def _index_of_mask(w: Walker, x: Tensor | ArrayRef, axis: int, mask: Tensor, kep
     return [mask, *[WHOLE] * (rank - 1)] if kept else w.places(mask, "a mask as an index")
 
 
-def _index_by_arrays(w: Walker, x: Tensor, parts: Sequence[AxisIndex]) -> Val:
-    """Index some axes by arrays and numbers, which are broadcast together; other parts are new axes or whole slices.
+def layout(places: Sequence[AxisIndex]) -> tuple[Entry, ...]:
+    """Return the axes of the result of an index with arrays, by NumPy's rule.
 
-    The broadcast axes take the place of the first index, or come first if a slice or new axis separates the indices.
+    The axes of the broadcast arrays (and numbers) take the place of the first of these, or come first if a slice or new
+    axis separates them.
     """
-    indices = {k: e for k, e in enumerate(parts) if isinstance(e, Num | Tensor)}
-    by = list(indices)
-    axes = [sum(e is not None for e in parts[:k]) for k in by]
-    places: list[Tensor] = []
-    for e, axis in zip(indices.values(), axes, strict=True):
-        at = e if isinstance(e, Tensor) else w.from_number(e, "int64")
-        places.append(w.checked(w.signed(at) if at.type.dtype == "uint64" else at, x.dims[axis], axis))
-    rest = [a for a in range(x.type.rank) if a not in axes]
-    out = w.take_many(w.transpose(x, (*axes, *rest)), places)
-    rank = out.type.rank - len(rest)
+    found: list[tuple[bool, Entry]] = []
+    axis = k = 0
+    while k < len(places):
+        e = places[k]
+        rank = e.type.rank if is_mask(e) else 1
+        k += rank
+        found.append((not isinstance(e, slice | None), "new" if e is None else axis))
+        axis += 0 if e is None else rank
+    by = [j for j, (array, _) in enumerate(found) if array]
     together = by == list(range(by[0], by[-1] + 1))
-    first = sum(a < axes[0] for a in rest) if together else 0
-    order = (*range(rank, rank + first), *range(rank), *range(rank + first, out.type.rank))
-    out = w.transpose(out, order)
-    if None not in parts:
+    first = by[0] if together else 0
+    rest: list[Entry] = [e for array, e in found if not array]
+    return (*rest[:first], "chosen", *rest[first:])
+
+
+def array_axes(w: Walker, index: Sequence[AxisIndex]) -> tuple[list[int], list[Tensor]]:
+    """Return the axes indexed by numbers and arrays, and these indices as arrays."""
+    axes: list[int] = []
+    places: list[Tensor] = []
+    for axis, e in enumerate(e for e in index if e is not None):
+        if not isinstance(e, slice):
+            axes.append(axis)
+            places.append(w.from_number(e, "int64") if isinstance(e, Num) else w.signed(e))
+    return axes, places
+
+
+def taken(w: Walker, x: Tensor, index: Sequence[AxisIndex], order: Sequence[Entry]) -> Tensor:
+    """Index an array by numbers, arrays of ints, whole slices and new axes; `order` is the layout of the result."""
+    axes, places = array_axes(w, index)
+    if len(places) == 1:
+        out, first = w.take(x, places[0], axes[0]), axes[0]
+    else:
+        rest = [a for a in range(x.type.rank) if a not in axes]
+        checked = [w.checked(p, x.dims[a], a) for a, p in zip(axes, places, strict=True)]
+        out, first = w.take_many(w.transpose(x, (*axes, *rest)), checked), 0
+    rank = out.type.rank - x.type.rank + len(axes)
+    have = [a for a in range(x.type.rank) if a not in axes]
+    where = {a: k if k < first else k + rank for k, a in enumerate(have)}
+    moved = [k for e in order if e != "new" for k in (range(first, first + rank) if e == "chosen" else [where[e]])]
+    out = w.transpose(out, moved)
+    if "new" not in order:
         return out
-    shape = list(out.dims)
-    lead, left = (out.dims[:rank], list(out.dims[rank:])) if not together else ((), shape)
-    dims: list[ir.Extent] = list(lead)
-    for k, part in enumerate(parts):
-        if part is None:
-            dims.append(1)
-        elif k not in by or (together and k == by[0]):
-            for _ in range(rank if k in by else 1):
-                dims.append(left.pop(0))
-    return w.reshape(out, dims)
+    dims = iter(out.dims)
+    shape = [n for e in order for n in _extents(e, rank, dims)]
+    return w.reshape(out, shape)
+
+
+def _extents(e: Entry, rank: int, dims: Iterator[ir.Extent]) -> list[ir.Extent]:
+    return [1] if e == "new" else [next(dims) for _ in range(rank if e == "chosen" else 1)]
 
 
 def item_place(w: Walker, target: ast.Subscript) -> tuple[Val, Any]:

@@ -26,7 +26,6 @@ from acronumba.frontend.chosen import (
     mask_of,
     places_along,
     put,
-    taken,
     with_places,
     without_ones,
 )
@@ -35,7 +34,7 @@ from acronumba.frontend.kinds.arrays import ArrayRef, Axis, Cut, Tensor
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import AxisIndex, Index, Val
-from acronumba.frontend.subscripts import index_of_each_axis, is_mask
+from acronumba.frontend.subscripts import index_of_each_axis, is_mask, taken
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import TensorT
@@ -106,7 +105,7 @@ def change_item(
             new = w.element("where", [mask, new, elements(w, one.ref)], x.type.dtype)
         else:
             two = with_places(w, one)
-            new = as_elements(w, change(taken(w, x, two), v, None), x.type.dtype)
+            new = as_elements(w, change(taken(w, x, two.places, two.layout), v, None), x.type.dtype)
             new = put(w, elements(w, two.ref), two, new)
         assign(w, one.ref, new)
         return NoneVal()
