@@ -409,10 +409,9 @@ def contains(w: Walker, a: Val, b: Val) -> Num:
     if has_method(w, b, "__contains__"):
         return truth(w, call_special(w, b, "__contains__", (a,)))
     b = iterated(w, b)
-    if not (isinstance(b, SharedVal) and b.node.kind != "dict"):
-        known = b.contains(w, a)
-        if known is not None:
-            return known
+    known = b.contains(w, a)
+    if known is not None:
+        return known
     items = w.items_of(b)
     if items is None and isinstance(b, ListVal | Range | MapView):
         found = w.call(w.constant(in_iterable), (a, b.plain), {})

@@ -233,21 +233,23 @@ def _generate(w: Walker, node: ast.DictComp | ast.SetComp, k: int, iterable: Val
 # ---- items
 
 
-@handles(INDEXED, DictVal, MapVal, SharedVal)
-def dict_item(w: Walker, base: DictVal | MapVal | SharedVal, where: Any) -> Val | None:
+@handles(INDEXED, SharedVal)
+def _shared_item(w: Walker, base: SharedVal, where: Any) -> Val | None:
     """`d[k]`; None for a shared value that is no dict."""
-    if isinstance(base, SharedVal) and not base.is_mapping:
+    if not base.is_mapping:
         return None
-    if isinstance(base, MapVal):
-        return map_item(w, base, where)
-    if isinstance(base, DictVal):
-        return known_or(w, base, where, None)
     known = constant_key(w, where)
     part = None if known is NOT_CONST else base.node.item(known)
-    return dict_item(w, w.materialise(base), where) if part is None else w.shared_value(part)  # type: ignore[arg-type]
+    return w.materialise(base).get_item(w, where) if part is None else w.shared_value(part)
 
 
-def map_item(w: Walker, base: MapVal, where: Val) -> Val:
+@handles(INDEXED, DictVal)
+def _known_item(w: Walker, base: DictVal, where: Val) -> Val:
+    return known_or(w, base, where, None)
+
+
+@handles(INDEXED, MapVal)
+def _map_item(w: Walker, base: MapVal, where: Val) -> Val:
     """`d[k]` of a run-time dict; a `Counter` or `defaultdict` has a value for a missing key."""
     if base.cls is Counter:
         index = find(w, base, where)
@@ -293,22 +295,27 @@ def delete_item(w: Walker, base: MapVal, where: Val) -> None:
     take_out(w, base, found(w, base, where))
 
 
-@handles(CONTAINS, DictVal, MapVal, MapView, SharedVal)
-def contains_key(w: Walker, key: Val, base: Val) -> Num | None:
-    """`k in d`; None if the caller has to search the items."""
-    if isinstance(base, MapView):
-        if base.what in ("keys", "elements"):
-            return contains_key(w, key, base.base)
-        if base.what == "values":
-            return None
-        pair = w.items_of(key)
-        if pair is None or len(pair) != 2:
-            raise w.reject("ACR301", seen=f"{w.describe(key)} in the items of a dict")
-        return same_entry(w, base.base, pair[0], pair[1])
-    if isinstance(base, MapVal):
-        return present(w, find(w, base, key))
-    base = base.unshared(w)
-    assert isinstance(base, DictVal)
+@handles(CONTAINS, MapView)
+def _in_view(w: Walker, key: Val, base: MapView) -> Num | None:
+    """`x in d.items()`; None if the caller has to search the items."""
+    if base.what in ("keys", "elements"):
+        return _in_map(w, key, base.base)
+    if base.what == "values":
+        return None
+    pair = w.items_of(key)
+    if pair is None or len(pair) != 2:
+        raise w.reject("ACR301", seen=f"{w.describe(key)} in the items of a dict")
+    return same_entry(w, base.base, pair[0], pair[1])
+
+
+@handles(CONTAINS, MapVal)
+def _in_map(w: Walker, key: Val, base: MapVal) -> Num:
+    return present(w, find(w, base, key))
+
+
+@handles(CONTAINS, DictVal)
+def _in_known(w: Walker, key: Val, base: DictVal) -> Num:
+    """`k in d` of a dict with constant keys."""
     known = constant_key(w, key)
     if known is not NOT_CONST:
         return number(known in base.keys)

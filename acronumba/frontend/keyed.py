@@ -21,7 +21,6 @@ from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.maps import MapVal, MapView, map_type
 from acronumba.frontend.kinds.numbers import ALWAYS, EnumVal, Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
-from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.lists import widen_items
 from acronumba.frontend.loops import iterate
@@ -35,7 +34,6 @@ from acronumba.ir.types import (
     NEVER,
     NONE,
     EnumT,
-    FloatT,
     ListT,
     ScalarT,
     StrT,
@@ -76,36 +74,42 @@ def filled(w: Walker, cell: Any, pairs: Sequence[tuple[Val, Val]], is_set: bool 
 
 def key_of(w: Walker, val: Val) -> Val:
     """Return a value as a key of a dict; reject values that cannot be keys."""
-    match val:
-        case TupleVal():
-            items = tuple(key_of(w, v) for v in val.items)
-            for v in items:
-                check_key(w, w.type_of(v))
-            return TupleVal(items)
-        case UnionVal() if any(isinstance(t, TensorT) for t in val.possible):
-
-            def one(v: Val) -> Val:
-                key = key_of(w, v)  # an int, if it is one on any path: the key's words do not tell
-                return replace(key, dtype="") if isinstance(key, Num) and INT in val.possible else key
-
-            got: Val = w.each(val, one)
-            if w.block is None:
-                raise Dead
-            return got
-        case UnionVal():
-            for t in val.possible:
-                if t != FLOAT or INT not in val.possible:
-                    check_key(w, t)
-            return val
-        case Tensor() if not val.type.rank and not val.type.dtype.startswith("float"):
-            return replace(w.as_int(host_value(w, val, "a key of a dict", index=True)), dtype=val.type.dtype)
+    if val.is_several:
+        return _key_of_several(w, val)
+    if isinstance(val, TupleVal):
+        items = tuple(key_of(w, v) for v in val.items)
+        for v in items:
+            check_key(w, w.type_of(v))
+        return TupleVal(items)
     if is_tuple(val):
         check_key(w, w.type_of(val))
         return val
+    if isinstance(val, Tensor) and not val.type.rank and not val.type.dtype.startswith("float"):
+        index = w.as_int(host_value(w, val, "a key of a dict", index=True))
+        return replace(index, dtype=val.type.dtype)
     key = val.as_key(w)
     if key is None:
         raise w.reject("ACR309", seen=f"a key {w.describe(val)}")
     return key
+
+
+def _key_of_several(w: Walker, val: Val) -> Val:
+    """Return a value of one of several types as a key of a dict."""
+    types = members(w.type_of(val))
+    if not any(isinstance(t, TensorT) for t in types):
+        for t in types:
+            if t != FLOAT or INT not in types:
+                check_key(w, t)
+        return val
+
+    def one(v: Val) -> Val:
+        key = key_of(w, v)  # an int, if it is one on any path: the key's words do not tell
+        return replace(key, dtype="") if isinstance(key, Num) and INT in types else key
+
+    got = w.each(val, one)
+    if w.block is None:
+        raise Dead
+    return got
 
 
 def check_key(w: Walker, t: Type) -> None:
@@ -118,35 +122,37 @@ def check_key(w: Walker, t: Type) -> None:
 
 def fitted(w: Walker, key: Val, t: Type) -> Val | None:
     """Convert a key to the key type of a dict; None if no key of that type is equal to it."""
-    mine = w.type_of(key)
-    if union(t, mine) == t:
-        return key
     kinds = members(t)
+    if union(t, w.type_of(key)) == t:
+        return key
+    if isinstance(key, Num):
+        return _fitted_number(w, key, kinds)
+    if issubclass(key.python_class, int) and INT in kinds:  # a member of an enum
+        return host_value(w, key, "a key of a dict", index=True)
+    if issubclass(key.python_class, str) and any(isinstance(m, EnumT) and issubclass(m.cls, str) for m in kinds):
+        raise w.reject("ACR309", seen="a string where the keys are members of an enum")
+    several = [m for m in kinds if isinstance(m, TupleT | ListT)]
+    if not isinstance(key, TupleVal):
+        if is_tuple(key) and several:
+            raise w.reject("ACR309", seen=f"{type_text(w.type_of(key))} where the keys are {type_text(t)}")
+        return None
+    for m in several:
+        if isinstance(m, ListT) or len(m.items) == len(key.items):
+            return _fitted_parts(w, key, (m.item,) * len(key.items) if isinstance(m, ListT) else m.items)
+    return None
+
+
+def _fitted_number(w: Walker, key: Num, kinds: Sequence[Type]) -> Val | None:
+    """Convert a number to one of several types of keys."""
     scalar = next((m for m in kinds if isinstance(m, ScalarT)), None)
-    match key:
-        case Num() if INT in kinds:
-            return replace(w.as_int(key), dtype="")
-        case Num() if scalar is not None:
-            return replace(w.as_int(key), dtype=scalar.dtype)
-        case Num() if key.dtype:
-            return fitted(w, replace(key, dtype=""), t)
-        case Num() if BOOL in kinds:
-            raise w.reject("ACR309", seen="an int where the keys are bools", rewrite="bool(x)")
-        case Num() if any(isinstance(m, EnumT) and issubclass(m.cls, int) for m in kinds):
-            raise w.reject("ACR309", seen="an int where the keys are members of an enum")
-        case EnumVal() if issubclass(key.cls, int) and INT in kinds:
-            return host_value(w, key, "a key of a dict", index=True)
-        case _ if issubclass(key.python_class, str):
-            if any(isinstance(m, EnumT) and issubclass(m.cls, str) for m in kinds):
-                raise w.reject("ACR309", seen="a string where the keys are members of an enum")
-        case TupleVal():
-            for m in kinds:
-                if isinstance(m, TupleT) and len(m.items) == len(key.items):
-                    return _fitted_parts(w, key, m.items)
-                if isinstance(m, ListT):
-                    return _fitted_parts(w, key, (m.item,) * len(key.items))
-        case ListVal() if any(isinstance(m, TupleT | ListT) for m in kinds):
-            raise w.reject("ACR309", seen=f"{type_text(mine)} where the keys are {type_text(t)}")
+    if INT in kinds:
+        return replace(w.as_int(key), dtype="")
+    if scalar is not None:
+        return replace(w.as_int(key), dtype=scalar.dtype)
+    if BOOL in kinds:
+        raise w.reject("ACR309", seen="an int where the keys are bools", rewrite="bool(x)")
+    if any(isinstance(m, EnumT) and issubclass(m.cls, int) for m in kinds):
+        raise w.reject("ACR309", seen="an int where the keys are members of an enum")
     return None
 
 
@@ -263,21 +269,19 @@ def old_key(w: Walker, base: MapVal, key: Val) -> Val:
 
     In Python an existing key stays, while a new key would keep its own type.
     """
-    kinds, mine = members(base.type.key), w.type_of(key)
-    match key:
-        case UnionVal() if FLOAT in key.possible:
-            return w.each(key, lambda v: old_key(w, base, v))
-        case Num(type=FloatT()):
-            among_ints(w, base, key)
-            text = "a new key that is a float, among keys that are ints: make them of one type, int(k)"
-            w.check(present(w, find(w, base, key)), "TypeError", text)
-            return as_whole(w, key)
-        case Num() if key.dtype and (INT in kinds or any(isinstance(m, ScalarT) and m != mine for m in kinds)):
-            seen = f"np.{key.dtype}"
-        case Num() if not key.dtype and any(isinstance(m, ScalarT) for m in kinds):
-            seen = type_text(key.type)
-        case _:
-            return key
+    if key.is_several and FLOAT in members(w.type_of(key)):
+        return w.each(key, lambda v: old_key(w, base, v))
+    if not isinstance(key, Num):
+        return key
+    if key.type == FLOAT:
+        among_ints(w, base, key)
+        text = "a new key that is a float, among keys that are ints: make them of one type, int(k)"
+        w.check(present(w, find(w, base, key)), "TypeError", text)
+        return as_whole(w, key)
+    scalars = [m for m in members(base.type.key) if isinstance(m, ScalarT) and m.dtype != key.dtype]
+    if not scalars and not (key.dtype and INT in members(base.type.key)):
+        return key
+    seen = f"np.{key.dtype}" if key.dtype else type_text(key.type)
     text = f"a new key of type {seen} among keys of type {type_text(base.type.key)}: make them of one type, int(k)"
     w.check(present(w, find(w, base, key)), "TypeError", text)
     fit = fitted(w, key, base.type.key)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import types
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -83,12 +84,8 @@ def _shallow(w: Walker, val: Val) -> Val:
     """Return a shallow copy: a new value with the same parts."""
     if is_tuple(val):
         return val
-    if is_array(val) or isinstance(val, ListVal | MapVal | DictVal):
+    if is_array(val) or val.is_list or val.is_mapping or val.python_class is deque:
         return w.call(method_of(val, "copy"), (), {})
-    if isinstance(val, StaticList):
-        return new_list(w, val.items)
-    if isinstance(val, SharedVal) and val.node.kind in ("list", "dict"):
-        return w.call(Static(val.node.cls), (val,), {})
     if has_method(w, val, "__copy__"):
         return call_special(w, val, "__copy__", ())
     cls = object_class(val)

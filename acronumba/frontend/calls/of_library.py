@@ -16,7 +16,6 @@ from acronumba.frontend.kinds.functions import Partial
 from acronumba.frontend.kinds.iterators import Range, Stream
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
-from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.subscripts import get_item
 
@@ -88,9 +87,9 @@ def _read(w: Walker, name: str, val: Val) -> Val:
 # ---- queries of values
 
 
-@row("x", callable, whole=True)
+@row("x", callable)
 def _callable(w: Walker, a: Args) -> Val:
     val = a["x"]
-    if isinstance(val, UnionVal) or val.object_classes():
+    if val.object_classes():
         raise w.reject("ACR308", seen=f"callable() of {w.describe(val)}")
     return number(val.is_choosable)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @record(eq=False, frozen=False)
 class Num(Value):
-    """A Python int, float or bool: a constant, a shared number, or a variable."""
+    """A Python int, float or bool: a constant, a shared number, or a variable. Also a NumPy integer as a key."""
 
     type: IntT | FloatT | BoolT | TextT  # TextT only as an argument or result of `scalar`, see `StringValue`
     var: ir.Var | None = None

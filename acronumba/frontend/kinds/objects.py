@@ -276,11 +276,14 @@ class SharedVal(Value):
     def is_mapping(self) -> bool:
         return self.node.kind == "dict"
 
+    def contains(self, w: Walker, element: Val) -> Num | None:
+        return w.materialise(self).contains(w, element) if self.is_mapping else None
+
     def method(self, w: Walker, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
         if name in MUTATORS and (self.is_list or self.is_mapping):
             kind = self.node.kind
             raise w.reject("ACR113", seen=f".{name} of {self.node.path}", rewrite=f"{kind}({kind[0]})")
-        return w.materialise(self).method(w, name, args, kwargs) if self.is_mapping else None
+        return w.materialise(self).method(w, name, args, kwargs) if self.is_mapping or name == "copy" else None
 
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
         return StaticShape(self)

@@ -17,7 +17,7 @@ from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import CONSTANTS, WORDS, handles
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.iterators import Generator, Range, Stream
-from acronumba.frontend.kinds.lists import ListVal, StaticList
+from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Constant, Index, Turns, Val, Value
@@ -337,10 +337,7 @@ def percent(w: Walker, text: str, val: Val) -> Val:
 
 def _argument(w: Walker, val: Val) -> Constant:
     """Return an argument of a method: a constant, or a tuple of constants."""
-    items = val.items if isinstance(val, TupleVal | StaticList) else None
-    if items is None:
-        if isinstance(val, ListVal):
-            raise w.reject("ACR116", seen="a text of the elements of a list of run time")
-        value = w.static(val)
-        return value if isinstance(value, tuple) else known(w, val)
-    return tuple(known(w, v) for v in items)
+    if val.compound:
+        return tuple(known(w, v) for v in val.children())
+    value = w.static(val)
+    return value if isinstance(value, tuple) else known(w, val)
