@@ -104,14 +104,12 @@ def _parts(
     rows = w.transpose(x, (*apart, *inner))
     rows = w.reshape(rows, (w.as_extent(count), *(x.dims[a] for a in inner)))
     every = Range(number(0), count, number(1))
-    name = ast.Name("#part", ast.Store())
-    got = built(w, every, name, lambda: _row(w, rows, "#part"), (), what="parts")
+    got = built(w, every, lambda k: _row(w, rows, k), "parts")
     w.unify_cells(place.cell, got.cell)
     return ListVal(place.cell, got.var)
 
 
-def _row(w: Walker, rows: Tensor, name: str) -> Tensor:
-    k = w.state[(w.frame.scope, name)]
+def _row(w: Walker, rows: Tensor, k: Val) -> Tensor:
     assert isinstance(k, Num)
     return w.as_scalar(index_known(w, rows, k, 0))
 
@@ -228,26 +226,17 @@ def each_part(w: Walker, offset: Num, listed: Sequence[Axis], f: Any, carried: S
     assert a.stride is not None
     stride = a.stride
 
-    def turn(k: Num) -> None:
+    def turn(k: Val) -> None:
+        assert isinstance(k, Num)
         each_part(w, plus(w, offset, times(w, k, stride)), rest, f, carried)
 
     if isinstance(a.extent, int) and a.extent <= UNROLL:
         for k in range(a.extent):
             turn(number(k))
         return
-    w.counter += 1
-    name = f"#along{w.counter}"
-    key = (w.frame.scope, name)
-
-    def body() -> None:
-        k = w.state[key]
-        assert isinstance(k, Num)
-        turn(k)
-
     offset, stride = w.read(offset), w.read(stride)
     every = Range(number(0), w.extent(a.extent), number(1))
-    iterate(w, every, ast.Name(name, ast.Store()), body, (), tuple(carried))
-    w.state.pop(key, None)
+    iterate(w, every, turn, carried=tuple(carried))
 
 
 # ---- views

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -11,39 +10,29 @@ from acronumba.frontend.handlers import PROTOCOLS, handles
 from acronumba.frontend.kinds.iterators import Columns
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.value import Val
-from acronumba.frontend.loops import iterate
+from acronumba.frontend.loops import fold
 from acronumba.frontend.subscripts import get_item
 from acronumba.frontend.walker import Walker
 
 
 def column(w: Walker, val: Columns, k: Num) -> Val:
     """Return the k-th elements of all rows, as a tuple."""
-    w.counter += 1
-    item = f"#row{w.counter}"
-    key = (w.frame.scope, item)
-    target = ast.Name(item, ast.Store())
     what = f"column {k.const}" if k.var is None else "column"
-    return replace(built(w, val.rows, target, lambda: get_item(w, w.state[key], k), (), what=what), cls=tuple)
+    return replace(built(w, val.rows, lambda row: get_item(w, row, k), what), cls=tuple)
 
 
 @handles(PROTOCOLS, Columns)
 def _turns(w: Walker, val: Columns) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
     """Return two functions: one gives the number of columns (the length of the shortest row), the other one column."""
-    w.counter += 1
-    least, item = (w.frame.scope, f"#least{w.counter}"), f"#row{w.counter}"
+
+    def shorter(least: Val, row: Val) -> Num:
+        size = w.call(w.constant(len), (row,), {})
+        assert isinstance(size, Num) and isinstance(least, Num)
+        return w.scalar("min", least, size)
 
     def length() -> Num:
         some = w.scalar("gt", w.list_lengths(val.rows), number(0))
-        w.state[least] = w.select(some, number(2**62), number(0))
-
-        def shorter() -> None:
-            size = w.call(w.constant(len), (w.state[(w.frame.scope, item)],), {})
-            old = w.state[least]
-            assert isinstance(size, Num) and isinstance(old, Num)
-            w.state[least] = w.scalar("min", old, size)
-
-        iterate(w, val.rows, ast.Name(item, ast.Store()), shorter, (), (least,))
-        out = w.state.pop(least)
+        out = fold(w, "least", val.rows, shorter, w.select(some, number(2**62), number(0)))
         assert isinstance(out, Num)
         return out
 

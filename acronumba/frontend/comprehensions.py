@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from acronumba.frontend.advice import one_type
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import ARRAYS, EXPRESSIONS, ITEMS, handles
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
@@ -19,9 +20,9 @@ from acronumba.frontend.kinds.iterators import Generator, Range, Stream, Yields
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.unions import UnionVal
-from acronumba.frontend.kinds.value import NOT_CONST, Val
+from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
 from acronumba.frontend.lists import append, check_mutable, list_slice, new_list, widen_items
-from acronumba.frontend.loops import iterate, one_iterable
+from acronumba.frontend.loops import fold, iterate, one_iterable
 from acronumba.frontend.magic import iterated
 from acronumba.frontend.names import check_free, forget, loops_around, nested_function, part_of
 from acronumba.frontend.source import assigned_names, spot
@@ -48,27 +49,25 @@ from acronumba.ir.types import (
 
 
 def built(
-    w: Walker, iterable: Val, target: ast.expr, value: Callable[[], Val], inner: Sequence[ast.AST],
-    conditions: Sequence[ast.expr] = (), what: str = "built", several: bool = False,
-    extra: Sequence[tuple[Any, str]] = ()
+    w: Walker, iterable: Val, value: Callable[[Val], Val], what: str = "built", several: bool = False,
+    code: ast.For | None = None, carried: Sequence[tuple[Any, str]] = ()
 ) -> ListVal:  # fmt: skip
-    """Build a list by a loop at run time.
+    """Build the list of the values of all items of an iterable by a loop at run time.
 
-    `what` distinguishes the lists built by one expression. Each iteration appends a value or, with `several`, the
-    elements of a list.
+    `what` distinguishes the lists built by one expression. With `several`, each value is a list of elements; `code` and
+    `carried` are as in `iterate`.
     """
     cell = w.cell((what, w.frame.path, *w.site))
     cell.real = True
     out = ListVal(cell.find(), w.var("list", ListT(cell.find().item)))
     w.emit(ir.ListNew(out=out.var, width=w.width(out), args=(), count=0, loc=w.loc))
 
-    def turn() -> None:
-        go_on_where(w, conditions)
-        val = value() if w.block is not None else None
-        if val is not None and w.block is not None:
+    def turn(item: Val) -> None:
+        val = value(item)
+        if w.block is not None:
             (extend if several else append)(w, out, val)
 
-    iterate(w, iterable, target, turn, inner, extra)
+    iterate(w, iterable, turn, code, carried)
     return out
 
 
@@ -79,7 +78,7 @@ def go_on_where(w: Walker, conditions: Sequence[ast.expr]) -> None:
         w.frame.loops[-1].continues += no
         w.join(yes)
         if w.block is None:
-            return
+            raise Dead
 
 
 def collect(w: Walker, iterable: Val, f: Callable[[Val], Val]) -> ListVal | StaticList:
@@ -89,7 +88,7 @@ def collect(w: Walker, iterable: Val, f: Callable[[Val], Val]) -> ListVal | Stat
         got = new_list(w, [f(v) for v in items])
         assert isinstance(got, ListVal | StaticList)
         return got
-    return built(w, iterable, ast.Name("#item", ast.Store()), lambda: f(w.state[(w.frame.scope, "#item")]), ())
+    return built(w, iterable, f)
 
 
 def uniform(w: Walker, val: ListVal, dtype: str | None = None) -> ListVal:
@@ -122,9 +121,7 @@ def uniform(w: Walker, val: ListVal, dtype: str | None = None) -> ListVal:
             w.fail("ValueError", "all input arrays must have the same shape")
         return x if x.read_from is None else Tensor(x.type, x.ref, x.dims, aliased=True)  # a copy, as of now
 
-    item = ast.Name("#item", ast.Store())
-    what = f"arrays of {type_text(val.item)}"
-    return built(w, val, item, lambda: w.each(w.state[(w.frame.scope, "#item")], one), (), what=what)
+    return built(w, val, lambda v: w.each(v, one), f"arrays of {type_text(val.item)}")
 
 
 def mixed_numbers(w: Walker, val: ListVal, dtypes: Sequence[str], dtype: str | None) -> ListVal:
@@ -133,7 +130,7 @@ def mixed_numbers(w: Walker, val: ListVal, dtypes: Sequence[str], dtype: str | N
     NumPy's result depends on the dtypes present: an instance whose list would give another dtype fails.
     """
     wide = dtype or np.result_type(*dtypes).name
-    key, item = (w.frame.scope, "#dtypes"), (w.frame.scope, "#number")
+    key = (w.frame.scope, "#dtypes")
     if key in w.state:  # an element is a list of mixed numbers itself
         raise w.reject("ACR301", seen="numbers and lists of numbers in one list")
     w.state[key] = number(0)
@@ -145,8 +142,7 @@ def mixed_numbers(w: Walker, val: ListVal, dtypes: Sequence[str], dtype: str | N
         w.state[key] = w.scalar("or", seen, number(1 << dtypes.index(x.type.dtype)))
         return w.as_scalar(w.cast(x, wide))
 
-    target, what = ast.Name("#number", ast.Store()), f"numbers of {type_text(val.item)}"
-    out = built(w, val, target, lambda: w.each(w.state[item], one), (), what=what, extra=(key,))
+    out = built(w, val, lambda v: w.each(v, one), f"numbers of {type_text(val.item)}", carried=(key,))
     seen = w.state.pop(key)
     assert isinstance(seen, Num)
     if dtype is None:
@@ -186,19 +182,18 @@ def concat_list(w: Walker, val: ListVal, axis: int) -> Tensor:
 def join_list(w: Walker, val: ListVal, axis: int, f: Callable[[Tensor], Tensor]) -> Tensor:
     """Concatenate f(x) of all arrays of a list, one after the other, as their extents are known only at run time."""
     n = w.list_lengths(val)
-    key = (w.frame.scope, "#joined")
     first = val.item_at(w, number(0))
-    assert isinstance(first, Tensor)
-    w.state[key] = f(first)
 
-    def turn() -> None:
-        joined, x = w.state[key], w.state[(w.frame.scope, "#item")]
-        assert isinstance(joined, Tensor) and isinstance(x, Tensor)
-        w.state[key] = w.concat([joined, f(x)], axis)
+    def part(v: Val) -> Tensor:
+        assert isinstance(v, Tensor)
+        return f(v)
+
+    def one(joined: Val, v: Val) -> Tensor:
+        assert isinstance(joined, Tensor)
+        return w.concat([joined, part(v)], axis)
 
     rest = list_slice(w, val, number(1), 1, w.scalar("sub", n, number(1)))
-    iterate(w, rest, ast.Name("#item", ast.Store()), turn, (), (key,))
-    out = w.state.pop(key)
+    out = fold(w, "joined", rest, one, part(first))
     assert isinstance(out, Tensor)
     return out
 
@@ -215,8 +210,7 @@ def to_list(w: Walker, val: Val) -> ListVal:
         got = comprehend(w, val.node)
         return to_list(w, got)
     if isinstance(val, Yields):
-        target = ast.Name("#item", ast.Store())
-        return built(w, val, target, lambda: w.state[(w.frame.scope, "#item")], ())
+        return built(w, val, lambda v: v)
     out = collect(w, val, lambda v: v)
     return w.realise(out) if isinstance(out, StaticList) else out
 
@@ -271,7 +265,7 @@ def list_repeat(w: Walker, seq: Val, times: Num) -> Val:
         part = to_list(w, seq)
         whole = list_slice(w, part, number(0), 1, number(0))
         turns = Range(number(0), times, number(1))
-        iterate(w, turns, ast.Name("#item", ast.Store()), lambda: extend(w, whole, part), ())
+        iterate(w, turns, lambda _: extend(w, whole, part))
         return whole
     cell = w.cell(("repeat", w.frame.path, *w.site))
     cell.real = True
@@ -391,53 +385,50 @@ def generators(w: Walker, node: ast.ListComp | ast.GeneratorExp, k: int, iterabl
     last = k == len(node.generators) - 1
     iterable = iterated(w, iterable)
     items = w.items_of(iterable)
-    inner: list[ast.AST] = [ast.Expr(node.elt), *(ast.Expr(c) for g in node.generators[k:] for c in g.ifs)]
+    conditions = [c for g in node.generators[k:] for c in g.ifs]
+    code = ast.For(gen.target, gen.iter, [ast.Expr(e) for e in (node.elt, *conditions)], [])
+
+    def value(tests: Sequence[ast.expr], item: Val) -> Val:
+        w.assign(gen.target, item)
+        go_on_where(w, tests)
+        if last:
+            return part_of(w, node.elt)
+        return generators(w, node, k + 1, w.value(node.generators[k + 1].iter))
+
     if items is None and isinstance(iterable, Range):
-
-        def turn() -> object:
-            if last:
-                return part_of(w, node.elt)
-            return generators(w, node, k + 1, w.value(node.generators[k + 1].iter))
-
-        items = unrolled_range(w, iterable, gen.target, inner, turn, indexed=True)
+        items = unrolled_range(w, iterable, partial(value, ()), code, indexed=True)
         if items is not None:
             with w.at_node(gen.iter):
                 note_turns(w, len(items))
-    if items is not None and last:
-        flags = []
-        out: list[Val] = []
-        decided = True
-        if gen.ifs:
-            before = w.mark()
-            for item in items:
-                w.assign(gen.target, item)
-                verdict: Any = True
-                for c in gen.ifs:
-                    with w.at_node(c):
-                        v = w.static(w.expr(c))
-                    verdict = verdict and v if v is not NOT_CONST else NOT_CONST
-                    if verdict is NOT_CONST:
-                        break
-                flags.append(verdict)
-            decided = NOT_CONST not in flags
-            w.go_back(before)
-        if decided:
-            for n, item in enumerate(items):
-                if flags and not flags[n]:
-                    continue
-                w.assign(gen.target, item)
-                val = part_of(w, node.elt)
-                if w.block is None:
-                    return ErrorValue()
-                out.append(val)
-            return new_list(w, out)
-    if last:
-        return built(w, iterable, gen.target, lambda: part_of(w, node.elt), inner, gen.ifs)
-    rest = node.generators[k + 1].iter
-    return built(
-        w, iterable, gen.target, lambda: generators(w, node, k + 1, w.value(rest)), inner, gen.ifs,
-        what=f"nested {k}", several=True
-    )  # fmt: skip
+    taken = _taken(w, gen, items) if items is not None and last else None
+    if taken is None:
+        what = "built" if last else f"nested {k}"
+        return built(w, iterable, partial(value, gen.ifs), what, several=not last, code=code)
+    out = []
+    for item in taken:
+        out.append(value((), item))
+        if w.block is None:
+            return ErrorValue()
+    return new_list(w, out)
+
+
+def _taken(w: Walker, gen: ast.comprehension, items: Sequence[Val]) -> list[Val] | None:
+    """Return the items for which the conditions of a comprehension hold; None if that is not known of all."""
+    before = w.mark()
+
+    def holds(test: ast.expr) -> Constant:
+        with w.at_node(test):
+            return w.static(w.expr(test))
+
+    taken = []
+    for item in items if gen.ifs else ():
+        w.assign(gen.target, item)
+        flags = [holds(c) for c in gen.ifs]
+        taken.append(all(flags) if NOT_CONST not in flags else NOT_CONST)
+    w.go_back(before)
+    if NOT_CONST in taken:
+        return None
+    return [v for v, flag in zip(items, taken, strict=True) if flag] if gen.ifs else list(items)
 
 
 @handles(EXPRESSIONS, ast.GeneratorExp)
@@ -499,7 +490,5 @@ def array_of_list(w: Walker, val: ListVal, dtype: str | None) -> Tensor:
         w.check(some, "TypeError", _EMPTY.format("list"))
     if isinstance(item, ListT):  # an array of each inner list, then the stack of these
         what = type_text(item)
-        key, target = (w.frame.scope, f"#{what}"), ast.Name(f"#{what}", ast.Store())
-        rows = built(w, val, target, lambda: row_of_list(w, w.state[key], dtype), (), what=what)
-        return stack_list(w, rows, 0)
+        return stack_list(w, built(w, val, lambda v: row_of_list(w, v, dtype), what), 0)
     return stack_list(w, val, 0, dtype, empty=numbers)

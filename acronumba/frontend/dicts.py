@@ -170,13 +170,7 @@ def put_all(w: Walker, out: MapVal, iterable: Val) -> None:
             raise w.reject("ACR301", seen=f"{w.describe(item)} where a key and a value are expected")
         put(w, out, *pair)
 
-    over(w, iterable, turn)
-
-
-def over(w: Walker, iterable: Val, turn: Callable[[Val], None]) -> None:
-    """Call `turn` in a loop over the elements of an iterable."""
-    item = (w.frame.scope, "#item")
-    iterate(w, iterable, ast.Name("#item", ast.Store()), lambda: turn(w.state[item]), ())
+    iterate(w, iterable, turn)
 
 
 @handles(EXPRESSIONS, ast.DictComp, ast.SetComp)
@@ -215,19 +209,18 @@ def _generate(w: Walker, node: ast.DictComp | ast.SetComp, k: int, iterable: Val
         raise w.reject("ACR104")
     parts = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
     conditions = [c for g in node.generators[k:] for c in g.ifs]
-    inner: list[ast.AST] = [ast.Expr(e) for e in (*parts, *conditions)]
+    code = ast.For(gen.target, gen.iter, [ast.Expr(e) for e in (*parts, *conditions)], [])
 
-    def turn() -> None:
+    def turn(item: Val) -> None:
+        w.assign(gen.target, item)
         go_on_where(w, gen.ifs)
-        if w.block is None:
-            return
         if k + 1 < len(node.generators):
             _generate(w, node, k + 1, w.expr(node.generators[k + 1].iter), out)
             return
         key = w.expr(parts[0])
         put(w, out, key, part_of(w, parts[1]) if len(parts) > 1 else number(0))
 
-    iterate(w, iterable, gen.target, turn, inner)
+    iterate(w, iterable, turn, code)
 
 
 # ---- items
@@ -379,17 +372,10 @@ def every(w: Walker, base: MapVal, test: Callable[[Val, Val], Num]) -> Num:
         w.frame.loops[-1].breaks += no
         w.join(yes)
 
-    each_entry(w, base, turn, (key,))
+    iterate(w, MapView(base, "entries"), turn, carried=(key,))
     out = w.state.pop(key)
     assert isinstance(out, Num)
     return out
-
-
-def each_entry(w: Walker, base: MapVal, turn: Callable[[Val], None], extra: Sequence[Any] = ()) -> None:
-    """Call `turn` in a loop over the entries of a dict or set, in storage order."""
-    item = (w.frame.scope, "#entry")
-    view = MapView(base, "entries")
-    iterate(w, view, ast.Name("#entry", ast.Store()), lambda: turn(w.state[item]), (), extra)
 
 
 # ---- operators
@@ -449,4 +435,4 @@ def pick(w: Walker, out: MapVal, a: MapVal, b: MapVal, wanted: bool) -> None:
         if w.block is not None:
             put(w, out, item.items[0], number(0))
 
-    each_entry(w, a, turn)
+    iterate(w, MapView(a, "entries"), turn)

@@ -27,16 +27,16 @@ from acronumba.frontend.walker import Consumer, Loop, Walker
 
 @handles(WALKS, Yields)
 def walk_generator(
-    w: Walker, gen: Yields, target: ast.expr, body: Callable[[], None], inner: Sequence[ast.AST],
-    extra: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None
+    w: Walker, gen: Yields, turn: Callable[[Val], None], code: ast.For | None,
+    carried: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None
 ) -> None:  # fmt: skip
-    """Walk the body of a generator function, and `body` at each of its `yield`s."""
+    """Walk the body of a generator function, and call `turn` at each of its `yield`s."""
     func = gen.func
     if any(f.func.code == func.code for f in w.frames):
         seen = f"{func.source.name}, a generator that calls itself"
         raise w.reject("ACR104", gen.node, seen=seen, rewrite="a function that returns a list of what it would yield")
-    names = carried_names(w, inner, target, extra)
-    here = Consumer(w.frame, Loop(), names, target, body, (w.source, w.here, w.loc, w.outer_loc, w.caller))
+    names = carried_names(w, code, carried)
+    here = Consumer(w.frame, Loop(), names, turn, (w.source, w.here, w.loc, w.outer_loc, w.caller))
     w.frame.loops.append(here.loop)
     frame = w.push(func, (*w.frame.path, func.source.node.lineno, w.site, "yields"))
     frame.consumer = here
@@ -65,31 +65,29 @@ def _without(point: Point, scope: Any) -> Point:
 
 @handles(WALKS, Generator)
 def walk_expression(
-    w: Walker, gen: Generator, target: ast.expr, body: Callable[[], None], inner: Sequence[ast.AST],
-    extra: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None
+    w: Walker, gen: Generator, turn: Callable[[Val], None], code: ast.For | None,
+    carried: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None
 ) -> None:  # fmt: skip
     """Walk a generator expression as the equivalent generator function."""
-    walk_generator(w, as_call(w, gen), target, body, inner, extra, otherwise)
+    walk_generator(w, as_call(w, gen), turn, code, carried, otherwise)
 
 
 @handles(WALKS, Enumerate)
 def walk_enumerated(
-    w: Walker, val: Enumerate, target: ast.expr, body: Callable[[], None], inner: Sequence[ast.AST],
-    extra: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None
+    w: Walker, val: Enumerate, turn: Callable[[Val], None], code: ast.For | None,
+    carried: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None
 ) -> None:  # fmt: skip
     """Walk a loop over `enumerate(g(...))`."""
     w.counter += 1
-    count, item = (w.frame.scope, f"#turn{w.counter}"), (w.frame.scope, f"#given{w.counter}")
+    count = (w.frame.scope, f"#turn{w.counter}")
     w.state[count] = val.start
 
-    def turn() -> None:
-        given = TupleVal((w.state[count], w.state[item]))
+    def counted(item: Val) -> None:
+        given = TupleVal((w.state[count], item))
         w.state[count] = binary(w, ast.Add(), w.state[count], number(1))
-        w.assign(target, given)
-        body()
+        turn(given)
 
-    bound = carried_names(w, inner, target, [*extra, count])
-    iterate(w, val.inner, ast.Name(item[1], ast.Store()), turn, inner, bound, otherwise)
+    iterate(w, val.inner, counted, code, [*carried, count], otherwise)
     w.state.pop(count, None)
 
 
@@ -101,9 +99,8 @@ def _yield(w: Walker, node: ast.Yield) -> Val:
 
 @handles(EXPRESSIONS, ast.YieldFrom)
 def _yield_from(w: Walker, node: ast.YieldFrom) -> Val:
-    item = (w.frame.scope, "#yielded")
-    target = ast.copy_location(ast.Name("#yielded", ast.Store()), node)
-    iterate(w, w.value(node.value), target, lambda: hand_over(w, w.state[item]), [node])
+    code = ast.For(ast.Tuple([]), node.value, [ast.Expr(node)], [])
+    iterate(w, w.value(node.value), lambda item: hand_over(w, item), code)
     return NoneVal()
 
 
@@ -123,8 +120,7 @@ def hand_over(w: Walker, val: Val) -> None:
     outer.loops += [*frame.loops, here.loop]  # `break` and `continue` refer to the innermost
     w.source, w.here, w.loc, w.outer_loc, w.caller = here.place
     try:
-        w.assign(here.target, val)
-        here.body()
+        here.turn(val)
     except Dead:
         w.block = None
     finally:

@@ -6,7 +6,6 @@ members of enums, None and tuples of these; equal keys have equal words.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -352,15 +351,13 @@ def update(w: Walker, base: MapVal, other: MapVal) -> None:
 
 def _put_each(w: Walker, base: MapVal, other: MapVal) -> None:
     """Store the entries of an input dict one by one, as entries of the target have a wider type."""
-    item = (w.frame.scope, "#entry")
 
-    def turn() -> None:
-        entry = w.state[item]
+    def turn(entry: Val) -> None:
         assert isinstance(entry, TupleVal)
         key, val = entry.items
         put(w, base, key, val)
 
-    iterate(w, MapView(other, "entries"), ast.Name("#entry", ast.Store()), turn, ())
+    iterate(w, MapView(other, "entries"), turn)
 
 
 def copied(w: Walker, base: MapVal, what: str = "copy") -> MapVal:

@@ -198,17 +198,15 @@ def loop_names(w: Walker, body: Sequence[ast.stmt] | Sequence[ast.AST], *more: s
     return [*((scope_of(w, n)[0] if n in outer else w.frame.scope, n) for n in names), *given]
 
 
-def carried_names(
-    w: Walker, inner: Sequence[ast.AST], target: ast.expr, extra: Sequence[tuple[Any, str]]
-) -> list[tuple[Any, str]]:
-    """Return the state keys that the iterations of a `for` loop assign."""
-    names = [*loop_names(w, inner), *extra]
+def carried_names(w: Walker, code: ast.For | None, more: Sequence[tuple[Any, str]]) -> list[tuple[Any, str]]:
+    """Return the state keys that the iterations of a loop assign: those of a `for` loop of the user, and others."""
+    names = [*loop_names(w, code.body if code is not None else ()), *more]
     own: frozenset[str] = frozenset()
     if w.frame.overlays:
         overlay, own, carried = w.frame.overlays[-1]
         names += [(overlay, n) for n in sorted(carried)]
-    bound = assigned_names([ast.Assign([target], ast.Constant(0))])
-    names += [(w.frame.scope, n) for n in sorted(bound - own) if not n.startswith("#")]
+    bound = frozenset() if code is None else assigned_names([ast.Assign([code.target], ast.Constant(0))])
+    names += [(w.frame.scope, n) for n in sorted(bound - own)]
     return list(dict.fromkeys(names))
 
 
@@ -233,7 +231,12 @@ def for_loop(w: Walker, stmt: ast.For) -> None:
     except Rejected as error:
         walk_anyway(w, stmt)
         raise error
-    iterate(w, iterable, stmt.target, lambda: w.body(stmt.body), stmt.body, otherwise=otherwise)
+
+    def turn(item: Val) -> None:
+        w.assign(stmt.target, item)
+        w.body(stmt.body)
+
+    iterate(w, iterable, turn, stmt, otherwise=otherwise)
 
 
 def walk_anyway(w: Walker, stmt: ast.For) -> None:
@@ -250,10 +253,13 @@ def walk_anyway(w: Walker, stmt: ast.For) -> None:
 
 
 def iterate(
-    w: Walker, iterable: Val, target: ast.expr, body: Callable[[], None], inner: Sequence[ast.AST],
-    extra: Sequence[tuple[Any, str]] = (), otherwise: Callable[[], None] | None = None
+    w: Walker, iterable: Val, turn: Callable[[Val], None], code: ast.For | None = None,
+    carried: Sequence[tuple[Any, str]] = (), otherwise: Callable[[], None] | None = None
 ) -> None:  # fmt: skip
-    """Walk a body for each item of an iterable: unrolled if the items are known, else as a loop."""
+    """Call `turn` with each item of an iterable: unrolled if the items are known, else in a loop.
+
+    `code` is the `for` loop of the user that this is; `carried` are state keys that the iterations assign beside it.
+    """
     w.check_poison(iterable)
     if isinstance(iterable, Stream):
         iterable = iterable.inner
@@ -261,16 +267,16 @@ def iterate(
         iterable = one_iterable(w, iterable)
     iterable = iterated(w, iterable)
     if isinstance(iterable.inner if isinstance(iterable, Enumerate) else iterable, Yields | Generator):
-        WALKS[type(iterable)](w, iterable, target, body, inner, extra, otherwise)
+        WALKS[type(iterable)](w, iterable, turn, code, carried, otherwise)
         return
     items = w.items_of(iterable)
     if items is None and isinstance(iterable, Range):
-        items = unrolled_range(w, iterable, target, inner, body)
+        items = unrolled_range(w, iterable, turn, code)
     if items is not None:
         if isinstance(iterable, Range):
             with w.at_node(w.here.iter if isinstance(w.here, ast.For) else w.here):
                 note_turns(w, len(items))
-        unrolled(w, items, target, body, otherwise)
+        unrolled(w, items, turn, otherwise)
         return
     length, get = w.turns(iterable)
     w.counter += 1
@@ -287,19 +293,29 @@ def iterate(
     def test() -> Fork:
         return w.fork(w.scalar("lt", index(), length()))
 
-    def turn() -> None:
-        w.assign(target, get(index()))
-        body()
-
     def advance() -> None:
         w.state[index_key] = w.scalar("add", index(), number(1))
 
-    names = carried_names(w, inner, target, [index_key, *extra])
+    names = carried_names(w, code, [index_key, *carried])
     walked = iterable.walked_cells()
     w.walked += walked
-    write_loop(w, names, test, turn, advance, otherwise)
+    write_loop(w, names, test, lambda: turn(get(index())), advance, otherwise)
     del w.walked[len(w.walked) - len(walked) :]
     w.state.pop(index_key, None)
+
+
+def fold(w: Walker, name: str, iterable: Val, body: Callable[[Val, Val], Val], state: Val) -> Val:
+    """Return the last state of a loop that computes `state = body(state, item)` for each item of an iterable."""
+    key = (w.frame.scope, f"#{name}({len(w.loops_around)})")
+    w.state[key] = state
+
+    def turn(item: Val) -> None:
+        w.state[key] = body(w.state[key], item)
+
+    iterate(w, iterable, turn, carried=(key,))
+    if w.block is None:
+        raise Dead
+    return w.state.pop(key)
 
 
 def one_iterable(w: Walker, val: UnionVal) -> Val:
@@ -314,10 +330,9 @@ def one_iterable(w: Walker, val: UnionVal) -> Val:
 
 
 def unrolled(
-    w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], None],
-    otherwise: Callable[[], None] | None = None,
+    w: Walker, items: Sequence[Val], turn: Callable[[Val], None], otherwise: Callable[[], None] | None
 ) -> None:  # fmt: skip
-    """Walk a body once for each known item."""
+    """Call `turn` once for each known item."""
     frame = w.frame
     loop = Loop()
     frame.loops.append(loop)
@@ -325,8 +340,7 @@ def unrolled(
         if w.block is None:
             break
         try:
-            w.assign(target, item)
-            body()
+            turn(item)
         except Dead:
             w.block = None
         end_turn(w, loop)

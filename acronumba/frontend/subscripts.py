@@ -579,10 +579,8 @@ def _set_in_steps(w: Walker, base: ListVal, where: slice, new: ListVal | None, n
         w.check(w.scalar("eq", given, count), "ValueError", text, (given, count))
         with w.at_node(w.beside("new")):
             new = list_slice(w, new, number(0), 1, given)  # it may be the list itself
-    key = (w.frame.scope, "#step")
 
-    def turn() -> None:
-        k = w.state[key]
+    def turn(k: Val) -> None:
         assert isinstance(k, Num)
         if new is None and step > 0:  # from the end, so that a removal moves no element still to be removed
             k = w.scalar("sub", w.scalar("sub", count, number(1)), k)
@@ -594,8 +592,7 @@ def _set_in_steps(w: Walker, base: ListVal, where: slice, new: ListVal | None, n
         w.emit(ir.ListOp(outs=outs, op="pop", width=w.width(base), args=(base.var, w.word(at)), loc=w.loc))
 
     every = Range(number(0), count, number(1))
-    iterate(w, every, ast.Name("#step", ast.Store()), turn, ())
-    w.state.pop(key, None)
+    iterate(w, every, turn)
 
 
 def _inside(w: Walker, bound: Num | UnionVal | None, end: Num, n: Num) -> Num:

@@ -25,7 +25,7 @@ from acronumba.ir.types import TensorT
 
 
 def unrolled_range(
-    w: Walker, r: Range, target: ast.expr, inner: Sequence[ast.AST], body: Callable[[], object], indexed: bool = False
+    w: Walker, r: Range, turn: Callable[[Val], object], code: ast.For | None, indexed: bool = False
 ) -> tuple[Val, ...] | None:
     """Return the numbers of a short constant range if the loop over it is to be unrolled; else None.
 
@@ -33,7 +33,8 @@ def unrolled_range(
     unrolled if the body is small and the range does not depend on shared parameters, as a small body does not justify
     a recompilation for each value of a parameter. Shared ints in the range of an unrolled loop become constants.
     """
-    if not isinstance(target, ast.Name):
+    target = None if code is None else code.target
+    if not isinstance(target, ast.Name | None):
         return None
     values = [w.present(v) for v in (r.start, r.stop, r.step)]
     if NOT_CONST in values or values[2] == 0:
@@ -41,10 +42,12 @@ def unrolled_range(
     items = tuple(number(k) for k in range(*values)[: UNROLL + 1])
     if len(items) > UNROLL:
         return None
-    used = any(decides(stmt, target.id) for stmt in inner) or w.facts.written_out
+    used = w.facts.written_out
+    if code is not None and target is not None:
+        used = used or any(decides(stmt, target.id) for stmt in code.body)
     if not used and (not items or indexed or any(is_given(w, v) for v in (r.start, r.stop, r.step))):
         return None
-    if not (fits(w, items, target, body) if used else is_small(w, items, target, body)):
+    if not (fits(w, items, turn) if used else is_small(w, items, turn)):
         return None
     for v in (r.start, r.stop, r.step):
         w.decided(v)
@@ -82,7 +85,7 @@ def note_turns(w: Walker, count: int) -> None:
     w.notes.append(Note(loc=w.loc, kind="unrolled", text=text, option=""))
 
 
-def fits(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], object]) -> bool:
+def fits(w: Walker, items: Sequence[Val], turn: Callable[[Val], object]) -> bool:
     """Whether a loop whose variable is used in an index is to be unrolled.
 
     It is if its iterations are few instructions in all, or if each reads a weight of its own, or a part of a value
@@ -93,12 +96,12 @@ def fits(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], o
         return True
     key = (w.frame.path, w.site, len(items))
     if key not in w.fitting:
-        w.fitting[key] = _tried(w, items, target, body)
+        w.fitting[key] = _tried(w, items, turn)
     w.facts.loops_kept |= not w.fitting[key]
     return w.fitting[key]
 
 
-def _tried(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], object]) -> bool:
+def _tried(w: Walker, items: Sequence[Val], turn: Callable[[Val], object]) -> bool:
     """Decide `fits` by a trial walk of two iterations; each further one is assumed to add the code of the second."""
     if w.block is None:
         return True
@@ -115,8 +118,7 @@ def _tried(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[],
     w.frame.loops.append(Loop())
     for item in items[:2]:
         try:
-            w.assign(target, item)
-            body()
+            turn(item)
         except (Dead, Rejected):
             w.block = None
         counts.append(len(written()))
@@ -135,7 +137,7 @@ def _reads_weight(instr: ir.Instr) -> bool:
     return isinstance(instr.out.type, TensorT) and instr.out.type.rank > 1
 
 
-def is_small(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[], object]) -> bool:
+def is_small(w: Walker, items: Sequence[Val], turn: Callable[[Val], object]) -> bool:
     """Whether the iterations of a loop are straight-line code of few operations, by a trial walk of the first.
 
     Then one kernel computes all iterations of the unrolled loop, where a loop would make nodes for each.
@@ -146,8 +148,7 @@ def is_small(w: Walker, items: Sequence[Val], target: ast.expr, body: Callable[[
     w.trying = True
     w.frame.loops.append(Loop())
     try:
-        w.assign(target, items[0])
-        body()
+        turn(items[0])
     except (Abandoned, Dead, Rejected):
         w.block = None
     straight = w.block == block and len(w.errors) == errors

@@ -89,8 +89,7 @@ class Consumer:
     frame: Frame  # that contains the loop
     loop: Loop
     names: Sequence[tuple[Any, str]]  # state keys that its iterations assign
-    target: ast.expr
-    body: Callable[[], None]
+    turn: Callable[[Val], None]
     place: tuple[Any, ...]  # the source position
 
 

@@ -111,15 +111,12 @@ def _check_list(w: Walker, val: ListVal, dtype: str) -> None:
         w.fits_array(item, dtype)
     if not isinstance(item, IntT | FloatT) or np.dtype(dtype).kind not in "iu" or (item, dtype) == (INT, "int64"):
         return
-    scope = (w.frame.scope, "#item")
-    target = ast.Name("#item", ast.Store())
 
-    def turn() -> None:
-        number_ = w.state[scope]
-        if isinstance(number_, Num):
-            w.from_number(number_, dtype)
+    def turn(item: Val) -> None:
+        if isinstance(item, Num):
+            w.from_number(item, dtype)
 
-    iterate(w, val, target, turn, (), ())
+    iterate(w, val, turn)
 
 
 @row("x", np.from_dlpack, rank0="array")
@@ -202,10 +199,5 @@ def _tolist(w: Walker, a: Args) -> Val:
         return w.host(x, ".tolist()")
     if x.type.rank > 1:
         raise w.reject("ACR202", seen=f".tolist() of {w.describe(x)}", rewrite="[row.tolist() for row in x]")
-    target, item = ast.Name("#item", ast.Store()), (w.frame.scope, "#item")
-
-    def value() -> Val:
-        return w.each(w.state[item], lambda v: host_value(w, v, ".tolist()"))
-
-    rows = built(w, x, target, lambda: w.state[item], (), what="rows")  # all rows first, then their values: one wait
-    return built(w, rows, target, value, (), what="values")
+    rows = built(w, x, lambda v: v, "rows")  # all rows first, then their values: one wait
+    return built(w, rows, lambda row: w.each(row, lambda v: host_value(w, v, ".tolist()")), "values")

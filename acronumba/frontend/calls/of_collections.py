@@ -17,7 +17,6 @@ from acronumba.frontend.comprehensions import as_iterable, extend, to_list
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.dicts import (
     as_map,
-    over,
     put_all,
 )
 from acronumba.frontend.keyed import find, new_map, present, put
@@ -31,6 +30,7 @@ from acronumba.frontend.lists import (
     append,
     simple,
 )
+from acronumba.frontend.loops import iterate
 from acronumba.frontend.operators import binary
 from acronumba.frontend.sequences import (
     take_out,
@@ -52,7 +52,7 @@ def _deque(w: Walker, a: Args) -> Val:
     w.make_real(cell)
     out = replace(w.realise(StaticList((), cell)), cls=deque, limit=limit)
     if "iterable" in a.given:
-        over(w, as_iterable(w, a["iterable"]), lambda v: _add(w, out, v))
+        iterate(w, as_iterable(w, a["iterable"]), lambda v: _add(w, out, v))
     return out
 
 
@@ -104,9 +104,9 @@ def _count(w: Walker, out: MapVal, val: Val, op: ast.operator) -> None:
         put(w, out, key, binary(w, op, old, by))
 
     if isinstance(source, MapVal) and not source.is_set:
-        over(w, MapView(source, "items"), lambda pair: add(*(w.items_of(pair) or ())))
+        iterate(w, MapView(source, "items"), lambda pair: add(*(w.items_of(pair) or ())))
         return
-    over(w, as_iterable(w, source), lambda key: add(key, number(1)))
+    iterate(w, as_iterable(w, source), lambda key: add(key, number(1)))
 
 
 # ---- methods
@@ -138,7 +138,7 @@ def deque_method(w: Walker, base: ListVal, name: str, args: Sequence[Val]) -> Va
             _add(w, base, val, name == "appendleft")
             return NoneVal()
         case "extend" | "extendleft", [val]:
-            over(w, as_iterable(w, val), lambda v: _add(w, base, v, name == "extendleft"))
+            iterate(w, as_iterable(w, val), lambda v: _add(w, base, v, name == "extendleft"))
             return NoneVal()
         case "pop" | "popleft", []:
             n = w.list_lengths(base)

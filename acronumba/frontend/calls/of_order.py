@@ -14,7 +14,6 @@ from acronumba.frontend.comprehensions import as_iterable, built, extend, to_lis
 from acronumba.frontend.conditions import host_value, truth
 from acronumba.frontend.exceptions import Rejected
 from acronumba.frontend.kinds.arrays import AMBIGUOUS, EMPTY, Tensor
-from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.iterators import Zip
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
@@ -24,7 +23,7 @@ from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.builtins import in_any_order
 from acronumba.frontend.library.numpy_orders import order_by_comparison
 from acronumba.frontend.lists import list_slice, simple
-from acronumba.frontend.loops import iterate
+from acronumba.frontend.loops import fold
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
     FLOAT,
@@ -133,23 +132,18 @@ def _first_of_best(
     if keyed:  # all keys first, then their values: one wait
         w.go_back(before)
         items_list = to_list(w, val)
-        keys_list = _host_keys(w, _keys(w, items_list, key_of, "keys"), what)
+        keys_list = _host_keys(w, built(w, items_list, key_of, "keys"), what)
         val = Zip((items_list, keys_list))
         first, first_key = (part.item_at(w, number(0)) for part in (items_list, keys_list))
-    key = (w.frame.scope, f"#best{w.site}")
-    w.state[key] = TupleVal((first, first_key))
 
-    def body() -> None:
-        old, v = w.state[key], w.state[(w.frame.scope, "#item")]
-        assert isinstance(old, TupleVal)
+    def better(best: Val, v: Val) -> Val:
+        assert isinstance(best, TupleVal)
         pair = v.items if keyed and isinstance(v, TupleVal) else (v, key_of(v))
-        got = pick((old.items[0], old.items[1]), *pair)
-        if w.block is not None:
-            w.state[key] = TupleVal(got)
+        return TupleVal(pick((best.items[0], best.items[1]), *pair))
 
-    iterate(w, val, ast.Name("#item", ast.Store()), body, (), (key,))
-    best = w.state.pop(key, None)
-    return best.items[0] if isinstance(best, TupleVal) else ErrorValue()
+    best = fold(w, "best", val, better, TupleVal((first, first_key)))
+    assert isinstance(best, TupleVal)
+    return best.items[0]
 
 
 @row("x key reverse", sorted, whole=True)
@@ -177,7 +171,7 @@ def sort_list(w: Walker, base: ListVal, key: Val, reverse: Val) -> None:
     def part(k: int) -> Callable[[Val], Val]:
         return lambda v: v.items[k] if isinstance(v, TupleVal) else v
 
-    keys = _keys(w, base, key_of, "keys")
+    keys = built(w, base, key_of, "keys")
     if w.block is None or keys.item == NEVER:
         return
     kinds = members(keys.item)
@@ -193,7 +187,7 @@ def sort_list(w: Walker, base: ListVal, key: Val, reverse: Val) -> None:
         sort(base, keys)
         return
     for k in reversed(range(len(keys.item.items))):  # the sort is stable: by the last part first
-        parts = _keys(w, keys, part(k), f"keys{k}")
+        parts = built(w, keys, part(k), f"keys{k}")
         if w.block is None:
             return
         sort(base, parts)
@@ -204,7 +198,7 @@ def _sort_by_comparison(w: Walker, base: ListVal, keys: ListVal, reverse: Val) -
     """Sort a list by keys that are not numbers: strings, lists, objects with `__lt__`."""
     if any(isinstance(m, MapT) for m in members(keys.item)):  # sets and dicts have no total order
         raise w.reject("ACR301", seen=f"a sort by {type_text(keys.item)}", rewrite="sort by sorted(s)")
-    keys = _keys(w, keys, lambda k: _with_numbers(w, k), "numbers")
+    keys = built(w, keys, lambda k: _with_numbers(w, k), "numbers")
     if w.block is None:
         return
     down = truth(w, host_value(w, reverse, "reverse", index=True))
@@ -217,7 +211,7 @@ def _sort_by_comparison(w: Walker, base: ListVal, keys: ListVal, reverse: Val) -
         assert isinstance(k, Num)
         return base.item_at(w, k)
 
-    new = _keys(w, order, one, "sorted")
+    new = built(w, order, one, "sorted")
     if w.block is not None:
         simple(w, base, "erase")
         extend(w, base, new)
@@ -237,18 +231,11 @@ def _with_numbers(w: Walker, key: Val) -> Val:
     return _host_part(w, key, "a sort") if isinstance(key, Tensor) and not key.type.rank else key
 
 
-def _keys(w: Walker, source: ListVal, value: Callable[[Val], Val], what: str) -> ListVal:
-    """Return the list of `value(x)` for each element `x` of a list."""
-    item = (w.frame.scope, "#key")
-    target = ast.Name("#key", ast.Store())
-    return built(w, source, target, lambda: value(w.state[item]), (), what=what)
-
-
 def _host_keys(w: Walker, keys: ListVal, what: str) -> ListVal:
     """Return keys as Python numbers and tuples of them; tensors are read all at once."""
     if w.block is None or all(isinstance(t, IntT | FloatT | BoolT) for t in _parts(keys.item)):
         return keys
-    return _keys(w, keys, lambda k: _host_key(w, k, what), "numbers")
+    return built(w, keys, lambda k: _host_key(w, k, what), "numbers")
 
 
 def _parts(t: Type) -> tuple[Type, ...]:

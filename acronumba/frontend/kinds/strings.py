@@ -115,12 +115,11 @@ class StringValue(Value):
         first, n = w.extent(start), w.extent(count)
         places = Range(first, w.scalar("add", first, w.scalar("mul", n, number(step))), number(step))
 
-        def turn() -> Val:
-            k = w.state[(w.frame.scope, "#item")]
+        def character(k: Val) -> Val:
             assert isinstance(k, Num)
             return at_run_time(w, self.item_at(w, k))
 
-        return joined(w, built(w, places, ast.Name("#item", ast.Store()), turn, (), what="part"))
+        return joined(w, built(w, places, character, "part"))
 
     def binary(self, w: Walker, op: ast.operator, left: Val, right: Val) -> Val | None:
         if isinstance(op, ast.Mod) and left is self and self.num.const is not NOT_CONST:
@@ -138,8 +137,7 @@ class StringValue(Value):
         if self.num.const is not NOT_CONST and known is not NOT_CONST:
             return constant(self.num.const * known)
         word = at_run_time(w, self)
-        turns, item = Range(number(0), times, number(1)), ast.Name("#item", ast.Store())
-        return joined(w, built(w, turns, item, lambda: word, (), what="repeated"))
+        return joined(w, built(w, Range(number(0), times, number(1)), lambda _: word, "repeated"))
 
     def compare(self, w: Walker, op: ast.cmpop, left: Val, right: Val) -> Num | None:
         if not isinstance(left, StringValue) or not isinstance(right, StringValue):
@@ -303,10 +301,10 @@ def _join(w: Walker, texts: ir.Var) -> StringValue:
 def strings(w: Walker, iterable: Val, f: Callable[[StringValue], StringValue] = lambda v: v) -> ListVal:
     """Return the run-time list of f(v) for the strings v of an iterable."""
 
-    def turn() -> Val:
-        return w.each(w.state[(w.frame.scope, "#item")], lambda v: at_run_time(w, f(string(w, v))))
+    def turn(item: Val) -> Val:
+        return w.each(item, lambda v: at_run_time(w, f(string(w, v))))
 
-    return built(w, iterable, ast.Name("#item", ast.Store()), turn, (), what="strings")
+    return built(w, iterable, turn, "strings")
 
 
 # ---- texts of constants: run-time values have none (ACR116)
