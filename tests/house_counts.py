@@ -114,8 +114,8 @@ COUNTS: dict[str, tuple[Callable[[], int], int]] = {
     "functions that fork and join control flow themselves": (branching_by_hand, 23),
     "parameters `node` that hand on a position": (node_parameters, 24),
     'docstrings that begin with "What"': (nameless_docstrings, 60),
-    "lines with `Any`": (lines_with_any, 781),
-    "lines of Python in the package": (package_lines, 100_200),
+    "lines with `Any`": (lines_with_any, 778),
+    "lines of Python in the package": (package_lines, 100_120),
 }
 
 if __name__ == "__main__":
