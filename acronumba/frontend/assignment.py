@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from acronumba.frontend.kinds.numbers import NoneVal, number
 from acronumba.frontend.kinds.objects import SharedVal
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
-from acronumba.frontend.kinds.value import Val
+from acronumba.frontend.kinds.value import Index, Val
 from acronumba.frontend.lists import list_slice, new_list
 from acronumba.frontend.made import about_to_change, set_attribute
 from acronumba.frontend.magic import call_special, has_method, index_value, iterated
@@ -38,6 +37,7 @@ from acronumba.frontend.subscripts import (
     get_item,
     index_parts,
     item_in_pieces,
+    item_of_axes,
     item_place,
     set_in_pieces,
     set_item,
@@ -170,7 +170,7 @@ def updated(w: Walker, old: Val, stmt: ast.AugAssign) -> Val:
         return in_place(w, old, w.expr(stmt.value), stmt)
 
 
-def change_of(w: Walker, base: Val, where: Any, target: ast.Subscript, stmt: ast.AugAssign) -> None:
+def change_of(w: Walker, base: Val, where: Index, target: ast.Subscript, stmt: ast.AugAssign) -> None:
     """`x[i] op= y`."""
     if isinstance(base, Tensor | ArrayRef):
         change_elements(w, base, where, stmt)
@@ -178,7 +178,7 @@ def change_of(w: Walker, base: Val, where: Any, target: ast.Subscript, stmt: ast
     old = get_item(w, base, where)
     if has_method(w, base, "__setitem__"):
         new = updated(w, old, stmt)
-        call_special(w, base, "__setitem__", (index_value(w, where, base), new))
+        call_special(w, base, "__setitem__", (index_value(where), new))
         return
     if not base.assignable:
         raise w.reject("ACR113", seen=f"an assignment into {w.describe(base)}")
@@ -187,7 +187,7 @@ def change_of(w: Walker, base: Val, where: Any, target: ast.Subscript, stmt: ast
         set_item(w, base, where, target, new)
 
 
-def change_elements(w: Walker, base: Tensor | ArrayRef, where: Any, stmt: ast.AugAssign) -> None:
+def change_elements(w: Walker, base: Tensor | ArrayRef, where: Index, stmt: ast.AugAssign) -> None:
     """`x[i] op= y` on an array."""
     assert isinstance(stmt.target, ast.Subscript)
     if isinstance(base, Tensor):
@@ -197,7 +197,7 @@ def change_elements(w: Walker, base: Tensor | ArrayRef, where: Any, stmt: ast.Au
     change_at(w, base, index_parts(w, base, where), stmt)
 
 
-def change_at(w: Walker, ref: ArrayRef, where: Sequence[Any], stmt: ast.AugAssign) -> None:
+def change_at(w: Walker, ref: ArrayRef, where: Sequence[Index], stmt: ast.AugAssign) -> None:
     """`x[i] op= y` on an array that is written to; an index of arrays and masks reads a copy and writes it back."""
     if each_index(w, where, lambda at: change_at(w, ref, at, stmt)):
         return
@@ -205,7 +205,7 @@ def change_at(w: Walker, ref: ArrayRef, where: Sequence[Any], stmt: ast.AugAssig
     if any(map(is_array, places)):
         change_item(w, ref, places, lambda: w.expr(stmt.value), partial(elements_changed, w, stmt))
         return
-    old = get_item(w, ref, where)
+    old = item_of_axes(w, ref, where)
     with w.at_node(stmt):
         new = changed(w, old, w.expr(stmt.value), stmt)
     assign_item(w, ref, where, new)
@@ -384,10 +384,10 @@ def _to_item(w: Walker, target: ast.Subscript, val: Val) -> None:
     each_place(w, base, lambda b: store_item(w, b, where, val, target))
 
 
-def store_item(w: Walker, base: Val, where: Any, val: Val, target: ast.Subscript) -> None:
+def store_item(w: Walker, base: Val, where: Index, val: Val, target: ast.Subscript) -> None:
     """`x[i] = v`."""
     if has_method(w, base, "__setitem__"):
-        call_special(w, base, "__setitem__", (index_value(w, where, base), val))
+        call_special(w, base, "__setitem__", (index_value(where), val))
         return
     if isinstance(base, ArrayRef):
         assign_item(w, base, index_parts(w, base, where), val)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import Any
 
 from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal, StaticList
@@ -15,11 +14,6 @@ from acronumba.frontend.names import alias
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import NEVER, ListT, Type, exchanged, union
-
-
-def describe_index(w: Walker, where: Any) -> str:
-    """Return a description of an index in the user's terms, for errors."""
-    return "a slice" if isinstance(where, slice) else w.describe(where)
 
 
 def new_list(w: Walker, items: Sequence[Val]) -> Val:

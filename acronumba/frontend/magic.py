@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import types
 from collections.abc import Sequence
-from typing import Any
 
 from acronumba.foreign import OfParts
 from acronumba.frontend.attributes import class_attribute
@@ -12,9 +11,8 @@ from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.kinds.iterators import SliceVal
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, Ref
-from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
-from acronumba.frontend.kinds.value import Val
+from acronumba.frontend.kinds.value import Index, Val
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL, TEXT, StrT, TextT
@@ -45,13 +43,10 @@ def call_special(w: Walker, val: Val, name: str, args: Sequence[Val]) -> Val:
     return w.call(class_attribute(w, val, cls, name), args, {})
 
 
-def index_value(w: Walker, where: Any, val: Val) -> Val:
-    """Return an index as the argument of an object's `__getitem__` or `__setitem__`."""
-    if isinstance(where, tuple):
-        return TupleVal(tuple(index_value(w, e, val) for e in where))
+def index_value(where: Index) -> Val:
+    """Return an index as a value, as which it is part of a tuple, and the argument of an object's `__getitem__`."""
     if not isinstance(where, slice):
-        out: Val = where
-        return out
+        return where
     start, stop = (NoneVal() if bound is None else bound for bound in (where.start, where.stop))
     return SliceVal(start, stop, number(where.step))
 

@@ -35,7 +35,6 @@ from acronumba.frontend.kinds.value import NOT_CONST, AxisIndex, Index, Val
 from acronumba.frontend.lists import (
     check_mutable,
     checked_index,
-    describe_index,
     list_slice,
     new_list,
     simple,
@@ -52,15 +51,10 @@ WHOLE = slice(None, None, 1)  # the index of all elements of an axis
 Entry = int | Literal["new", "chosen"]  # of a result: an axis of the array, a new axis, the axes of broadcast indices
 
 
-def index_of(w: Walker, node: ast.expr) -> Any:
-    """Evaluate an index: a value, or a `slice` of two bounds and a constant step; a tuple of these for several axes."""
+def index_of(w: Walker, node: ast.expr) -> Index:
+    """Evaluate an index: a value, or a `slice` of two bounds and a constant step."""
     if isinstance(node, ast.Tuple):
-        return tuple(index_part(w, e) for e in node.elts)
-    return index_part(w, node)
-
-
-def index_part(w: Walker, node: ast.expr) -> Any:
-    """Evaluate the index of one axis."""
+        return TupleVal(tuple(index_value(index_of(w, e)) for e in node.elts))
     if not isinstance(node, ast.Slice):
         val = w.expr(node)
         with w.at_node(node):
@@ -74,7 +68,7 @@ def index_part(w: Walker, node: ast.expr) -> Any:
     return slice(*out)
 
 
-def in_index(w: Walker, val: Val) -> Any:
+def in_index(w: Walker, val: Val) -> Index:
     """Return a value as an index: a slice object as a `slice` of two bounds and a constant step."""
     if not isinstance(val, SliceVal):
         return val
@@ -138,30 +132,27 @@ def subscript(w: Walker, base: Val, index: ast.expr) -> Val:
     return w.each(not_none(w, base), lambda v: get_item(w, v, where), itself=True)
 
 
-def get_item(w: Walker, base: Val, where: Any) -> Val:
+def get_item(w: Walker, base: Val, where: Index) -> Val:
     """Read an item or slice of a value that is no union; the index may be one."""
     w.check_poison(base)
-    by_axes, by_method = base.numeric or isinstance(base, Static), has_method(w, base, "__getitem__")
-    if isinstance(where, tuple) and not by_axes:
-        where = index_value(w, where, base) if by_method else TupleVal(tuple(_no_slices(w, where)))
-    if isinstance(where, UnionVal) and not base.is_mapping and not by_axes:
+    if isinstance(where, UnionVal) and not base.is_mapping and not base.numeric:
         where = not_none(w, where)
         if isinstance(where, UnionVal):
             return w.each(where, lambda e: get_item(w, base, e))
-    own = base.get_item(w, where)
+    own = base.get_item(w, index_value(where) if base.is_mapping else where)
     if own is not None:
         return own
-    if by_method:
-        return call_special(w, base, "__getitem__", (index_value(w, where, base),))
+    if has_method(w, base, "__getitem__"):
+        return call_special(w, base, "__getitem__", (index_value(where),))
     return element(w, base, where)
 
 
 @handles(INDEXED, Static)
-def static_item(w: Walker, base: Static, where: Any) -> Val:
+def static_item(w: Walker, base: Static, where: Index) -> Val:
     """`Color["RED"]` of an enum; `np.r_[1:3]`; `list[int]` in an annotation."""
     if any(base.value is f for f in (np.r_, np.c_, np.mgrid, np.ogrid)):
-        parts = where if isinstance(where, tuple) else (where,)
-        return w.call(base, [_numbers(w, e) if isinstance(e, slice) else e for e in parts], {})
+        parts = where.items if isinstance(where, TupleVal) else (index_value(where),)
+        return w.call(base, [_numbers(w, e) if isinstance(e, SliceVal) else e for e in parts], {})
     name = w.static(where) if isinstance(base.value, enum.EnumMeta) else None
     if not isinstance(name, str):
         return base
@@ -175,7 +166,7 @@ def element(w: Walker, base: Val, where: Index) -> Val:
     """Read an item or slice of a list or tuple."""
     items = w.items_of(base)
     if items is None and not isinstance(base, ListVal):
-        raise w.reject("ACR301", seen=f"{w.describe(base)} cannot be indexed by {describe_index(w, where)}")
+        raise w.reject("ACR301", seen=f"{w.describe(base)} cannot be indexed by {w.describe(index_value(where))}")
     at = where if isinstance(where, slice) else list_index(w, where, f"an index of a {base.python_class.__name__}")
     found = None if items is None else known_item(w, base, items, at)
     if found is not None:
@@ -205,36 +196,37 @@ def is_uniform(base: Val) -> bool:
     return len(types) == 1 and None not in types
 
 
-def _numbers(w: Walker, where: slice) -> Tensor:
+def _numbers(w: Walker, part: SliceVal) -> Tensor:
     """Return the range that a slice denotes, as an array: `np.r_[1:3]`."""
-    first = number(0) if where.start is None else where.start
-    if where.stop is None or not isinstance(first, Num) or not isinstance(where.stop, Num):
+    first, stop = slice_bound(w, part.start), slice_bound(w, part.stop)
+    first = number(0) if first is None else first
+    if not isinstance(first, Num) or not isinstance(stop, Num):
         raise w.reject("ACR202", seen="a range without an end", rewrite="np.arange(start, stop)")
-    return w.arange(first, where.stop, number(where.step), None)
+    return w.arange(first, stop, number(slice_step(w, part.step)), None)
 
 
 @handles(INDEXED, Tensor, ArrayRef)
-def array_item(w: Walker, base: Tensor | ArrayRef, where: Any) -> Val:
+def array_item(w: Walker, base: Tensor | ArrayRef, where: Index) -> Val:
     """Index an array by one or several indices, each of which may be a union."""
     where = _one_place(w, where) if isinstance(base, ArrayRef) else where
     if isinstance(where, UnionVal):
         return w.each(where, lambda e: array_item(w, base, e))
-    parts = index_parts(w, base, where)
+    return item_of_axes(w, base, index_parts(w, base, where))
+
+
+def item_of_axes(w: Walker, base: Tensor | ArrayRef, parts: Sequence[Index]) -> Val:
+    """Index an array by the indices of its leading axes, each of which may be a union."""
     for k, v in enumerate(parts):
         if isinstance(v, UnionVal):  # also None, which is a new axis
-
-            def one(e: Val, k: int = k) -> Val:
-                return array_item(w, base, (*parts[:k], e, *parts[k + 1 :]))
-
-            return w.each(v, one)
+            before, after = parts[:k], parts[k + 1 :]
+            return w.each(v, lambda e: item_of_axes(w, base, (*before, e, *after)))  # noqa: B023
     return SUBSCRIPTS[type(base)](w, base, parts)  # type: ignore[no-any-return]
 
 
-def index_parts(w: Walker, base: Tensor | ArrayRef, where: Any) -> tuple[Any, ...]:
+def index_parts(w: Walker, base: Tensor | ArrayRef, where: Index) -> tuple[Index, ...]:
     """Return an index as a tuple of the indices of the leading axes."""
-    if not isinstance(where, tuple | slice) and is_tuple(where):  # one index for each axis
-        where = tuple(in_index(w, v) for v in _of_each_axis(w, base, where))
-    parts = where if isinstance(where, tuple) else (where,)
+    several = not isinstance(where, slice) and is_tuple(where)
+    parts = tuple(in_index(w, v) for v in _of_each_axis(w, base, index_value(where))) if several else (where,)
     return tuple(_one_place(w, e) for e in parts) if isinstance(base, ArrayRef) else parts
 
 
@@ -250,7 +242,7 @@ def _of_each_axis(w: Walker, base: Tensor | ArrayRef, where: Val) -> Sequence[Va
     return [where.item_at(w, number(k)) for k in range(rank)]
 
 
-def _one_place(w: Walker, e: Any) -> Any:
+def _one_place(w: Walker, e: Index) -> Index:
     """Return an index that is a union of an int and NumPy scalars as an int: each selects one position."""
     if not isinstance(e, UnionVal):
         return e
@@ -287,13 +279,6 @@ def list_index(w: Walker, where: Val, what: str = "an index of a list") -> Num:
         w.check(small, "IndexError", "cannot fit 'numpy.uint64' into an index-sized integer")
         where = w.cast(where, "int64")
     return host_value(w, where, what, index=True)
-
-
-def _no_slices(w: Walker, where: tuple[Any, ...]) -> Iterator[Val]:
-    for e in where:
-        if isinstance(e, slice):
-            raise w.reject("ACR301", seen="a slice in a tuple index of something that is not an array")
-        yield e
 
 
 @handles(SUBSCRIPTS, Tensor)
@@ -441,7 +426,7 @@ def _extents(e: Entry, rank: int, dims: Iterator[ir.Extent]) -> list[ir.Extent]:
     return [1] if e == "new" else [next(dims) for _ in range(rank if e == "chosen" else 1)]
 
 
-def item_place(w: Walker, target: ast.Subscript) -> tuple[Val, Any]:
+def item_place(w: Walker, target: ast.Subscript) -> tuple[Val, Index]:
     """Evaluate the container and the index of an assigned item: once, also for an augmented assignment."""
     base = w.value(target.value)
     w.check_poison(base)
@@ -518,20 +503,18 @@ def holds(val: Val, what: Val) -> bool:
     return any(holds(v, what) for v in (*inner, *((val.value,) if isinstance(val, MaybeUnbound) else ())))
 
 
-def set_item(w: Walker, base: Val, where: Any, target: ast.Subscript, val: Val) -> None:
+def set_item(w: Walker, base: Val, where: Index, target: ast.Subscript, val: Val) -> None:
     """Assign to an element or slice of a list, or to a key of a dict."""
     if base.is_mapping:
         found = changeable(w, base)
         if found.is_set:
             raise w.reject("ACR301", seen=f"an assignment into {w.describe(base)}", rewrite="s.add(x)")
-        put(w, found, TupleVal(tuple(_no_slices(w, where))) if isinstance(where, tuple) else where, val)
+        put(w, found, index_value(where), val)
         return
     assert isinstance(base, ListVal)
     if isinstance(where, slice):
         set_slice(w, base, where, val)
         return
-    if isinstance(where, tuple):
-        where = TupleVal(tuple(_no_slices(w, where)))
     with w.at_node(target.slice):
         where = list_index(w, where)
     i = checked_index(w, where, w.list_lengths(base), "list assignment index out of range")

@@ -356,6 +356,12 @@ def float_key(n):
     return d[n + 0.5]
 
 
+@rejected("ACR309 | d[n:2] | a slice", columns=N)
+def slice_as_key(n):
+    d = {"a": 1}
+    return d[n:2]
+
+
 @rejected("ACR310 | np.float16 | float32")
 def half_precision(x):
     return x.astype(np.float16)

@@ -110,6 +110,13 @@ def index_bounds(xs, n):
 
 
 @case(XS, N)
+def index_by_no_elements(xs, n):
+    a = np.arange(3.0)
+    i = slice(1, None)
+    return a[[]], a[()], (a[:, None] * a)[(n % 2, i)]
+
+
+@case(XS, N)
 def index_fails(xs, n):
     return xs.index(n)
 

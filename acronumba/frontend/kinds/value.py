@@ -284,8 +284,9 @@ class Value:
 
     def axis_index(self, w: Walker) -> Num | Tensor | None:
         """Return it as the index of an axis of an array: a number, an array (for a sequence, too), or a new axis."""
-        if self.sequence(w) is not None:
-            return w.as_tensor(self)
+        items = self.sequence(w)
+        if items is not None:
+            return w.as_tensor(self, None if items else "int64")
         rewrite = "an int, a slice, a mask or an array of ints"
         raise w.reject("ACR301", seen=f"an index {w.describe(self)}", rewrite=rewrite)
 
