@@ -7,17 +7,20 @@ with `requires_grad` get gradients. PyTorch is imported with this module, and by
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from acronumba.api.dispatch import bind, function_of
+from acronumba.api.arguments import Call
+from acronumba.api.dispatch import batch, bind, existing, function_of, run
 from acronumba.api.forward import Forward, checksum
 from acronumba.api.model import Model
 from acronumba.api.results import Results, parts_of
+from acronumba.api.specialisations import Fit
 from acronumba.api.structures import float_arrays, is_float_array, rebuilt
 from acronumba.api.wanted import Choices, wanted_of
+from acronumba.data.schema import holds_arrays
 from acronumba.errors import InstanceErrors, one_frame
 from acronumba.errors.codes import reject
 from acronumba.foreign import numpy_array
@@ -166,21 +169,42 @@ class Layer:
         """Return the results of a mini-batch as tensors. See `Model.batch`, `layer`."""
         with one_frame:
             given = _Given()
-            arrays = [given.column(c) for c in columns]
-            values = {name: given.arrays(v) for name, v in shared.items()}
+            parts = {name: given.part(v) for name, v in shared.items()}
+            call, places, fit = self._bound(given, columns, {name: part.value for name, part in parts.items()})
             if not given.trained():
-                results = self.model.batch(*arrays, **values)
-                return _tensors(results.stack() if self.stack else list(results))
-            call = bind(self.model, arrays, values)
-            code = function_of(self.model).__code__
-            own = [n for n, c in zip(code.co_varnames, arrays, strict=False) if given.of_column(c)]
-            names = (*own, *(name for name, v in values.items() if any(map(given.wants, float_arrays(v)))))
-            wanted = wanted_of(function_of(self.model), Choices.of(names, "sum", False, ()), call)
+                done = run(self.model, call, found=fit) if call.count else batch(self.model, call.columns, call.shared)
+                if done.errors:
+                    raise InstanceErrors(done.errors, done.results)
+                return _tensors(done.results.stack() if self.stack else list(done.results))
+            names = [function_of(self.model).__code__.co_varnames[k] for k, part in enumerate(places) if part.wants]
+            names += [name for name, part in parts.items() if part.wants]
+            wanted = wanted_of(function_of(self.model), Choices.of(tuple(names), "sum", False, ()), call)
             wanted = replace(wanted, arrays={key: a for key, a in wanted.arrays.items() if given.wants(a)})
-            forward = Forward(self.model, call, wanted, True, given.mark)
+            forward = Forward(self.model, call, wanted, True, given.mark, fit)
             if forward.errors:
                 raise InstanceErrors(dict(sorted(forward.errors.items())), Results.of(forward.results))
             return self._graph(forward, given)
+
+    def _bound(
+        self, given: _Given, columns: Sequence[Any], shared: Mapping[str, Any]
+    ) -> tuple[Call, list[_Part], Fit | None]:
+        """Return a call without tensors, its columns, and a specialisation that fits it, if one exists.
+
+        Types decide which lists of instances are searched for tensors, each in Python: those whose types, in a
+        specialisation that fits, hold arrays. A first instance with a tensor decides, too.
+        """
+        parts = [given.column(column) for column in columns]
+        call = bind(self.model, [part.value for part in parts], shared)
+        fit = existing(self.model, call) if call.count else None
+        changed = False
+        for k, (part, column) in enumerate(zip(parts, columns, strict=True)):
+            left = part.value is column and isinstance(column, list | tuple)
+            if left and (fit is None or holds_arrays(fit.compiled.schema, k)):
+                parts[k] = given.part(column)
+                changed = changed or parts[k].value is not column
+        if not changed:
+            return call, parts, fit
+        return bind(self.model, [part.value for part in parts], shared), parts, None
 
     def _graph(self, forward: Forward, given: _Given) -> Any:
         """Return the results as tensors with a backward function."""
@@ -198,6 +222,14 @@ class Layer:
         outputs = _Follow.apply(back, [np.array(x) for x, _ in sources.values()], *given.trained())
         made = dict(zip(sources, outputs, strict=True))
         return rebuilt(whole, lambda v: made[id(v)] if id(v) in made else _tensor(v))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A shared value or a column without tensors."""
+
+    value: Any
+    wants: bool = False  # whether a tensor in it wants a gradient
 
 
 class _Given:
@@ -218,36 +250,36 @@ class _Given:
         tensor = self._of.get(id(array))
         return tensor is not None and self._needs and bool(tensor.requires_grad)
 
-    def of_column(self, column: Any) -> bool:
-        """Whether something of a column wants a gradient."""
-        return any(map(self.wants, float_arrays(column)) if isinstance(column, list) else (self.wants(column),))
-
     def tensor_of(self, array: Any) -> Any:
         """Return the tensor of an array, or None."""
         return self._of.get(id(array))
 
-    def column(self, column: Any) -> Any:
-        """Return a column of instances without tensors."""
-        if isinstance(column, torch.Tensor):
-            return self._array(column)
-        if isinstance(column, list | tuple) and _holds_tensors(column):
-            return self.arrays(list(column))
-        return column
+    def column(self, column: Any) -> _Part:
+        """Return a column of instances; a list of instances without a tensor in the first one stays as it is."""
+        searched = isinstance(column, torch.Tensor) or (isinstance(column, list | tuple) and _holds_tensors(column[:1]))
+        return self.part(column) if searched else _Part(column)
 
-    def arrays(self, value: Any) -> Any:
+    def part(self, value: Any) -> _Part:
         """Return a value with tensors replaced by arrays; the value itself if it has none."""
         if isinstance(value, Parameters):
             self._of |= value.tensors()
-            return value.value()
-        return rebuilt(value, self._leaf) if _holds_tensors(value) else value
+            return _Part(value.value(), any(self._needs and t.requires_grad for t in value.tensors().values()))
+        if not _holds_tensors(value):
+            return _Part(value)
+        found: list[Any] = []
+
+        def leaf(v: Any) -> Any:
+            if not isinstance(v, torch.Tensor):
+                return v
+            found.append(self._array(v))
+            return found[-1]
+
+        return _Part(rebuilt(value, leaf), any(map(self.wants, found)))
 
     def mark(self, array: Any) -> int:
         """Return a version or checksum of a shared array, to detect changes. NumPy may change those of `Parameters`."""
         tensor = self._of.get(id(array))
         return checksum(array) if tensor is None or id(tensor) not in self._arrays else int(tensor._version)
-
-    def _leaf(self, value: Any) -> Any:
-        return self._array(value) if isinstance(value, torch.Tensor) else value
 
     def _array(self, tensor: Any) -> Any:
         """Return the array that shares the memory of a tensor."""

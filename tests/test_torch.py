@@ -182,10 +182,27 @@ def test_nothing_is_copied_on_the_way_in() -> None:
 
     given = _Given()
     w = torch.ones(2, 3)
-    assert np.shares_memory(given.arrays({"w": w})["w"], w.numpy())
-    assert np.shares_memory(given.column(w), w.numpy())
+    assert np.shares_memory(given.part({"w": w}).value["w"], w.numpy())
+    assert np.shares_memory(given.column(w).value, w.numpy())
     trees = [Tree(0)]
-    assert given.column(trees) is trees
+    assert given.column(trees).value is trees
+
+
+def test_tensors_are_found_wherever_types_allow_them() -> None:
+    @model
+    def f(x: Any, k: int, *, w: np.ndarray) -> Any:
+        return np.sum(w * k) if x is None else np.sum(w * x[0]) * k
+
+    layer, w = acronumba.torch.layer(f), double(2)
+    columns = [[None, None], [3, 4]], [[None, [double(2)]], [3, 4]], [[[np.ones(2)], [double(2)]], [3, 4]]
+    for turn in range(2):  # without a specialisation, and with one
+        for xs, ks in columns:
+            w.grad, tensor = None, xs[1] and xs[1][0]
+            layer(xs, ks, w=w).sum().backward()
+            factors = [k * (1.0 if x is None else torch.as_tensor(x[0]).detach()) for x, k in zip(xs, ks, strict=True)]
+            torch.testing.assert_close(w.grad, sum(factors) + torch.zeros(2, dtype=torch.float64))
+            if tensor is not None:
+                torch.testing.assert_close(tensor.grad, ks[1] * w.detach() * (turn + 1))
 
 
 def test_an_encoder_of_pytorch_before_a_tree_lstm_learns() -> None:

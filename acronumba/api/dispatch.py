@@ -192,11 +192,11 @@ def batch(model: Batched, columns: Sequence[Value], shared: Mapping[str, Value],
     return done
 
 
-def run(model: Batched, call: Call, trace: bool = False, start: float | None = None) -> Done:
-    """Run a mini-batch; in groups if the types of its instances are incompatible."""
-    begin = time.perf_counter() if start is None else start
+def run(model: Batched, call: Call, trace: bool = False, start: float | None = None, found: Fit | None = None) -> Done:
+    """Run a mini-batch; in groups if the types of its instances are incompatible. `found`: a known fit, packed."""
+    begin, spent = time.perf_counter() if start is None else start, 0.0
     with compiling(model.__wrapped__):
-        found, spent = existing(model, call), 0.0
+        found = found or existing(model, call)
     if found is None:
         before = time.perf_counter()
         try:

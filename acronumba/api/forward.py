@@ -29,6 +29,7 @@ from acronumba.pipeline.pullback import Pullback, pullback
 
 if TYPE_CHECKING:
     from acronumba.api.arguments import Call
+    from acronumba.api.specialisations import Fit
     from acronumba.data.pack import Batch
     from acronumba.ir.tape import Recorder, Tape
     from acronumba.pipeline.compiled import Compiled
@@ -131,20 +132,23 @@ class Forward:
         Whether to use compiled code where it has a backward pass.
     mark
         Checksum of a shared array, to detect changes.
+    fit
+        The specialisation that fits the call, with its packed instances, if it is known.
     """
 
     def __init__(
-        self, model: Lossy, call: Call, wanted: Wanted, together: bool, mark: Callable[[Array], int] | None = None
-    ) -> None:
+        self, model: Lossy, call: Call, wanted: Wanted, together: bool, mark: Callable[[Array], int] | None = None,
+        fit: Fit | None = None,
+    ) -> None:  # fmt: skip
         self.call, self.wanted, self._mark = call, wanted, mark or checksum
         self.results: list[Value] = [None] * call.count
         self.errors: dict[int, BaseException] = {}
         self.parts: list[Part] = []
         self._model = model
         self._marks: dict[int, tuple[str, Array, int]] = {}  # by id: path, shared array and checksum
-        for members, fit in alike(model, call, together):
+        for members, of in alike(model, call, together, fit):
             some = call if len(members) == call.count else call.some(members)
-            compiled, leaves, packed = fit or specialise(model, some, together)
+            compiled, leaves, packed = of or specialise(model, some, together)
             wanted.check(compiled, leaves, None)
             wanted.check_apart(compiled, leaves, call, members)
             if packed is not None:

@@ -215,10 +215,15 @@ class ValueAndGrad:
         return run
 
 
-def alike(model: Lossy, call: Call, packed: bool) -> list[tuple[Sequence[int], Fit | None]]:
-    """Return all instance numbers with the specialisation that fits them; or else the numbers of each type."""
+def alike(model: Lossy, call: Call, packed: bool, fit: Fit | None = None) -> list[tuple[Sequence[int], Fit | None]]:
+    """Return all instance numbers with the specialisation that fits them, or else the numbers of each type.
+
+    `fit`: the specialisation, if it is known.
+    """
     if not call.count:
         return []
+    if fit is not None:
+        return [(range(call.count), fit)]
     try:
         return [(range(call.count), specialise(model, call, packed))]
     except AcronumbaError:

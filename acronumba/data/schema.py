@@ -63,6 +63,7 @@ from acronumba.ir.types import (
     all_parts,
     class_key,
     members,
+    parts,
     type_text,
     union,
     with_parts,
@@ -99,6 +100,21 @@ class Schema:
 
     def __hash__(self) -> int:
         return hash(self.key)
+
+
+def holds_arrays(schema: Schema, place: int) -> bool:
+    """Whether values of a positional parameter, given by its number, may hold arrays."""
+    seen: set[type] = set()
+    stack = [schema.params[place]]
+    while stack:
+        t = stack.pop()
+        if isinstance(t, TensorT | Array0T | OpaqueT):
+            return True
+        if isinstance(t, StructT) and t.cls not in seen:
+            seen.add(t.cls)
+            stack += schema.fields.get(t.cls, {}).values()
+        stack += parts(t)
+    return False
 
 
 def schema_text(schema: Schema) -> str:
