@@ -53,7 +53,9 @@ REJECTED = {  # of what models usually say: why
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("part", [pytest.param(k, marks=[pytest.mark.slow] if k % 3 else [pytest.mark.long] if k else []) for k in range(9)])
+@pytest.mark.parametrize(
+    "part", [pytest.param(k, marks=[pytest.mark.slow] if k % 3 else [pytest.mark.long] if k else []) for k in range(9)]
+)
 def test_what_models_usually_say(part: int, tmp_path: Path) -> None:
     assert not bad(try_rows(USUAL[part::9], "interpreter", tmp_path, SMALL), REJECTED)
 
