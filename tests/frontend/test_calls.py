@@ -128,7 +128,8 @@ REQUIRED: dict[Any, str] = {  # the arguments of a call that is in the language
     np.bitwise_and.outer: "i, i", np.bitwise_or.outer: "i, i", np.bitwise_xor.outer: "i, i", np.gcd.outer: "i, i",
     np.left_shift.outer: "i, i", np.right_shift.outer: "i, i", np.lcm.outer: "i, i", np.ldexp.outer: "x, i",
     np.meshgrid: "v, v", np.nanargmax: "x", np.vander: "v", np.r_: "v, v", np.linalg.matrix_rank: SQUARE,
-    np.linalg.matrix_norm: "x", np.linalg.vector_norm: "v", np.from_dlpack: "x", format: "2", repr: "2",
+    np.linalg.matrix_norm: "x", np.linalg.vector_norm: "v", np.from_dlpack: "x", np.polyval: "v, x",
+    format: "2", repr: "2",
 }  # fmt: skip
 SELF: dict[Any, str] = {np.ndarray.searchsorted: "v", np.ndarray.squeeze: "np.ones((1, 3))", np.ndarray.tolist: "v"}
 WRAPPED: dict[Any, str] = {  # what cannot be a result, or is not determined

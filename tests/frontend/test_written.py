@@ -108,3 +108,45 @@ def test_covariances_of_any_number_of_rows() -> None:
         wanted = plain(covariances, column_of)
         for run in (model(covariances).batch, model(covariances)._interpret):
             agree(outcomes(run, column_of), wanted, close=True)
+
+
+def polynomial(p, x):
+    return np.polyval(p, x)
+
+
+def constant_polynomials(x):
+    return np.polyval([1, -2.5, 3], x), np.polyval((2, 3), x), np.polyval([4], x), np.polyval([], x)
+
+
+@pytest.mark.parametrize("device", ["cpu", "simulator"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_polyval(dtype: Any, device: str) -> None:
+    """Horner's rule in NumPy's order has NumPy's bits."""
+    info = np.finfo(dtype)
+    ends = [info.max, -info.max, info.tiny, info.smallest_subnormal, info.eps, 0, -0.0, 1, -1, np.inf, -np.inf, np.nan]
+    drawn = np.random.default_rng(0).uniform(-2, 2, 1000)
+    x = np.concatenate([ends, drawn]).astype(dtype)
+    lists = ([], [3], [-0.0], [0.1, -2], [1, 2, 3, 4, 5, 6], [np.inf, 1], [np.nan, 0], [info.max, 1, info.tiny])
+    coefficients = [np.array(p, dtype) for p in lists]
+    m = model(polynomial)
+    run = (m if device == "cpu" else m.on(device)).batch
+    for given in (x, x[0], x[12], x[:0], x[:12].reshape(3, 4)):
+        columns = coefficients, [given] * len(coefficients)
+        with np.errstate(all="ignore"):
+            agree(outcomes(run, *columns), plain(polynomial, *columns))
+
+
+@pytest.mark.parametrize("x", [2, 1.5, True, np.int8(3), np.float32(0.1), np.arange(3), np.array(2), np.ones(2, bool)])
+def test_polyval_of_dtypes_and_kinds(x: Any) -> None:
+    agree(model(constant_polynomials).batch([x]), [constant_polynomials(x)])
+    lists = [[], [True], [1, 2], [0.5, 1]]
+    for p in ([np.array(c, d) for c in lists] for d in (bool, np.int8, np.uint64, np.int64, np.float32, np.float64)):
+        columns = p, [x] * len(p)
+        agree(outcomes(model(polynomial).batch, *columns), plain(polynomial, *columns))
+
+
+def test_polyval_of_more_axes() -> None:
+    """The coefficients may be arrays that broadcast with x."""
+    columns = [np.ones((2, 1, 3)), np.arange(6.0).reshape(2, 3)], [np.arange(2.0)[:, None], np.arange(3)]
+    for p, x in zip(*columns, strict=True):
+        agree(model(polynomial).batch([p], [x]), [polynomial(p, x)])

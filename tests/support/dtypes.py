@@ -235,6 +235,7 @@ def binary() -> Iterator[Cell]:
                 small = (((0, 1, 1, 0), (1, 1, 0, 1)),)
                 yield Cell(text, (a, b), small if "@" in text or "dot" in text else None)
         if a.rank == 1:
+            yield Cell("np.polyval(x, y)", (a, b))
             for op in IN_PLACE:
                 yield Cell(f"a = x.copy()\na {op} y\nreturn a", (a, b))
     for a, b in itertools.product(POINTS, (*SCALARS, *ARRAYS, *POINTS)):

@@ -296,7 +296,7 @@ np.tan(x); np.arctan(x); np.arctan2(x, y); np.sinh(x); np.cosh(x); np.arcsin(v);
 np.arcsinh(x); np.arccosh(v); np.unwrap(v)
 np.isclose(x, y); np.allclose(x, y); np.array_equal(x, y); np.array_equal(x, x[:1])
 np.interp(v, [0, 1, 2], [0, 2, 3]); np.convolve(e, [1, 2, 1]); np.convolve(e, [1, 1], mode="valid")
-np.correlate(e, [1, 2])
+np.correlate(e, [1, 2]); np.polyval([1, 2, 3], x); np.polyval(v, s); np.polyval(e, u); np.polyval(x, r[0])
 np.bitwise_and(i, j); np.invert(b); np.left_shift(i, 1); np.right_shift(i, 1); np.logical_and(x > 0, y > 0)
 np.logical_not(x); np.logical_xor(b, ~b); np.bitwise_or.reduce(i)
 np.add(x, y, out=np.zeros_like(x + y)); np.divide(x, y, out=np.zeros(x.shape), where=y != 0)

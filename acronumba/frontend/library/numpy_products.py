@@ -235,18 +235,12 @@ def kron(a, b):
     return rejected("np.kron of more than two axes", "np.einsum, and reshape")
 
 
-@implements(np.linalg.cross)
+@implements(np.linalg.cross, np.cross)
 def cross_of_three(x1, x2):
     """Return the cross products of vectors with three components."""
     a, b = np.asarray(x1), np.asarray(x2)
     a, b = np.broadcast_arrays(a, b)
     return np.stack([a[..., i] * b[..., j] - a[..., j] * b[..., i] for i, j in ((1, 2), (2, 0), (0, 1))], axis=-1)
-
-
-@implements(np.cross)
-def cross(a, b):
-    """Return the cross products of vectors with three components."""
-    return np.linalg.cross(a, b)
 
 
 @implements(np.convolve, choices={"mode": ["full", "same", "valid"]})
@@ -271,6 +265,16 @@ def convolve(a, v, mode):
 def correlate(a, v, mode):
     """Return the cross-correlation of two sequences."""
     return np.convolve(a, np.asarray(v)[::-1], mode)
+
+
+@implements(np.polyval)
+def polyval(p, x):
+    """Return the values of a polynomial, given by its coefficients, the highest power first, by Horner's rule."""
+    p, x = np.asarray(p), np.asarray(x)
+    y = np.zeros_like(x)
+    for coefficient in p:
+        y = y * x + coefficient
+    return y
 
 
 @implements(np.cov, choices={"ddof": [None, 0, 1]})
