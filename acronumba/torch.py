@@ -24,6 +24,7 @@ from acronumba.data.schema import holds_arrays
 from acronumba.errors import InstanceErrors, one_frame
 from acronumba.errors.codes import reject
 from acronumba.foreign import numpy_array
+from acronumba.generics import Value
 from acronumba.storage import assembled, leaves
 
 try:
@@ -186,7 +187,7 @@ class Layer:
             return self._graph(forward, given)
 
     def _bound(
-        self, given: _Given, columns: Sequence[Any], shared: Mapping[str, Any]
+        self, given: _Given, columns: Sequence[Value], shared: Mapping[str, Value]
     ) -> tuple[Call, list[_Part], Fit | None]:
         """Return a call without tensors, its columns, and a specialisation that fits it, if one exists.
 
@@ -228,7 +229,7 @@ class Layer:
 class _Part:
     """A shared value or a column without tensors."""
 
-    value: Any
+    value: Value
     wants: bool = False  # whether a tensor in it wants a gradient
 
 
@@ -254,21 +255,21 @@ class _Given:
         """Return the tensor of an array, or None."""
         return self._of.get(id(array))
 
-    def column(self, column: Any) -> _Part:
+    def column(self, column: Value) -> _Part:
         """Return a column of instances; a list of instances without a tensor in the first one stays as it is."""
         searched = isinstance(column, torch.Tensor) or (isinstance(column, list | tuple) and _holds_tensors(column[:1]))
         return self.part(column) if searched else _Part(column)
 
-    def part(self, value: Any) -> _Part:
+    def part(self, value: Value) -> _Part:
         """Return a value with tensors replaced by arrays; the value itself if it has none."""
         if isinstance(value, Parameters):
             self._of |= value.tensors()
             return _Part(value.value(), any(self._needs and t.requires_grad for t in value.tensors().values()))
         if not _holds_tensors(value):
             return _Part(value)
-        found: list[Any] = []
+        found: list[Value] = []
 
-        def leaf(v: Any) -> Any:
+        def leaf(v: Value) -> Value:
             if not isinstance(v, torch.Tensor):
                 return v
             found.append(self._array(v))
