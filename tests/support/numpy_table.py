@@ -616,8 +616,8 @@ REASONS = {
 
 def supported() -> str:
     """Return the lists of functions that models may call, as they are shown in `docs/language.md`."""
-    from acronumba.frontend.calls.tables import ROWS
     import acronumba.frontend.lower  # noqa: F401  # registers all functions
+    from acronumba.frontend.calls.tables import ROWS
     from acronumba.frontend.library.decorators import LATER
 
     names: dict[str, set[str]] = {}
