@@ -15,15 +15,15 @@ from acronumba.frontend.attributes import attribute_of, attribute_owner, not_non
 from acronumba.frontend.chosen import is_array
 from acronumba.frontend.columns import column
 from acronumba.frontend.comprehensions import extend, named_generator, to_list
-from acronumba.frontend.dicts import changeable, changed_in_place
-from acronumba.frontend.exceptions import Dead, Rejected, Restart
-from acronumba.frontend.handlers import STATEMENTS, TARGETS, handles
+from acronumba.frontend.dicts import changed_in_place
+from acronumba.frontend.exceptions import Dead, Rejected
+from acronumba.frontend.handlers import STATEMENTS, TARGETS, UNPACKED, handles
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.iterators import Columns, Generator, Stream
-from acronumba.frontend.kinds.lists import ListVal, StaticList, is_row
+from acronumba.frontend.kinds.lists import ListVal, is_row
+from acronumba.frontend.kinds.maps import MapVal
 from acronumba.frontend.kinds.numbers import NoneVal, number
-from acronumba.frontend.kinds.objects import SharedVal
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import Index, Val
@@ -84,46 +84,63 @@ def assign_starred(w: Walker, elts: Sequence[ast.expr], val: Val) -> None:
 def unpack(w: Walker, val: Val, count: int) -> Sequence[Val]:
     """Return the items of a value that is unpacked into `count` names."""
     w.check_poison(val)
-    if isinstance(val, Stream):
-        val = val.inner
     items = w.items_of(val)
     if items is not None:
         if len(items) != count:
             raise w.reject("ACR305", seen=f"{len(items)} values for {count} names")
         return items
-    if isinstance(val, Columns):
-        return columns_of(w, val, count)
-    match val:
-        case ArrayRef() if val.axes:
-            w.same_extent(val.dims[0], count, "values to unpack")
-            return [get_item(w, val, number(k)) for k in range(count)]
-        case Tensor() if val.type.rank:
-            n = w.same_extent(val.dims[0], count, "values to unpack")
-            x = w.refine(val, (n, *val.dims[1:]))
-            return [w.take(x, number(k), 0) for k in range(count)]
-        case ListVal():
-            length = w.list_lengths(val)
-            text = f"expected {count} values to unpack, got {{0}}"
-            w.check(w.scalar("eq", length, number(count)), "ValueError", text, (length,))
-            return [val.item_at(w, number(k)) for k in range(count)]
-        case UnionVal():
-            got = w.each(val, lambda v: TupleVal(tuple(unpack(w, v, count))))
-            if isinstance(got, TupleVal):
-                return got.items
-    if val.iterable or isinstance(val, Generator) or has_method(w, val, "__iter__"):
-        return unpack(w, iterated(w, val) if has_method(w, val, "__iter__") else to_list(w, val), count)
-    raise w.reject("ACR305", seen=f"{w.describe(val)} cannot be unpacked")
+    if has_method(w, val, "__iter__"):
+        return unpack(w, iterated(w, val), count)
+    handler = UNPACKED.get(type(val))
+    if handler is not None:
+        return handler(w, val, count)  # type: ignore[no-any-return]
+    if not val.iterable:
+        raise w.reject("ACR305", seen=f"{w.describe(val)} cannot be unpacked")
+    return _of_list(w, to_list(w, val), count)
 
 
-def columns_of(w: Walker, val: Columns, count: int) -> Sequence[Val]:
+@handles(UNPACKED, ListVal)
+def _of_list(w: Walker, val: ListVal, count: int) -> Sequence[Val]:
+    length = w.list_lengths(val)
+    text = f"expected {count} values to unpack, got {{0}}"
+    w.check(w.scalar("eq", length, number(count)), "ValueError", text, (length,))
+    return [val.item_at(w, number(k)) for k in range(count)]
+
+
+@handles(UNPACKED, Tensor, ArrayRef)
+def _of_array(w: Walker, val: Tensor | ArrayRef, count: int) -> Sequence[Val]:
+    if not val.dims:
+        raise w.reject("ACR305", seen=f"{w.describe(val)} cannot be unpacked")
+    n = w.same_extent(val.dims[0], count, "values to unpack")
+    x = w.refine(val, (n, *val.dims[1:])) if isinstance(val, Tensor) else val
+    return [get_item(w, x, number(k)) for k in range(count)]
+
+
+@handles(UNPACKED, UnionVal)
+def _of_union(w: Walker, val: UnionVal, count: int) -> Sequence[Val]:
+    got = w.each(val, lambda v: TupleVal(tuple(unpack(w, v, count))))
+    return unpack(w, got, count)
+
+
+@handles(UNPACKED, Stream)
+def _of_iterator(w: Walker, val: Stream, count: int) -> Sequence[Val]:
+    return unpack(w, val.inner, count)
+
+
+@handles(UNPACKED, Generator)
+def _of_generator(w: Walker, val: Generator, count: int) -> Sequence[Val]:
+    return _of_list(w, to_list(w, val), count)
+
+
+@handles(UNPACKED, Columns)
+def _of_columns(w: Walker, val: Columns, count: int) -> Sequence[Val]:
     """`xs, ys = zip(*pairs)`."""
-    n = w.list_lengths(val.rows)
     t = val.rows.item
-    if isinstance(t, TupleT) and len(t.items) == count:
-        text = f"not enough values to unpack (expected {count}, got 0)"
-        w.check(w.scalar("gt", n, number(0)), "ValueError", text)
-        return [column(w, val, number(k)) for k in range(count)]
-    return unpack(w, to_list(w, val), count)
+    if not isinstance(t, TupleT) or len(t.items) != count:
+        return _of_list(w, to_list(w, val), count)
+    text = f"not enough values to unpack (expected {count}, got 0)"
+    w.check(w.scalar("gt", w.list_lengths(val.rows), number(0)), "ValueError", text)
+    return [column(w, val, number(k)) for k in range(count)]
 
 
 @handles(STATEMENTS, ast.AugAssign)
@@ -267,27 +284,45 @@ def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool
     if isinstance(old, ArrayRef):  # all its elements change, for every name
         assign_item(w, old, (), changed(w, old, value, stmt, several))
         return old
-    cls = old.python_class
-    if cls is list and not isinstance(value, Tensor):  # NumPy takes an array's operator before the list's
-        if isinstance(stmt.op, ast.Mult):
-            seen = f"*= of {w.describe(old)}, which may have another name"
-            raise w.reject("ACR209", seen=seen, rewrite=_written_out(stmt))
-        if isinstance(old, SharedVal):
-            raise w.reject("ACR113", seen=f"a change of {w.describe(old)}")
-        if isinstance(stmt.op, ast.Add):
-            if isinstance(old, StaticList):
-                w.make_real(old.cell)
-                raise Restart
-            assert isinstance(old, ListVal)
-            extend(w, old, value)
-            return old
-    if cls in (dict, set, defaultdict) and isinstance(stmt.op, ast.BitOr | ast.BitAnd | ast.Sub | ast.BitXor):
-        return changed_in_place(w, stmt.op, changeable(w, old), value)
+    for kind in (list_in_place, map_in_place, method_in_place):
+        found = kind(w, old, value, stmt)
+        if found is not None:
+            return found
+    return operator_in_place(w, old, value, stmt)
+
+
+def list_in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val | None:
+    """`old += value` of a list, which is mutated; None for other values and operators."""
+    if not old.is_list or isinstance(value, Tensor):  # NumPy takes an array's operator before the list's
+        return None
+    if isinstance(stmt.op, ast.Mult):
+        seen = f"*= of {w.describe(old)}, which may have another name"
+        raise w.reject("ACR209", seen=seen, rewrite=_written_out(stmt))
+    items = old.mutable(w) if isinstance(stmt.op, ast.Add) else None
+    if isinstance(items, ListVal):
+        extend(w, items, value)
+    return items
+
+
+def map_in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val | None:
+    """`old |= value` of a dict or set, which is mutated; None for other values and operators."""
+    known = old.python_class in (dict, set, defaultdict)
+    entries = old.mutable(w) if known and isinstance(stmt.op, ast.BitOr | ast.BitAnd | ast.Sub | ast.BitXor) else None
+    return changed_in_place(w, stmt.op, entries, value) if isinstance(entries, MapVal) else None
+
+
+def method_in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val | None:
+    """`old op= value` of an object with a method for it; None if its class has none."""
     magic = f"__i{MAGIC[type(stmt.op)]}__"
     if has_method(w, old, magic):
         return call_special(w, old, magic, (value,))
-    if cls not in (list, dict, set) and w.has(cls, magic):
+    if old.python_class not in (list, dict, set) and w.has(old.python_class, magic):
         raise w.reject("ACR209", seen=magic, rewrite=_written_out(stmt))
+    return None
+
+
+def operator_in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val:
+    """Return the value of `old op value`, which must fit `old` if that is an array."""
     new = binary(w, stmt.op, old, value)
     if isinstance(old, Tensor) and (old.type.rank or old.array0 is not None):
         check_in_place(w, old, new, stmt)

@@ -21,7 +21,7 @@ from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
-from acronumba.frontend.lists import append, check_mutable, list_slice, new_list, widen_items
+from acronumba.frontend.lists import append, list_slice, new_list, widen_items
 from acronumba.frontend.loops import fold, iterate, one_iterable
 from acronumba.frontend.magic import iterated
 from acronumba.frontend.names import check_free, forget, loops_around, nested_function, part_of
@@ -217,7 +217,7 @@ def to_list(w: Walker, val: Val) -> ListVal:
 
 def extend(w: Walker, base: ListVal, val: Val) -> None:
     """Append the items of an iterable to a list."""
-    check_mutable(w, base)
+    base.mutable(w)
     items = w.items_of(val)
     if items is not None:
         for v in items:

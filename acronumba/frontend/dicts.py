@@ -9,7 +9,6 @@ import ast
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Any
 
 from acronumba.frontend.comparisons import compare_values, same_element
 from acronumba.frontend.comprehensions import go_on_where, own_names
@@ -17,7 +16,6 @@ from acronumba.frontend.conditions import truth
 from acronumba.frontend.exceptions import Dead, Restart
 from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, INDEXED, MAPPINGS, handles
 from acronumba.frontend.keyed import (
-    check_own,
     copied,
     erase,
     find,
@@ -43,7 +41,7 @@ from acronumba.frontend.walker import Walker
 Pairs = Sequence[tuple[Val, Val]]
 
 
-def constant_key(w: Walker, key: Val) -> Any:
+def constant_key(w: Walker, key: Val) -> Constant:
     """Return the constant value of a key; NOT_CONST if it has none, or is not hashable."""
     known = NOT_CONST if isinstance(key, StaticList) else w.static(key)
     try:
@@ -56,7 +54,7 @@ def constant_key(w: Walker, key: Val) -> Any:
 def new_dict(w: Walker, pairs: Pairs) -> Val:
     """Return a dict of keys and values, made at the current allocation site."""
     cell = w.cell(("dict", False, w.frame.path, *w.site))
-    known: dict[Any, Val] = {}
+    known: dict[Constant, Val] = {}
     for key, val in pairs:
         constant = constant_key(w, key)
         if constant is NOT_CONST or type(constant) is float:
@@ -73,25 +71,6 @@ def real(w: Walker, val: DictVal) -> MapVal:
     """Return a new run-time dict with the items of a dict of constant keys."""
     pairs = [(constant_value(w, k), v) for k, v in zip(val.keys, val.items, strict=True)]
     return new_map(w, pairs)
-
-
-def changeable(w: Walker, val: Val) -> MapVal:
-    """Return a dict or set as a run-time one that may be mutated, or reject its mutation."""
-    if isinstance(val, MapVal):
-        check_own(w, val)
-        return val
-    if isinstance(val, DictVal) and val.cell is not None:
-        w.make_real(val.cell)
-        raise Restart
-    if (
-        isinstance(val, DictVal) and val.keys in w.displays - w.facts.keyed
-    ):  # read from an object: possibly made in the call
-        w.facts.keyed.add(val.keys)
-        w.facts.begin_again()
-        raise Restart
-    message = "" if isinstance(val, SharedVal) else "this cannot be changed"
-    rewrite = "make a copy first: dict(d)" if val.is_mapping else ""
-    raise w.reject("ACR113", seen=f"a change of {w.describe(val)}", rewrite=rewrite, message=message)
 
 
 def as_map(w: Walker, val: Val) -> MapVal | None:
@@ -116,7 +95,7 @@ def _dict(w: Walker, node: ast.Dict) -> Val:
 
 def _merged(w: Walker, node: ast.Dict) -> Val:
     """`{**a, k: v}`."""
-    parts: list[Any] = []
+    parts: list[MapVal | Pairs] = []
     for k, v in zip(node.keys, node.values, strict=True):
         val = w.expr(k) if k is not None else None
         inner = part_of(w, v)
@@ -130,8 +109,9 @@ def _merged(w: Walker, node: ast.Dict) -> Val:
             parts.append(inner)
         else:
             raise w.reject("ACR301", v, seen=f"** of {w.describe(inner)}")
-    if not any(isinstance(p, MapVal) for p in parts):
-        return new_dict(w, [pair for p in parts for pair in p])
+    known = [p for p in parts if not isinstance(p, MapVal)]
+    if len(known) == len(parts):
+        return new_dict(w, [pair for p in known for pair in p])
     out = new_map(w, ())
     for p in parts:
         if isinstance(p, MapVal):
@@ -227,7 +207,7 @@ def _generate(w: Walker, node: ast.DictComp | ast.SetComp, k: int, iterable: Val
 
 
 @handles(INDEXED, SharedVal)
-def _shared_item(w: Walker, base: SharedVal, where: Any) -> Val | None:
+def _shared_item(w: Walker, base: SharedVal, where: Val) -> Val | None:
     """`d[k]`; None for a shared value that is no dict."""
     if not base.is_mapping:
         return None

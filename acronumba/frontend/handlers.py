@@ -23,6 +23,7 @@ WORDS: dict[type, Callable[..., Any]] = {}  # by a type of the IR: walker, type,
 CALLS: dict[type, Callable[..., Any]] = {}  # callee, arguments -> Val
 ITEMS: dict[type, Callable[..., Any]] = {}  # iterable -> its items; None if they are not known one by one
 INDEXED: dict[type, Callable[..., Any]] = {}  # container, index value or slice -> Val
+UNPACKED: dict[type, Callable[..., Any]] = {}  # value, number of names -> its items
 CONTAINS: dict[type, Callable[..., Any]] = {}  # element, container -> Num; None: search item by item
 EQUALS: dict[type, Callable[..., Any]] = {}  # operator, two values of which one is of the type -> Num or None
 MAPPINGS: dict[type, Callable[..., Any]] = {}  # operator, two values of which one is of the type -> Val or None

@@ -10,13 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any
 
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.kinds.arrays import Tensor
-from acronumba.frontend.kinds.lists import ListVal
+from acronumba.frontend.kinds.lists import ElementInfo, ListVal
 from acronumba.frontend.kinds.maps import MapVal, MapView, map_type
 from acronumba.frontend.kinds.numbers import ALWAYS, EnumVal, Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
@@ -56,7 +55,7 @@ def new_map(w: Walker, pairs: Sequence[tuple[Val, Val]], is_set: bool = False) -
     return filled(w, cell, pairs, is_set)
 
 
-def filled(w: Walker, cell: Any, pairs: Sequence[tuple[Val, Val]], is_set: bool = False) -> MapVal:
+def filled(w: Walker, cell: ElementInfo, pairs: Sequence[tuple[Val, Val]], is_set: bool = False) -> MapVal:
     """Return a new run-time dict of keys and values with a given element info."""
     cell = cell.find()
     if cell.item == NEVER:
@@ -244,7 +243,7 @@ def found(w: Walker, base: MapVal, key: Val) -> Num:
 
 def put(w: Walker, base: MapVal, key: Val, val: Val) -> None:
     """Store a value under a key."""
-    check_own(w, base)
+    base.mutable(w)
     key = old_key(w, base, key_of(w, key))
     kept = base.type.key
     if isinstance(key, EnumVal | Num) and kept != NEVER:
@@ -301,13 +300,6 @@ def as_whole(w: Walker, val: Num) -> Num:
     return w.scalar("trunc", w.select(near, val, number(0.0)))
 
 
-def check_own(w: Walker, base: MapVal) -> None:
-    """Reject the mutation of a dict that is an input."""
-    if base.type.given:
-        rewrite = f"make a copy first: {'set(s)' if base.is_set else 'dict(d)'}"
-        raise w.reject("ACR113", seen=f"a change of {w.describe(base)}", rewrite=rewrite)
-
-
 def check_not_walked(w: Walker, base: MapVal) -> None:
     """Reject the removal of an entry in a loop over the dict, as the order of the rest may differ from Python's."""
     if any(c.find() is base.cell.find() for c in w.walked):
@@ -318,7 +310,7 @@ def check_not_walked(w: Walker, base: MapVal) -> None:
 
 def take_out(w: Walker, base: MapVal, index: Num) -> None:
     """Remove the entry at an index."""
-    check_own(w, base)
+    base.mutable(w)
     check_not_walked(w, base)
     args = (base.var, w.word(index))
     w.emit(ir.ListOp(outs=(), op="remove", width=base.width, args=args, loc=w.loc))
@@ -326,14 +318,14 @@ def take_out(w: Walker, base: MapVal, index: Num) -> None:
 
 def erase(w: Walker, base: MapVal) -> None:
     """Remove all entries."""
-    check_own(w, base)
+    base.mutable(w)
     check_not_walked(w, base)
     w.emit(ir.ListOp(outs=(), op="erase", width=base.width, args=(base.var,), loc=w.loc))
 
 
 def update(w: Walker, base: MapVal, other: MapVal) -> None:
     """Store all entries of another dict, or elements of another set."""
-    check_own(w, base)
+    base.mutable(w)
     if other.type.key == NEVER:
         return
     w.mix(base.cell, other.cell.pure)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Sequence
 
 from acronumba.frontend.exceptions import Restart
@@ -70,36 +69,6 @@ def list_slice(w: Walker, base: ListVal, start: Num, step: int, count: Num) -> L
     return ListVal(cell, out)
 
 
-def check_mutable(w: Walker, base: ListVal) -> None:
-    """Note that a list is mutated; reject it if the list may be input data."""
-    touch(w, base)
-    if not base.own:
-        name = _name_of(w)
-        if base.item == NEVER and not base.cell.find().data:  # it may be a list made in the call, or an input
-            seen = f"a change of `{name}`, an empty list: what it was made to hold is not known here"
-            raise w.reject("ACR303", seen=seen, rewrite="put it into a field of a dataclass, with its type")
-        rewrite = f"make a copy first: list({name})"
-        raise w.reject("ACR113", seen=f"a change of {w.describe(base)}", rewrite=rewrite)
-
-
-def touch(w: Walker, base: ListVal) -> None:
-    """Note that lists of this element type are mutated."""
-    cell = w.cells_by_type(ListT(base.item))
-    if not cell.touched:
-        cell.touched = True
-        w.facts.changed = True
-
-
-def _name_of(w: Walker) -> str:
-    """Return the user's expression for the list that is mutated."""
-    match w.here:
-        case ast.Call(func=ast.Attribute(value=named)) | ast.Attribute(value=named) | ast.Subscript(value=named):
-            return ast.unparse(named)
-        case ast.AugAssign(target=named):
-            return ast.unparse(named)
-    return "xs"
-
-
 def widen_list(w: Walker, base: ListVal, val: Val) -> None:
     """Widen the element type of a list by the type of a value."""
     widen_items(w, base, w.type_of(val))
@@ -128,7 +97,7 @@ def _of_items(base: ListVal | MapVal, item: Type) -> Type:
 
 def append(w: Walker, base: ListVal, val: Val, op: str = "append", index: Num | None = None) -> None:
     """Append a value to a list, or (`op` "insert") insert it at an index."""
-    check_mutable(w, base)
+    base.mutable(w)
     alias(val)
     w.put_in(base.cell, val)
     widen_list(w, base, val)
@@ -141,5 +110,5 @@ def append(w: Walker, base: ListVal, val: Val, op: str = "append", index: Num | 
 
 def simple(w: Walker, base: ListVal, op: str) -> None:
     """Emit an operation on a whole list in place: "erase", "reverse"."""
-    check_mutable(w, base)
+    base.mutable(w)
     w.emit(ir.ListOp(outs=(), op=op, width=w.width(base), args=(base.var,), loc=w.loc))

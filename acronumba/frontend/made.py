@@ -118,7 +118,7 @@ def finished(w: Walker, made: MutableObject) -> Val:
     row = w.state[(made.key, "")]
     if isinstance(row, Ref):
         return row
-    cls, found = made.cls, w.fields_of(made)
+    cls, found = made.cls, made.fields(w)
     if any(isinstance(v, MaybeUnbound) for v in found.values()):
         w.note(w.facts.changing, cls)
     if cls in w.facts.changing and made.site not in w.facts.rows:

@@ -8,8 +8,7 @@ from typing import Any
 from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.comprehensions import to_list
 from acronumba.frontend.conditions import host_value
-from acronumba.frontend.dicts import changeable, delete_item
-from acronumba.frontend.exceptions import Restart
+from acronumba.frontend.dicts import delete_item
 from acronumba.frontend.handlers import (
     CONTAINS,
     EQUALS,
@@ -19,11 +18,12 @@ from acronumba.frontend.handlers import (
 )
 from acronumba.frontend.kinds.iterators import Range
 from acronumba.frontend.kinds.lists import ListVal, StaticList
+from acronumba.frontend.kinds.maps import MapVal
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.comparisons import LISTS
-from acronumba.frontend.lists import check_mutable, checked_index
+from acronumba.frontend.lists import checked_index
 from acronumba.frontend.names import forget
 from acronumba.frontend.operators import is_index
 from acronumba.frontend.subscripts import (
@@ -66,18 +66,7 @@ def _compare_lists(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
     return out
 
 
-# ---- `del`, slices
-
-
-def real_list(w: Walker, val: Val) -> ListVal:
-    """Return a list as a run-time list that may be mutated, or reject its mutation."""
-    if isinstance(val, StaticList):
-        w.make_real(val.cell)
-        raise Restart
-    if not isinstance(val, ListVal) or not val.assignable:
-        raise w.reject("ACR113", seen=f"a change of {w.describe(val)}", rewrite="make a copy first: list(x)")
-    check_mutable(w, val)
-    return val
+# ---- `del`
 
 
 @handles(STATEMENTS, ast.Delete)
@@ -99,10 +88,11 @@ def _delete(w: Walker, stmt: ast.Delete) -> None:
 def _delete_item(w: Walker, target: ast.Subscript) -> None:
     base = w.expr(target.value)
     w.check_poison(base)
-    if base.is_mapping:
-        delete_item(w, changeable(w, base), w.expr(target.slice))
+    items = base.mutable(w)
+    if isinstance(items, MapVal):
+        delete_item(w, items, w.expr(target.slice))
         return
-    items = real_list(w, base)
+    assert isinstance(items, ListVal)
     where = index_of(w, target.slice)
     if isinstance(where, slice):
         set_slice(w, items, where, None)

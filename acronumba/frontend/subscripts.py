@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import enum
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import EllipsisType
@@ -19,8 +20,7 @@ from acronumba.frontend.comprehensions import (
     to_list,
 )
 from acronumba.frontend.conditions import host_value
-from acronumba.frontend.dicts import changeable
-from acronumba.frontend.exceptions import Dead, Restart
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import EXPRESSIONS, INDEXED, SUBSCRIPTS, handles
 from acronumba.frontend.keyed import put
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
@@ -28,12 +28,12 @@ from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import OneOfFunctions, Static
 from acronumba.frontend.kinds.iterators import Range, SliceVal
 from acronumba.frontend.kinds.lists import ListVal, StaticList, at_run_time, is_row
+from acronumba.frontend.kinds.maps import MapVal
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, AxisIndex, Index, Val
 from acronumba.frontend.lists import (
-    check_mutable,
     checked_index,
     list_slice,
     new_list,
@@ -452,13 +452,9 @@ def each_place(w: Walker, base: Val, f: Callable[[Val], None]) -> None:
 
 def check_assignable(w: Walker, base: Val) -> None:
     """Reject an item assignment to a value that does not support it, or that is input data."""
-    if isinstance(base, StaticList):
-        w.make_real(base.cell)
-        raise Restart
-    if isinstance(base, ListVal) and base.assignable:
-        check_mutable(w, base)
-        return
-    if not base.assignable and not has_method(w, base, "__setitem__"):
+    if base.assignable and base.python_class in (list, deque):
+        base.mutable(w)
+    elif not base.assignable and not has_method(w, base, "__setitem__"):
         message = "" if base.is_input else f"items of {w.describe(base)} cannot be assigned"
         raise w.reject("ACR113", seen=f"an assignment into {w.describe(base)}", message=message)
 
@@ -506,10 +502,11 @@ def holds(val: Val, what: Val) -> bool:
 def set_item(w: Walker, base: Val, where: Index, target: ast.Subscript, val: Val) -> None:
     """Assign to an element or slice of a list, or to a key of a dict."""
     if base.is_mapping:
-        found = changeable(w, base)
-        if found.is_set:
+        entries = base.mutable(w)
+        assert isinstance(entries, MapVal)
+        if entries.is_set:
             raise w.reject("ACR301", seen=f"an assignment into {w.describe(base)}", rewrite="s.add(x)")
-        put(w, found, index_value(where), val)
+        put(w, entries, index_value(where), val)
         return
     assert isinstance(base, ListVal)
     if isinstance(where, slice):

@@ -275,10 +275,6 @@ class Words(Cells):
             known.add(what)
             self.facts.changed = True
 
-    def fields_of(self, val: MutableObject) -> dict[str, Val]:
-        """Return the fields of a mutable object, in the order of their first assignment."""
-        return {key[1]: v for key, v in self.state.items() if len(key) == 2 and key[0] == val.key and key[1]}
-
     def made_here(self, classes: tuple[type, ...]) -> bool | None:
         """Whether an object of one of these classes was made in the call; None if that is known only at run time."""
         if self.facts.outside.isdisjoint(classes):
@@ -291,7 +287,7 @@ class Words(Cells):
             if val.stored and not issubclass(val.cls, tuple):  # one object, stored twice
                 self.note(self.facts.changing, val.cls)
             val.stored = True
-            return self.new_row(val.cls, dict(zip(val.names, val.items, strict=True)), given=not val.own)
+            return self.new_row(val.cls, val.fields(self), given=not val.own)
         self.note(self.facts.changing, val.cls)
         if self.sealed is not None and val.key in self.sealed:
             return self.sealed[val.key]
@@ -301,7 +297,7 @@ class Words(Cells):
                 self.note(self.facts.early, val.site)
             return self.null(RefT((val.cls,)))
         self.building.add(val.key)
-        out = self.sealed[val.key] = self.new_row(val.cls, self.fields_of(val))
+        out = self.sealed[val.key] = self.new_row(val.cls, val.fields(self))
         self.building.discard(val.key)
         return out
 

@@ -32,6 +32,7 @@ from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import METHODS, handles
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.functions import Static
+from acronumba.frontend.kinds.lists import MUTATORS
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, members_of, number
 from acronumba.frontend.kinds.objects import ObjectValue
 from acronumba.frontend.kinds.tuples import TupleVal
@@ -360,6 +361,8 @@ def call_method(w: Walker, owner: Val, name: str, args: list[Val], kwargs: dict[
         given = _arguments(w, f".{name}", signature_of(getattr(cls, name)), [owner, *args], kwargs)
         named = {k: v for k, v in given.items() if k in kwargs}
         args, kwargs = [v for k, v in given.items() if k not in named][1:], named
+    if name in MUTATORS and (owner.is_list or owner.is_mapping):
+        owner = owner.mutable(w)
     own = owner.method(w, name, args, kwargs)
     if own is not None:
         return own

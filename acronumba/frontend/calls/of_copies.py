@@ -11,10 +11,10 @@ from __future__ import annotations
 import copy
 import types
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from acronumba.data.classes import field_names
 from acronumba.data.shared import SharedConst, SharedNode, SharedOpaque
@@ -30,10 +30,10 @@ from acronumba.frontend.kinds.functions import Static, method_of
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal, constant_value
 from acronumba.frontend.kinds.numbers import number
-from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, Ref, SharedVal
+from acronumba.frontend.kinds.objects import ObjectValue, Ref, SharedVal
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
-from acronumba.frontend.kinds.value import Val
+from acronumba.frontend.kinds.value import Constant, PythonClass, Val, Value
 from acronumba.frontend.lists import list_slice, new_list
 from acronumba.frontend.made import check_constructor, made_by_fields
 from acronumba.frontend.magic import call_special, has_method, object_class, same_reference
@@ -108,7 +108,7 @@ def _stays_itself(val: Val) -> bool:
     return val.immutable
 
 
-def own_object(w: Walker, cls: Any, fields: dict[str, Val]) -> Val:
+def own_object(w: Walker, cls: PythonClass, fields: dict[str, Val]) -> Val:
     """Return a new object with the given fields, made without `__init__`, as `copy` does."""
     check_constructor(w, cls)
     for name in _OWN_STATE:
@@ -121,14 +121,10 @@ def own_object(w: Walker, cls: Any, fields: dict[str, Val]) -> Val:
 
 def fields_of(w: Walker, val: Val) -> dict[str, Val]:
     """Return the fields of an object; one that cannot be read is an `ErrorValue`, which is rejected on use."""
-    match val:
-        case SharedVal(node=shared):
-            return dict(zip(shared.names, shared_parts(w, shared), strict=True))
-        case ObjectValue(names=names, items=items):
-            return dict(zip(names, items, strict=True))
-        case MutableObject():
-            return w.fields_of(val)
-    assert isinstance(val, Ref)
+    if isinstance(val, SharedVal):
+        return dict(zip(val.node.names, shared_parts(w, val.node), strict=True))
+    if not isinstance(val, Ref):
+        return val.fields(w)
     cls = val.classes[0]
     out = {name: _field(w, val, name, t) for name, t in w.facts.fields.get(cls, {}).items()}
     return {name: v for name, v in out.items() if v is not None}
@@ -164,16 +160,16 @@ class _Deep:
 
     def __init__(self, w: Walker) -> None:
         self.w = w
-        self.copies: dict[Any, Val] = {}  # by the key of the copied value
-        self.keep: list[Any] = []  # keeps values alive whose keys are their `id`
-        self.kinds: set[Any] = set()  # of the run-time values copied so far
+        self.copies: dict[object, Val] = {}  # by the key of the copied value
+        self.keep: list[Val] = []  # keeps values alive whose keys are their `id`
+        self.kinds: set[type | str] = set()  # of the run-time values copied so far
         self.lists: list[tuple[ListVal, ListVal]] = []  # run-time lists, and their copies
         self.cells: set[ElementInfo] = set()  # of the lists and dicts with known parts
         self.arrays: dict[tuple[str, int], list[tuple[bool, Val]]] = {}  # by dtype and rank: (is it shared, its copy)
         self.roots: list[str] = []  # paths of the outermost shared values
         self.inside = False  # a shared value is being copied
         self.classes: list[type] = []  # of the objects being copied
-        self.around: list[Any] = []  # keys of the objects being copied
+        self.around: list[object] = []  # keys of the objects being copied
 
     def first(self, val: Val) -> Val:
         """Return the copy of the argument of `copy.deepcopy`."""
@@ -216,29 +212,24 @@ class _Deep:
         cls = object_class(val)
         if cls is not None:
             return self.object(val, cls)
-        match val:
-            case UnionVal():
-                return w.each(val, self.of)
-            case Tensor() | ArrayRef() if is_array(val):
-                return self.array(val)
-            case TupleVal(items=items):
-                return TupleVal(self.parts(items))
-            case ObjectValue(cls=cls, names=names, items=items):
-                return ObjectValue(cls, names, self.parts(items))
-            case Ref(classes=(cls,)):  # a NamedTuple
-                given = fields_of(w, val)
-                return ObjectValue(cls, field_names(cls), self.parts(tuple(given[n] for n in field_names(cls))))
-            case SharedVal(node=shared):
-                return self.structure(shared)
-            case StaticList() | DictVal():
-                return self.known(val)
-            case ListVal() | MapVal():
-                return self.at_run_time(val)
-            case MaybeUnbound(value=value) if is_array(value) or _stays_itself(value):
-                return MaybeUnbound(self.of(value), val.bound)
+        copy = _COPIES.get(type(val))
+        if copy is not None:
+            return copy(self, val)
         if _stays_itself(val):
             return val
         raise w.reject("ACR202", seen=f"copy.deepcopy of {w.describe(val)}", rewrite="copy.copy(x)")
+
+    def named_tuple(self, val: ObjectValue | Ref) -> Val:
+        """Return a copy of a NamedTuple."""
+        cls = val.object_classes()[0]
+        given = fields_of(self.w, val)
+        return ObjectValue(cls, field_names(cls), self.parts(tuple(given[n] for n in field_names(cls))))
+
+    def maybe_unbound(self, val: MaybeUnbound) -> Val:
+        """Return a copy of a field that may be unset."""
+        if not is_array(val.value) and not _stays_itself(val.value):
+            raise self.w.reject("ACR202", seen=f"copy.deepcopy of {self.w.describe(val)}", rewrite="copy.copy(x)")
+        return MaybeUnbound(self.of(val.value), val.bound)
 
     def parts(self, items: tuple[Val, ...]) -> tuple[Val, ...]:
         """Return copies of the parts of a value."""
@@ -249,7 +240,7 @@ class _Deep:
         return tuple(out)
 
     @contextmanager
-    def part(self, name: Any) -> Iterator[None]:
+    def part(self, name: int | str) -> Iterator[None]:
         """Context in which new values get allocation sites of their own, named after a part."""
         frame = self.w.frame
         saved = frame.path
@@ -275,10 +266,10 @@ class _Deep:
         with self.part("object"):
             return own_object(self.w, cls, fields)
 
-    def structure(self, shared: SharedNode) -> Val:
+    def structure(self, val: SharedVal) -> Val:
         """Return a copy of a shared list, tuple or dict."""
-        items = self.parts(shared_parts(self.w, shared))
-        return self.new(shared.kind, shared.names, items)
+        items = self.parts(shared_parts(self.w, val.node))
+        return self.new(val.node.kind, val.node.names, items)
 
     def known(self, val: StaticList | DictVal) -> Val:
         """Return a copy of a list or dict with known parts. Two with the same `ElementInfo` may be the same object."""
@@ -292,7 +283,7 @@ class _Deep:
         items = self.parts(val.items)
         return self.new("dict", val.keys, items) if isinstance(val, DictVal) else self.new("list", (), items)
 
-    def new(self, kind: str, keys: tuple[Any, ...], items: tuple[Val, ...]) -> Val:
+    def new(self, kind: str, keys: tuple[Constant, ...], items: tuple[Val, ...]) -> Val:
         """Return a new tuple, list or dict."""
         with self.part(kind):
             if kind == "tuple":
@@ -336,6 +327,8 @@ class _Deep:
 
     def array(self, val: Tensor | ArrayRef) -> Val:
         """Return a copy of an array; no data is copied unless something writes to it."""
+        if not is_array(val):
+            return val
         w = self.w
         x = w.whole(val)
         assert isinstance(x, Tensor)
@@ -360,7 +353,7 @@ class _Deep:
                     assert isinstance(out, Tensor)
                     out.places = ()
 
-    def only_one(self, kind: Any, val: Val) -> None:
+    def only_one(self, kind: type | str, val: Val) -> None:
         """Reject a second run-time value of a kind: it may be the same object as the first."""
         if self.inside:
             return
@@ -371,6 +364,18 @@ class _Deep:
     def reject_twice(self, val: Val) -> None:
         seen = f"copy.deepcopy of what holds {self.w.describe(val)} at several places, which may be one"
         raise self.w.reject("ACR202", seen=seen, rewrite="copy.copy(x) of each part that is changed")
+
+
+_COPIES: dict[type[Value], Callable[..., Val]] = {
+    UnionVal: lambda deep, val: deep.w.each(val, deep.of),
+    TupleVal: lambda deep, val: TupleVal(deep.parts(val.items)),
+    MaybeUnbound: _Deep.maybe_unbound,
+    **dict.fromkeys((Tensor, ArrayRef), _Deep.array),
+    **dict.fromkeys((ObjectValue, Ref), _Deep.named_tuple),
+    **dict.fromkeys((StaticList, DictVal), _Deep.known),
+    **dict.fromkeys((ListVal, MapVal), _Deep.at_run_time),
+    SharedVal: _Deep.structure,
+}
 
 
 def _unchangeable(t: Type) -> bool:

@@ -9,27 +9,17 @@ from acronumba.frontend.calls.of_collections import deque_method
 from acronumba.frontend.calls.of_order import sort_list
 from acronumba.frontend.comprehensions import as_iterable, extend
 from acronumba.frontend.conditions import host_value
-from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.handlers import METHODS, handles
 from acronumba.frontend.kinds.iterators import Generator
-from acronumba.frontend.kinds.lists import MUTATORS, ListVal, StaticList, inner_value
+from acronumba.frontend.kinds.lists import ListVal, inner_value
 from acronumba.frontend.kinds.numbers import NoneVal, number
 from acronumba.frontend.kinds.value import Val
-from acronumba.frontend.lists import append, check_mutable, checked_index, list_slice, new_list, simple
+from acronumba.frontend.lists import append, checked_index, simple
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import words
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
-
-
-@handles(METHODS, StaticList)
-def _known_method(w: Walker, base: StaticList, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
-    """Call a method of a list with known items; it becomes a run-time list if the method mutates it."""
-    if name in MUTATORS:
-        w.make_real(base.cell)
-        raise Restart
-    return new_list(w, base.items) if name == "copy" else None
 
 
 @handles(METHODS, ListVal)
@@ -47,7 +37,6 @@ def _list_method(w: Walker, base: ListVal, name: str, args: Sequence[Val], kwarg
             extend(w, base, as_iterable(w, val))
             return NoneVal()
         case "pop", [] | [_]:
-            check_mutable(w, base)
             n = w.list_lengths(base)
             w.check(w.scalar("gt", n, number(0)), "IndexError", "pop from empty list")
             if args:
@@ -59,7 +48,6 @@ def _list_method(w: Walker, base: ListVal, name: str, args: Sequence[Val], kwarg
                 w.emit(ir.ListOp(outs=outs, op="pop", width=w.width(base), args=(base.var, w.word(i)), loc=w.loc))
             return inner_value(w, base, base.item, outs)
         case "insert", [index, val]:
-            check_mutable(w, base)
             n, i = w.list_lengths(base), w.read(w.as_int(host_value(w, index, ".insert()", index=True)))
             i = w.select(
                 w.scalar("lt", i, number(0)), w.scalar("max", number(0), w.scalar("add", i, n)), w.scalar("min", i, n)
@@ -67,11 +55,8 @@ def _list_method(w: Walker, base: ListVal, name: str, args: Sequence[Val], kwarg
             append(w, base, val, "insert", i)
             return NoneVal()
         case "sort", []:
-            check_mutable(w, base)
             sort_list(w, base, kwargs.get("key", NoneVal()), kwargs.get("reverse", number(False)))
             return NoneVal()
-        case "copy", []:
-            return list_slice(w, base, number(0), 1, w.list_lengths(base))
         case "clear" | "reverse", []:
             simple(w, base, "erase" if name == "clear" else name)
             return NoneVal()

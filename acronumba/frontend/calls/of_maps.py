@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.of_collections import counter_method
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.comprehensions import as_iterable
 from acronumba.frontend.dicts import (
-    changeable,
     changed_in_place,
     combine,
     compare_maps,
@@ -32,9 +31,8 @@ from acronumba.frontend.keyed import (
     set_default,
     take_out,
 )
-from acronumba.frontend.kinds.lists import MUTATORS
 from acronumba.frontend.kinds.maps import DictVal, MapVal, MapView, constant_value
-from acronumba.frontend.kinds.numbers import NoneVal, number
+from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
 
@@ -85,8 +83,6 @@ def is_set(val: Val) -> bool:
 @handles(METHODS, DictVal)
 def _known_method(w: Walker, val: DictVal, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
     """Call a method of a dict with known items; None if it is not supported, or in the library."""
-    if name in MUTATORS:
-        changeable(w, val)
     if kwargs:
         raise w.reject("ACR203", seen=f".{name} with {', '.join(kwargs)}=")
     keys = tuple(constant_value(w, k) for k in val.keys)
@@ -152,7 +148,7 @@ def dict_method(w: Walker, base: MapVal, name: str, args: Sequence[Val], kwargs:
     return _of_both(w, base, name, args)
 
 
-def _taken(w: Walker, base: MapVal, index: Any) -> Val:
+def _taken(w: Walker, base: MapVal, index: Num) -> Val:
     val = base.value_at(w, index)
     take_out(w, base, index)
     return val

@@ -215,7 +215,7 @@ def _reversed(w: Walker, a: Args) -> Val:
     return Reversed(as_iterable(w, a["x"]))
 
 
-@row("x", list, whole=True)
+@row("x", list, list.copy, whole=True)
 def _list(w: Walker, a: Args) -> Val:
     val = as_iterable(w, a["x"])
     if isinstance(val, ListVal):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
+from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.join_shapes import JoinShape, ListShape, Parameter, PartsShape, TypeShape
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.numbers import Num, number
@@ -183,6 +185,21 @@ class ListVal(Value):
             w.emit(ir.ListOp(outs=outs, op="get", width=len(outs), args=args, loc=w.loc))
         return inner_value(w, self, self.item, outs)
 
+    def mutable(self, w: Walker) -> ListVal:
+        if not self.assignable:
+            Value.mutable(self, w)
+        cell = w.cells_by_type(ListT(self.item))
+        if not cell.touched:
+            cell.touched = True
+            w.facts.changed = True
+        if not self.own and self.item == NEVER and not self.cell.find().data:  # made in the call, or an input
+            seen = f"a change of `{_name_of(w)}`, an empty list: what it was made to hold is not known here"
+            raise w.reject("ACR303", seen=seen, rewrite="put it into a field of a dataclass, with its type")
+        if not self.own:
+            rewrite = f"make a copy first: list({_name_of(w)})"
+            raise w.reject("ACR113", seen=f"a change of {w.describe(self)}", rewrite=rewrite)
+        return self
+
     def within(self, container: ListVal | MapVal) -> Val:
         return replace(self, outer=container, own=self.own or container.cell.pure)
 
@@ -269,6 +286,10 @@ class StaticList(Value):
         w.type_of(self)
         return ListShape(self.cell, True)
 
+    def mutable(self, w: Walker) -> ListVal:
+        w.make_real(self.cell)
+        raise Restart
+
     def truth(self, w: Walker) -> Num:
         return number(bool(self.items))
 
@@ -291,6 +312,16 @@ class StaticList(Value):
 
     def identity(self) -> object:
         return id(self)
+
+
+def _name_of(w: Walker) -> str:
+    """Return the user's expression for the list that is mutated."""
+    match w.here:
+        case ast.Call(func=ast.Attribute(value=named)) | ast.Attribute(value=named) | ast.Subscript(value=named):
+            return ast.unparse(named)
+        case ast.AugAssign(target=named):
+            return ast.unparse(named)
+    return "xs"
 
 
 def is_row(val: Val) -> bool:

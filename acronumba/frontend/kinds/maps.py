@@ -6,6 +6,7 @@ from collections.abc import ItemsView, KeysView, Sequence, ValuesView
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.join_shapes import JoinShape, MapShape, Parameter, PartsShape
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal, inner_value
@@ -64,6 +65,17 @@ class DictVal(Value):
 
     def join_shape(self, w: Merge) -> JoinShape:
         return PartsShape("dict", self.keys, tuple(v.join_shape(w) for v in self.items), self.cell)
+
+    def mutable(self, w: Walker) -> MapVal:
+        if self.cell is not None:
+            w.make_real(self.cell)
+            raise Restart
+        if self.keys in w.displays - w.facts.keyed:  # read from an object: possibly made in the call
+            w.facts.keyed.add(self.keys)
+            w.facts.begin_again()
+            raise Restart
+        rewrite, message = "make a copy first: dict(d)", "this cannot be changed"
+        raise w.reject("ACR113", seen=f"a change of {w.describe(self)}", rewrite=rewrite, message=message)
 
     def truth(self, w: Walker) -> Num:
         return number(bool(self.items))
@@ -172,6 +184,12 @@ class MapVal(Value):
 
     def within(self, container: ListVal | MapVal) -> Val:
         return replace(self, outer=container)
+
+    def mutable(self, w: Walker) -> MapVal:
+        if self.type.given:
+            rewrite = f"make a copy first: {'set(s)' if self.is_set else 'dict(d)'}"
+            raise w.reject("ACR113", seen=f"a change of {w.describe(self)}", rewrite=rewrite)
+        return self
 
     def truth(self, w: Walker) -> Num:
         return w.scalar("gt", self.length(w), number(0))

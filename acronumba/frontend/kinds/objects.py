@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from acronumba.data.shared import Shared, SharedLeaf, SharedNode, kinds_of, shared_key
 from acronumba.frontend.join_shapes import JoinShape, Parameter, PartsShape, StaticShape, TypeShape
-from acronumba.frontend.kinds.lists import MUTATORS, ListVal, at_run_time
+from acronumba.frontend.kinds.lists import ListVal, at_run_time
 from acronumba.frontend.kinds.maps import MapVal, constant_value
 from acronumba.frontend.kinds.numbers import ALWAYS, number
 from acronumba.frontend.kinds.unions import MaybeUnbound
@@ -112,6 +112,10 @@ class MutableObject(Value):
         w.note(w.facts.rows, self.site)
         return TypeShape(StructT(self.cls))
 
+    def fields(self, w: Words) -> dict[str, Val]:
+        """Return its fields, in the order of their first assignment."""
+        return {key[1]: v for key, v in w.state.items() if len(key) == 2 and key[0] == self.key and key[1]}
+
     def object_classes(self) -> tuple[type, ...]:
         return (self.cls,)
 
@@ -181,6 +185,9 @@ class ObjectValue(Value):
 
     def known_items(self, w: Walker) -> tuple[Val, ...] | None:
         return self.items if issubclass(self.cls, tuple) else None
+
+    def fields(self, w: Words) -> dict[str, Val]:
+        return dict(zip(self.names, self.items, strict=True))
 
     def object_classes(self) -> tuple[type, ...]:
         return (self.cls,)
@@ -280,10 +287,7 @@ class SharedVal(Value):
         return w.materialise(self).contains(w, element) if self.is_mapping else None
 
     def method(self, w: Walker, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
-        if name in MUTATORS and (self.is_list or self.is_mapping):
-            kind = self.node.kind
-            raise w.reject("ACR113", seen=f".{name} of {self.node.path}", rewrite=f"{kind}({kind[0]})")
-        return w.materialise(self).method(w, name, args, kwargs) if self.is_mapping or name == "copy" else None
+        return w.materialise(self).method(w, name, args, kwargs) if self.is_mapping else None
 
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
         return StaticShape(self)

@@ -141,6 +141,11 @@ class Value:
         """Return a shared list, tuple, dict or object as one made of its leaves; any other value as it is."""
         return self
 
+    def mutable(self, w: Walker) -> Val:
+        """Return it as a list, dict or set of run time that may be mutated, or reject its mutation."""
+        rewrite = "make a copy first: " + ("dict(d)" if self.is_mapping else "list(x)")
+        raise w.reject("ACR113", seen=f"a change of {w.describe(self)}", rewrite=rewrite)
+
     @property
     def plain(self) -> Val:
         """A deque or tuple of run time as the list of its items; any other value as it is."""
@@ -252,6 +257,10 @@ class Value:
     def length(self, w: Walker) -> Num | None:
         """`len(self)`."""
         return None
+
+    def fields(self, w: Words) -> dict[str, Val]:
+        """Return the fields of an object whose fields are values; none of other values."""
+        return {}
 
     def known_items(self, w: Walker) -> tuple[Val, ...] | None:
         """Return its items if they are known one by one."""
