@@ -115,7 +115,7 @@ COUNTS: dict[str, tuple[Callable[[], int], int]] = {
     "functions that fork and join control flow themselves": (branching_by_hand, 23),
     "parameters `node` that hand on a position": (node_parameters, 23),
     'docstrings that begin with "What"': (nameless_docstrings, 60),
-    "lines with `Any`": (lines_with_any, 727),
+    "lines with `Any`": (lines_with_any, 744),
     "lines of Python in the package": (package_lines, 100_170),
 }
 
