@@ -103,9 +103,7 @@ def _not_compressed(params: object) -> dict[str, Any]:
     given = dict(named(params))
     already = next((name for name, v in given.items() if isinstance(v, Compressed)), None)
     if already is not None:
-        raise reject(
-            "ACR706", message=f"`{already}` is compressed already", rewrite="the parameters that it was made of"
-        )
+        raise reject("ACR706", message=f"`{already}` is compressed already", rewrite="pass the original parameters")
     return given
 
 
@@ -169,7 +167,7 @@ def with_bits(small: Params, bits: int) -> Params:
     most = largest_code(_number("bits", bits, OfCodes))
     given = dict(named(small))
     if not any(isinstance(v, Int8 | Pool) for v in given.values()):
-        raise reject("ACR706", message="no array is of whole numbers", rewrite="with_bits(compress(p), 6)")
+        raise reject("ACR706", message="no array has integer weights", rewrite="with_bits(compress(p), 6)")
 
     return replaced(small, lambda name, v: replace(v, most=most) if isinstance(v, Int8 | Pool) else v)
 

@@ -73,7 +73,7 @@ def look(page: str | Path, **moment: object) -> None:
         The selection: `batch`, `step` (batches that are done), `instance`, `kernel`, `node`, `line`, `mode`.
     """
     if unknown := sorted(moment.keys() - set(MOMENTS)):
-        raise ValueError(f"the explorer knows no `{unknown[0]}`, but {', '.join(MOMENTS)}")
+        raise ValueError(f"the explorer has no `{unknown[0]}`, only {', '.join(MOMENTS)}")
     address = f"{Path(page).as_posix()}#{urlencode(moment, safe=':')}"
     _show(f"open {address}", f'<p><a href="{escape(address)}" target="_blank">open {escape(address)}</a></p>')
 

@@ -137,7 +137,7 @@ class SGD(Optimiser):
         self.nesterov: bool = nesterov
         self.decay: float = _number("decay", decay)
         if nesterov and not momentum:
-            raise ValueError("nesterov looks along the momentum, which is 0")
+            raise ValueError("nesterov needs a momentum other than 0")
 
     def _kinds(self) -> tuple[str, ...]:
         return ("momentum",) if self.momentum else ()
@@ -177,7 +177,7 @@ class Adam(Optimiser):
         self.betas: tuple[float, ...] = tuple(_number("betas", b) for b in betas)
         self.eps: float = _number("eps", eps)
         if len(self.betas) != 2 or max(self.betas) >= 1:
-            raise ValueError(f"betas are two numbers of at least 0 and below 1, not {betas!r}")
+            raise ValueError(f"betas must be two numbers in [0, 1), not {betas!r}")
 
     def _rule(self) -> tuple[str, Sequence[float]]:
         first, second = self.betas
@@ -245,7 +245,7 @@ def _number(name: str, value: float) -> float:
     """Return a setting as a float, or reject it."""
     number = float(value)
     if not 0 <= number < math.inf:
-        raise ValueError(f"{name} is a number of at least 0, not {value!r}")
+        raise ValueError(f"{name} must be a number of at least 0, not {value!r}")
     return number
 
 

@@ -70,7 +70,7 @@ def threefry(key: Array, counter: Array) -> Array:
         If one of them is not uint64.
     """
     if np.asarray(key).dtype != np.uint64 or np.asarray(counter).dtype != np.uint64:
-        raise TypeError("threefry takes a key and a counter of dtype uint64")
+        raise TypeError("threefry needs a key and a counter of dtype uint64")
     if np.ndim(key) == 0 and np.ndim(counter) == 0:
         return np.uint64(_mix(int(key), int(counter)))  # Python's ints are faster than NumPy's scalars
     return _mix(np.asarray(key), np.asarray(counter))
@@ -129,9 +129,9 @@ def _counter(n: Array) -> Array:
     if isinstance(n, int):
         return np.int64(n).astype(np.uint64)
     if isinstance(n, float) or (n.dtype.kind != "i" and n.dtype.kind != "u"):
-        raise TypeError("the number of a key is an integer")
+        raise TypeError("the number of a key must be an integer")
     if np.ndim(n) != 0:
-        raise ValueError("the number of a key is one integer, not an array")
+        raise ValueError("the number of a key must be a single integer, not an array")
     return n.astype(np.uint64)
 
 
@@ -192,7 +192,7 @@ def _draw(key: Key, kind: Array, shape: Shape) -> Array:
 
 def _is_double(dtype: Any) -> bool:
     if dtype != np.float32 and dtype != np.float64:
-        raise TypeError("random numbers have dtype np.float32 or np.float64")
+        raise TypeError("the dtype of random numbers must be np.float32 or np.float64")
     return bool(dtype == np.float64)
 
 
@@ -435,10 +435,10 @@ def choice(key: Key, p: Array, shape: Shape = ()) -> Array:
     """
     if isinstance(p, int):
         if not 0 < p <= 2**32:
-            raise ValueError("choice: there must be between 1 and 2**32 to choose from")
+            raise ValueError("choice: the number of options must be between 1 and 2**32")
         return _below(_draw(key, np.uint64(0x4CF5AD432745937F), shape), np.uint64(p))
     if np.ndim(p) != 1:
-        raise ValueError("choice: p is an int or an array of rank 1")
+        raise ValueError("choice: p must be an int or an array of rank 1")
     n = p.shape[0]
     whole = (shape, n) if isinstance(shape, int) else (*shape, n)
     clocks = _exponential(_draw(key, np.uint64(0x52DCE729DA3ED7B1), whole))

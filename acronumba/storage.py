@@ -121,7 +121,7 @@ def load(path: str | os.PathLike[str], like: Params, *, cast: bool = False) -> P
         wrong, only_shapes = _differences(file, wanted, cast)
         if wrong:
             code = "ACR709" if only_shapes else "ACR708"
-            raise reject(code, message=f"{os.fspath(path)} does not hold these parameters", seen="; ".join(wrong))
+            raise reject(code, message=f"{os.fspath(path)} does not contain these parameters", seen="; ".join(wrong))
         read = {name: file.read(name).astype(_tensor(name, v).dtype, copy=False) for name, v in wanted.items()}
         found = absent | read
     return _rebuild(like, found, "")  # type: ignore[no-any-return]
@@ -203,7 +203,7 @@ def _different(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return the dict of pairs; raise if two have the same key."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name comes twice")
+        raise ValueError("a name occurs twice")
     return found
 
 
@@ -355,7 +355,7 @@ def _walk(path: str, value: Any, inside: list[int], parts: bool = True) -> Itera
         yield path or "value", value
         return
     if id(value) in inside:
-        raise reject("ACR708", message=f"`{path}` is inside itself")
+        raise reject("ACR708", message=f"`{path}` contains itself")
     for name, inner in _parts(path, value):
         yield from _walk(f"{path}.{name}" if path else name, inner, [*inside, id(value)], parts)
 

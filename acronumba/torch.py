@@ -61,8 +61,8 @@ class Parameters(torch.nn.Module):  # type: ignore[misc]
         for name, array in leaves(params):
             if not isinstance(array, np.ndarray) or array.dtype.name not in _DTYPES or not array.flags.writeable:
                 seen = f"`{name}` is {type(array).__name__} of {array.dtype}"
-                raise reject("ACR713", message="PyTorch can share arrays of float32 and float64 that can be written to",
-                             seen=seen, rewrite="np.array(w, np.float32) in its place")  # fmt: skip
+                raise reject("ACR713", message="PyTorch can share only writable arrays of float32 and float64",
+                             seen=seen, rewrite="use np.array(w, np.float32) instead")  # fmt: skip
             *path, last = name.split(".")
             self._within(path).register_parameter(last, torch.nn.Parameter(torch.from_numpy(array)))
             self._arrays[name] = array
@@ -124,8 +124,8 @@ def params(module: Any, like: Any, names: Mapping[str, str] | None = None) -> An
             raise reject("ACR713", message=f"the module has no `{theirs}`", seen=", ".join(state))
         array = numpy_array(state[theirs])
         if array.shape != wanted.shape or array.dtype != wanted.dtype:
-            seen = f"{array.dtype}{list(array.shape)}, and not {wanted.dtype}{list(wanted.shape)}"
-            raise reject("ACR713", message=f"the module's `{theirs}` is no `{name}`", seen=seen)
+            seen = f"{array.dtype}{list(array.shape)}, not {wanted.dtype}{list(wanted.shape)}"
+            raise reject("ACR713", message=f"`{theirs}` of the module does not match `{name}`", seen=seen)
         return array
 
     return assembled(like, find)
@@ -295,7 +295,7 @@ class _Given:
                 array = tensor.detach().resolve_neg().resolve_conj().numpy()
             except RuntimeError as error:  # it stands for others, in `torch.func`
                 raise reject("ACR706", message="a layer takes dense tensors in the CPU's memory", seen=str(error),
-                             rewrite="torch.autograd.grad in the place of torch.func") from error  # fmt: skip
+                             rewrite="use torch.autograd.grad instead of torch.func") from error  # fmt: skip
             self._arrays[id(tensor)] = array
             self._of[id(array)] = tensor
         return self._arrays[id(tensor)]
@@ -373,8 +373,8 @@ class _Once(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def backward(ctx: Any, adjoint: Any) -> Any:
         """Reject."""
-        raise reject("ACR706", message="a layer has first derivatives alone, and these are differentiated once more",
-                     rewrite="gradients without create_graph, or detached")  # fmt: skip
+        raise reject("ACR706", message="a layer has only first derivatives, but these are differentiated again",
+                     rewrite="compute gradients without create_graph, or detach them")  # fmt: skip
 
 
 def _holds_tensors(value: Any) -> bool:

@@ -337,9 +337,9 @@ def test_there_are_no_gradients() -> None:
     def loss(words: list[int], *, p: Params) -> Any:
         return np.sum(tag(words, p=p)[0])
 
-    with pytest.raises(TypeMismatch, match=r"`p.embed` is in fewer bits, and has no gradient"):
+    with pytest.raises(TypeMismatch, match=r"`p.embed` is compressed, and has no gradient"):
         loss.batch(sentences(2), p=compress(params()))
-    with pytest.raises(TypeMismatch, match=r"`OUTER.codes` is in fewer bits"):
+    with pytest.raises(TypeMismatch, match=r"`OUTER.codes` is compressed"):
         value_and_grad(_through_outer).batch([normal(3)], b=normal(4))
     assert [name for name, _ in leaves(compress(params()))] == ["b"]
 
@@ -439,13 +439,13 @@ def test_what_cannot_be_compressed_is_said() -> None:
             (lambda bits=bits: compress(p, bits=bits), rf"`bits` is {bits!r}\n.*a whole number from 2 to 8")
             for bits in (1, 9, True, "6", 6.0)
         ),
-        (lambda: compress(compress(p)), r"`\w+` is compressed already\n.*the parameters that it was made of"),
+        (lambda: compress(compress(p)), r"`\w+` is compressed already\n.*pass the original parameters"),
         (lambda: compress(p, "pool", vectors=0), r"`vectors` is 0\n.*a whole number from 1 to 256"),
         (lambda: compress(p, "pool", vectors=257), "`vectors` is 257"),
         (lambda: compress(p, vectors=64), r"weights of kind 'int8' have no `vectors`"),
         (lambda: compress(p, "bf16", bits=8), r"weights of kind 'bf16' have no `bits`"),
         (lambda: compression.with_bits(compress(p), 1), "`bits` is 1"),
-        (lambda: compression.with_bits(compress(p, "bf16"), 4), "no array is of whole numbers"),
+        (lambda: compression.with_bits(compress(p, "bf16"), 4), "no array has integer weights"),
         (lambda: compress({"w": np.ones((8, 16), np.float32)}, "pool", vectors=9), "too few for a pool of 72"),
         (lambda: compression.report({"w": p.w}, {"w": p.embed}), "`w` is not the same array in both"),
     ]:

@@ -39,7 +39,7 @@ def test_a_notebook_shows_a_field_and_hides_the_answer(notebook: list[dict[str, 
 
 
 def test_a_moment_is_one_that_the_explorer_knows() -> None:
-    with pytest.raises(ValueError, match="no `time`, but kernel, batch"):
+    with pytest.raises(ValueError, match="no `time`, only kernel, batch"):
         learn.look("tree.html", time=3)
 
 

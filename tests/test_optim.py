@@ -294,7 +294,7 @@ def test_a_parameter_that_comes_later_is_told() -> None:
     ],
 )
 def test_settings_that_make_no_sense(make: Any) -> None:
-    with pytest.raises(ValueError, match=r"at least 0|momentum"):
+    with pytest.raises(ValueError, match=r"at least 0|momentum|betas must be"):
         make()
 
 

@@ -357,7 +357,7 @@ def test_keys() -> None:
     for wrong in (1.5, np.float32(2)):
         with pytest.raises(TypeError, match="integer"):
             key.child(wrong)
-    with pytest.raises(ValueError, match="one integer"):
+    with pytest.raises(ValueError, match="a single integer"):
         key.child(np.arange(3))
     with pytest.raises(OverflowError):
         random.key(2**63)

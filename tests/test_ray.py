@@ -84,7 +84,7 @@ def test_a_pool_gives_the_bits_of_a_mini_batch(many: Any) -> None:
         )
         pool.update(p=2 * P)
         assert bits(pool.batch(TREES)) == bits(total.batch(TREES, p=2 * P))
-        with pytest.raises(TypeError, match="no shared value"):
+        with pytest.raises(TypeError, match="not a shared value"):
             pool.update(q=1)
         bad = [*TREES[:100], Tree(99, []), *TREES[100:]]
         with pytest.raises(InstanceErrors) as failed:

@@ -130,7 +130,7 @@ def test_what_cannot_be_saved(tmp_path: Path, value: Any, words: str) -> None:
 def test_cycles_are_rejected(tmp_path: Path) -> None:
     loop: list[Any] = [np.zeros(1)]
     loop.append(loop)
-    with pytest.raises(AcronumbaError, match="`1` is inside itself"):
+    with pytest.raises(AcronumbaError, match="`1` contains itself"):
         save(tmp_path / "p", loop)
 
 

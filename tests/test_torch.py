@@ -141,7 +141,7 @@ def test_a_derivative_of_a_derivative_is_rejected_and_never_zero() -> None:
     value = f(TREES, xs, p=Params(w, b)).sum()
     (g,) = torch.autograd.grad(value, [w], create_graph=True)
     assert g.detach().any()
-    with pytest.raises(AcronumbaError, match="first derivatives alone"):
+    with pytest.raises(AcronumbaError, match="only first derivatives"):
         (value + (g**2).sum()).backward()  # without the error the second part would count as a constant
     with pytest.raises(AcronumbaError, match=r"torch\.func"):
         torch.func.grad(lambda w: f(TREES, xs.detach(), p=Params(w, b.detach())).sum())(w.detach())

@@ -51,9 +51,9 @@ class Active:
         if not self.lost:
             return None
         first = min(self.lost, key=lambda r: (r.loc.line, r.loc.column))
-        seen = f"{first.why} of a tensor that the parameters decide" if first.why else "a float of such a tensor"
+        seen = f"{first.why} of a tensor computed from the parameters" if first.why else "a float of such a tensor"
         whole = first.why in ("float()", ".item()")
-        rewrite = f"leave {first.why} out; if no gradient is meant: `nn.stop_gradient(x)`" if whole else ""
+        rewrite = f"leave out {first.why}, or stop the gradient: `nn.stop_gradient(x)`" if whole else ""
         return reject("ACR602", first.loc, seen=seen, rewrite=rewrite)
 
 

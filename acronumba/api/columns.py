@@ -61,7 +61,7 @@ def _drained(values: Iterator[Value], name: str) -> list[Value]:
         del out
         raise reject(
             "ACR706",
-            message=f"the column for `{name}` does not end, or takes more than half of the memory that was free",
+            message=f"the column for `{name}` is infinite, or needs more than half of the free memory",
             seen=type(values).__name__,
             rewrite="itertools.islice(values, n) for the first n",
         )
@@ -108,14 +108,14 @@ def _reject_table(value: Value, name: str) -> None:
         keys = [k for k in named if isinstance(k, str)][:2] or ["a", "b"]
         raise reject(
             "ACR706",
-            message=f"the column for `{name}` is a table: its columns are instances of one parameter each",
+            message=f"the column for `{name}` is a table: pass each of its columns for a separate parameter",
             seen=type(value).__name__,
             rewrite=", ".join(f'{"d" if isinstance(value, Mapping) else "df"}["{k}"]' for k in keys),
         )
     if hasattr(type(value), "__getitem__") and hasattr(type(value), "__len__") and not isinstance(value, Iterable):
         raise reject(
             "ACR706",
-            message=f"the column for `{name}` has rows that are found by their numbers alone",
+            message=f"the column for `{name}` has rows that can only be accessed by index",
             seen=type(value).__name__,
             rewrite="[d[k] for k in range(len(d))]; of rows with a value for each parameter: *zip(*rows)",
         )

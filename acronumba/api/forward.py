@@ -220,7 +220,7 @@ class Forward:
         for path, array, mark in self._marks.values():
             if self._mark(array) != mark:
                 raise reject("ACR706", message=f"`{path}` has changed since the results were computed",
-                             rewrite="pullback before parameters are updated")  # fmt: skip
+                             rewrite="call the pullback before updating the parameters")  # fmt: skip
         totals: dict[int, Totals] = {}
         sums: list[Totals] = []
         for part in self.parts:

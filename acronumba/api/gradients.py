@@ -170,7 +170,7 @@ class ValueAndGrad:
         with one_frame:
             call = bind(self.model, columns, shared)
             if not call.count:
-                raise reject("ACR706", message="at least one instance is needed to know the types")
+                raise reject("ACR706", message="the types cannot be inferred from an empty mini-batch")
             compiled, leaves, _ = specialise(self.model, call, packed=False)
             return Stages(compiled, compiled.derivatives.backward(*self._in_program(call, compiled, leaves)))
 
@@ -348,7 +348,9 @@ class _Run:
         """Return the gradients of all instances; `one`: for a call with one instance."""
         count = len(self.totals)
         if not self.call.count and self.choices.reduce == "mean":
-            raise reject("ACR706", message="the mean of no losses", rewrite='value_and_grad(f, reduce="sum")')
+            raise reject(
+                "ACR706", message="an empty mini-batch has no mean loss", rewrite='value_and_grad(f, reduce="sum")'
+            )
         share = 1.0 / count if self.choices.reduce == "mean" and count else 1.0
         values = [np.asarray(self.losses[k]) for k in self.totals]
         total = np.sum(np.array(values, np.float64)) * share

@@ -17,11 +17,11 @@ from acronumba.ir.types import Array0T, FloatT, IntT, ListT, MapT, StructT, Tens
 def expect_kinds(old: Mapping[str, Value], new: Mapping[str, Value], what: str) -> None:
     """Raise `TypeError` if the shared values `new` cannot replace `old`; `what` is "server" or "pool"."""
     if unknown := sorted(new.keys() - old.keys()):
-        raise TypeError(f"`{unknown[0]}` is no shared value of this {what}: {', '.join(old) or 'none'}")
+        raise TypeError(f"`{unknown[0]}` is not a shared value of this {what}: {', '.join(old) or 'none'}")
     for name, value in new.items():
         was, now = (describe_value(name, value_of(v)) for v in (old[name], value))
         if found := _difference(name, [was], now):
-            raise TypeError(f"{found}; nothing was updated. Values of another kind are for another {what}")
+            raise TypeError(f"{found}; nothing was updated. For values of another type create another {what}")
 
 
 def _difference(path: str, old: Iterable[Shared], new: Shared) -> str:

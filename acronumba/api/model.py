@@ -279,7 +279,7 @@ class Model(Generic[P, R]):
         from acronumba.views.progress import progress
 
         if not call.count:
-            raise reject("ACR706", message="at least one instance is needed to know the types")
+            raise reject("ACR706", message="the types cannot be inferred from an empty mini-batch")
         with progress(f"explaining {self.__qualname__}", 1 + len(changes(self.options))) as step:
             compiled, leaves, trace = self._record(call)
             step(1)
@@ -357,5 +357,5 @@ class Model(Generic[P, R]):
     def _compiled(self, columns: Sequence[Value], shared: Mapping[str, Value]) -> Compiled:
         call = bind(self, columns, shared)
         if not call.count:
-            raise reject("ACR706", message="at least one instance is needed to know the types")
+            raise reject("ACR706", message="the types cannot be inferred from an empty mini-batch")
         return specialise(self, call)[0]

@@ -194,7 +194,7 @@ def _how_alike(first: Value, value: Value) -> str:
         return "compute one dtype on every path; the warnings of `explain` name the lines where float64 begins"
     if arrays and len(first.shape) == len(value.shape) and first.shape[1:] == value.shape[1:]:
         return "`results.ragged()` joins arrays of different lengths"
-    return "take the leaves that are alike: `np.stack([r[0] for r in results])`"
+    return "stack the leaves of equal shape: `np.stack([r[0] for r in results])`"
 
 
 def is_device_array(value: Any) -> bool:

@@ -174,7 +174,7 @@ def steps_of(path: str) -> tuple[str, tuple[str, ...]]:
         at = step.end()
     if not name or at < len(path):
         raise reject(
-            "ACR706", message=f"`{path}` is no path", rewrite="name a parameter, or a part of one: `p.encoder`"
+            "ACR706", message=f"`{path}` is not a path", rewrite="name a parameter, or a part of one: `p.encoder`"
         )
     return name[0], tuple(steps)
 
@@ -189,7 +189,7 @@ def part_at(value: Value, path: str, steps: tuple[str, ...]) -> Value:
         else:
             found = {n: getattr(value, n) for n in names_of(value) if hasattr(value, n)} if is_object(value) else {}
         if step not in found:
-            raise reject("ACR706", message=f"`{path}` leads nowhere", seen=f"`{step}` of {type(value).__name__}",
+            raise reject("ACR706", message=f"`{path}` does not exist", seen=f"`{step}` of {type(value).__name__}",
                          rewrite=f"one of: {', '.join(found)}" if found else "")  # fmt: skip
         value = found[step]
     return value

@@ -145,12 +145,12 @@ class Pullback:
         with one_frame:
             forward = self._forward
             if forward is None:
-                raise reject("ACR706", message="this pullback was called, and what it needs is given back",
-                             rewrite="pullback(cotangents, keep=True) the first time")  # fmt: skip
+                raise reject("ACR706", message="this pullback has already been called, and its memory was freed",
+                             rewrite="call pullback(cotangents, keep=True) the first time")  # fmt: skip
             given = [cotangents] if self._one else cotangents
             count = len(forward.results)
             if not self._one and (not isinstance(given, Sequence) and not hasattr(given, "__array__")):
-                raise reject("ACR714", message="cotangents are a sequence, of one for each instance",
+                raise reject("ACR714", message="cotangents must be a sequence with one for each instance",
                              seen=type(given).__name__)  # fmt: skip
             if len(given) != count:
                 raise reject("ACR714", message=f"{count} results and {len(given)} cotangents")

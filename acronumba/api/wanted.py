@@ -51,14 +51,14 @@ class Choices:
             raise _wrong("aux", aux, "True or False", "aux=True")
         paths = _paths_in("wrt", wrt) if wrt is not None else None
         if paths is not None and not paths:
-            raise reject("ACR706", message="`wrt` names nothing", rewrite='value_and_grad(f, wrt="p")')
+            raise reject("ACR706", message="`wrt` is empty", rewrite='value_and_grad(f, wrt="p")')
         rows = sparse if isinstance(sparse, bool) else _paths_in("sparse", sparse)
         return cls(wrt=paths, single=isinstance(wrt, str), reduce=reduce, aux=aux, sparse=rows)
 
 
 def _wrong(name: str, value: Value, right: str, rewrite: str) -> Exception:
     seen = repr(value) if isinstance(value, str | int | float | tuple | None) else _form(value)
-    return reject("ACR706", message=f"`{name}` is {right}", seen=seen, rewrite=rewrite)
+    return reject("ACR706", message=f"`{name}` must be {right}", seen=seen, rewrite=rewrite)
 
 
 def _paths_in(name: str, value: Value) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ class Wanted:
         nodes = (node for root in compiled.tree.roots.values() for node in nodes_of(root))
         small = [node.path for node in nodes if issubclass(node.cls, OfParts)] or _of_codes(compiled.program)
         if small:
-            raise reject("ACR706", message=f"`{small[0]}` is in fewer bits, and has no gradient",
+            raise reject("ACR706", message=f"`{small[0]}` is compressed, and has no gradient",
                          rewrite="train the parameters in float32, and compress them afterwards")  # fmt: skip
         if (rejection := compiled.derivatives.active(self.in_program(compiled, leaves), width).rejection()) is not None:
             raise rejection
@@ -138,7 +138,7 @@ class Wanted:
             for k in members if objects else ():
                 if not objects.keys().isdisjoint(objects_of(self.instance(call, k))):
                     raise reject("ACR706", message=f"instance {k} holds an object of the shared `{param.path}`",
-                                 rewrite="copy.deepcopy of it: instances and shared values are apart")  # fmt: skip
+                                 rewrite="pass a separate object: copy.deepcopy of it")  # fmt: skip
 
     def instance(self, call: Call, k: int) -> list[Value]:
         """Return the arguments of an instance; the same objects in each call for selected parameters."""
@@ -238,7 +238,7 @@ class Wanted:
                 shape, dtype = np.shape(x), np.float64 if wide else numpy_array(x).dtype
                 sums[key] = RowGrad(np.zeros(0, np.int64), np.zeros((0, *shape[1:]), dtype), shape)
             if self.sparse is not True and self.by_rows(key) and not isinstance(sums.get(key), RowGrad):
-                raise reject("ACR706", message="a table whose gradient is wanted by rows is read as a whole, too",
+                raise reject("ACR706", message="a table in `sparse` is also read as a whole",
                              rewrite="leave it out of `sparse`")  # fmt: skip
 
         def gradient(x: Value, found: Mapping[int, Gradient] = sums) -> Gradient:
@@ -291,7 +291,7 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
         if not paths:
             seen = ", ".join(f"{name}: {_form(value)}" for name, value in call.shared.items())
             raise reject("ACR706", message="no keyword-only parameter holds a float array", seen=seen,
-                         rewrite="name others: `wrt=`; numbers, lists of them as np.array(w, np.float32)")  # fmt: skip
+                         rewrite="name others with `wrt=`, or convert numbers: np.array(w, np.float32)")  # fmt: skip
     shared: list[Value] = []
     places: list[int | None] = []
     parts: list[Sequence[Value]] = []
@@ -316,7 +316,7 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
         might = place is not None and (not held or any(v is None or has_parts(v) for v in held))  # hold some elsewhere
         if not might and not any(map(arrays_of, held)):
             raise reject("ACR706", message=f"`{path}` holds no float array", seen=_form(held[0]),
-                         rewrite="name what does; numbers, lists of them as np.array(w, np.float32)")  # fmt: skip
+                         rewrite="name a path that does, or convert numbers: np.array(w, np.float32)")  # fmt: skip
     single = choices.single or (choices.wrt is None and len(paths) == 1)
     return Wanted(
         paths=paths, single=single, shared=tuple(shared), places=tuple(places), parts=tuple(parts),
@@ -331,12 +331,12 @@ def _tables(choices: Choices, call: Call, fn: types.FunctionType, arrays: Mappin
     for path in choices.sparse:
         name, steps = steps_of(path)
         if name not in call.shared and name in fn.__code__.co_varnames[: fn.__code__.co_argcount]:
-            raise reject("ACR706", message=f"`{path}` is of the instances: gradients by rows are of shared tables",
+            raise reject("ACR706", message=f"`{path}` belongs to the instances: only shared tables have row gradients",
                          rewrite="leave it out of `sparse`")  # fmt: skip
         table = part_at(call.shared[name] if name in call.shared else _outer(fn, name), path, steps)
         if id(table) not in arrays:
-            raise reject("ACR706", message=f"`{path}` in `sparse` is no table whose gradient is wanted",
-                         seen=type(table).__name__, rewrite="name arrays that `wrt` names, or holds")  # fmt: skip
+            raise reject("ACR706", message=f"`{path}` in `sparse` is not a table that `wrt` names",
+                         seen=type(table).__name__, rewrite="name arrays in `wrt`")  # fmt: skip
         found.add(id(table))
     return frozenset(found) or False
 

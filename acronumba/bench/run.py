@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--scaling", action="store_true", help="measure mini-batches of 1 to 4,096 instances")
     what.add_argument("--starts", action="store_true", help="measure the first mini-batch of new processes")
     what.add_argument(
-        "--costs", action="store_true", help="compare what the cost model says of kernels with their time"
+        "--costs", action="store_true", help="compare the cost model's estimates with measured times of kernels"
     )
     what.add_argument("--train", action="store_true", help="measure a training step: loss, gradients and update")
     what.add_argument("--ragged", action="store_true", help="measure a Transformer layer on sentences of any lengths")

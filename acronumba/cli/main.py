@@ -87,9 +87,7 @@ def parser() -> argparse.ArgumentParser:
     add_arguments(add("bench", _bench, "measure the models of the zoo, and what each option saves"))
     add_tune_arguments(add("tune", tune, "measure this machine, or which strategy suits a model"))
     examined = add("doctor", doctor, "check the installation and the machine")
-    examined.add_argument(
-        "--prepare", action="store_true", help="compile what models share, so that the first one starts sooner"
-    )
+    examined.add_argument("--prepare", action="store_true", help="compile the library that all models share")
     cache = add("cache", _cache, "show or clear the disk cache of compiled code")
     cache.add_argument("action", choices=["clear", "path"])
     return parser

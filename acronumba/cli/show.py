@@ -86,7 +86,7 @@ def find_example(file: str, name: str, count: int | None = None) -> tuple[Model,
     if call is None:
         raise reject(
             "ACR710",
-            message=f"{file} does not say what `{name}` is called with",
+            message=f"{file} has no arguments to call `{name}` with",
             rewrite="define `example()` in the file; it returns a tuple of columns and a dict of shared values",
         )
     return model, _first(call[0], count), call[1]

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--batch", nargs="+", type=int, metavar="N", help="instances per mini-batch (default: as the file has them)"
     )
-    parser.add_argument("--remove", action="store_true", help="forget all that was found on this CPU")
+    parser.add_argument("--remove", action="store_true", help="delete all results for this CPU")
 
 
 def tune(args: argparse.Namespace) -> int:

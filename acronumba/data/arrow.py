@@ -130,5 +130,5 @@ def _objects(array: Value, cls: Value, path: str) -> list[Value]:
         rows = zip(*columns, strict=True) if columns else [()] * len(array)
         return [cls(**dict(zip(names, row, strict=True))) for row in rows]
     except TypeError as error:
-        raise reject("ACR706", message=f"structs of `{path}` are no {cls.__name__}: {error}",
+        raise reject("ACR706", message=f"structs of `{path}` cannot be converted to {cls.__name__}: {error}",
                      seen=", ".join(given), rewrite="a struct with the fields of the class") from error  # fmt: skip

@@ -167,7 +167,7 @@ def path_text(link: Link) -> str:
 
 def _too_large(instance: int, link: Link, value: Value, nbytes: int) -> DataError:
     return DataError(
-        f"{_path(link)[0]} does not fit in memory: up to it the arrays of the instance have {nbytes:,} bytes",
+        f"{_path(link)[0]} does not fit in memory: up to here the arrays of the instance have {nbytes:,} bytes",
         instance=instance,
         path=_path(link)[1],
         code="ACR704",

@@ -57,7 +57,7 @@ def fold(
             open_.discard(name)
             made[name] = make(node, [made[k] for _, k in below])
         elif name in open_:
-            raise ValueError(f"a cycle: {node!r} is below itself")
+            raise ValueError(f"a cycle: {node!r} is its own descendant")
         elif name not in made:
             alive.append(node)
             below = [(child, key(child)) for child in children(node)]

@@ -341,7 +341,7 @@ def _rejection(error: BaseException) -> BaseException:
     if isinstance(error, TooLarge):
         return reject("ACR704", seen=str(error))
     if isinstance(error, Mismatch | KeyError | OverflowError):
-        made = RuntimeError("instances that conform to their types could not be packed; this is a mistake in acronumba")
+        made = RuntimeError("instances that conform to their types could not be packed; this is a bug in acronumba")
         made.__cause__ = error
         return made
     return error

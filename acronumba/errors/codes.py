@@ -43,8 +43,8 @@ def _table() -> dict[str, Code]:
     rows: dict[type[AcronumbaError], dict[int, tuple[str, str]]] = {
         Unsupported: {
             101: ("`try` is not supported", "test the condition with `if` before the operation that could fail"),
-            102: ("this `with` is not supported", "take the statements out of the `with`"),
-            103: ("`global` is not supported", "pass the value as an argument and return the new one"),
+            102: ("this `with` is not supported", "remove the `with`"),
+            103: ("`global` is not supported", "pass the value as an argument and return the new value"),
             104: ("this use of `yield` or `await` is not supported", "append to a list and return it"),
             105: ("`del` of this is not supported", "leave it out"),
             106: ("imports inside a model are not supported", "move the import to the top of the file"),
@@ -52,41 +52,47 @@ def _table() -> dict[str, Code]:
                 "class definitions inside a model are not supported",
                 "move the class to the top level of the file",
             ),
-            108: ("this statement is not supported", "write it with the statements of the language"),
-            111: ("this array cannot be written to", "write into a copy of your own: `x = x.copy()`"),
-            112: ("a change in place would be seen under another name", "write `x = x + y`"),
+            108: ("this statement is not supported", "use statements of the language"),
+            111: ("this array cannot be written to", "write into a copy: `x = x.copy()`"),
+            112: ("an in-place change would be visible through another reference", "write `x = x + y`"),
             113: (
-                "a parameter, and anything reachable from it, cannot be changed",
+                "a parameter, or an object reachable from it, cannot be mutated",
                 "change a copy: `list(x)`, `dataclasses.replace(x, ...)`",
             ),
-            114: ("an iterator is read once, where it is made", "make a list: `[... for ...]`, `list(...)`"),
+            114: (
+                "an iterator can be read only once, in the function that creates it",
+                "make a list: `[... for ...]`, `list(...)`",
+            ),
             116: (
-                "a string cannot be made from a number at run time",
+                "a run-time number cannot be converted to a string",
                 "return the numbers and make the text from the results",
             ),
-            117: ("this expression is not supported", "write it with the expressions of the language"),
+            117: ("this expression is not supported", "use expressions of the language"),
             201: (
                 "this function is not part of the model and cannot be called from it",
-                "do it before or after the batch; in the plain call everything works",
+                "call it before or after the batch; the plain call can run any function",
             ),
             202: (
                 "this NumPy function or argument is not supported",
                 "express it with functions of the language",
             ),
-            203: ("the arguments do not fit the function", "call the function with the arguments of its definition"),
+            203: (
+                "the arguments do not match the signature of the function",
+                "call the function with the arguments of its definition",
+            ),
             204: (
                 "the source of this function cannot be read",
                 "put the function into a file (or a notebook) and import it again",
             ),
-            205: ("a model inside a model is called plainly", "call it plainly: `g(x)`"),
+            205: ("inside a model, another model can only be called plainly", "call it plainly: `g(x)`"),
             206: (
-                "a function can be called and passed on, not returned or stored at run time",
-                "return its result; keep functions in a tuple or list that is written out: (f, g)",
+                "a function can be called and passed, but not returned or stored at run time",
+                "return its result; keep functions in a tuple or list display: (f, g)",
             ),
-            207: ("this recursion never ends", "add a path that returns without the call"),
+            207: ("this recursion has no base case", "add a path that returns without recursion"),
             208: (
                 "a model has positional parameters for instances and keyword-only parameters for shared values",
-                "name each parameter; put shared parameters behind `*`",
+                "name each parameter; put shared parameters after `*`",
             ),
             209: ("this method or attribute is not supported", "use a function or method of the language"),
             210: (
@@ -98,80 +104,86 @@ def _table() -> dict[str, Code]:
                 "draw from a key that is a positional parameter: acronumba.random.normal(key, shape)",
             ),
             601: (
-                "Python needs one number here, and this is an array of another size",
-                "say what is meant of all elements: `x.any()`, `x.all()`, `x.sum()`, `x[0]`",
+                "Python needs a single number here, but the array does not have exactly one element",
+                "select or reduce the elements: `x.any()`, `x.all()`, `x.sum()`, `x[0]`",
             ),
             602: (
-                "the gradient is lost in a Python number",
-                "compute with the array (`np.sqrt(x)`); if no gradient is meant: `nn.stop_gradient(x)`",
+                "the conversion to a Python number loses the gradient",
+                "compute with the array (`np.sqrt(x)`); or stop the gradient: `nn.stop_gradient(x)`",
             ),
         },
         TypeMismatch: {
-            301: ("the types do not go together", "give the operation values of the types that it takes"),
+            301: ("the types are incompatible", "pass values of types that the operation supports"),
             302: (
                 "the value may be None or of another class here",
                 "test it first: `if x is not None`, `isinstance`, `match`",
             ),
-            303: ("no one type describes these values", "give the values one type, for example a dataclass"),
+            303: ("these values have no common type", "give the values one type, for example a dataclass"),
             304: (
                 "this value cannot be stored, so it cannot be read",
-                "store a number or an enum in its place, or do not read it",
+                "store a number or an enum instead, or do not read it",
             ),
             305: ("the number of values to unpack is wrong", "unpack into as many names as there are values"),
-            306: ("the variable may have no value here", "assign the variable on every path"),
+            306: ("the variable may be unbound here", "assign the variable on every path"),
             307: ("there is no such attribute", "use a field of the class"),
-            308: ("this object cannot be a value at run time", "use numbers or an enum in their place"),
+            308: ("this object cannot be a value at run time", "use numbers or an enum instead"),
             309: (
                 "this value cannot be the key of a dict",
                 "use an int, bool, string, member of an enum, None, or a tuple of these",
             ),
             310: ("this dtype is not supported", "use float32 or float64"),
-            311: ("a loss is one float of an instance", "return a scalar: `nn.cross_entropy(...)`, `np.sum(...)`"),
+            311: (
+                "a loss must be one float for each instance",
+                "return a scalar: `nn.cross_entropy(...)`, `np.sum(...)`",
+            ),
             501: ("this value cannot be a shared parameter", "pass an array, a number, or a dataclass of them"),
             706: (
-                "the arguments of the call do not fit the model",
+                "the arguments of the call do not match the model",
                 "pass a sequence per positional parameter and the shared values by name",
             ),
-            708: ("the file does not hold these parameters", "give `like` the structure that was saved"),
+            708: ("the file does not contain these parameters", "give `like` the structure that was saved"),
             714: (
-                "a cotangent does not fit its result",
-                "one of the structure of the result, with None for what is no tensor of floats",
+                "a cotangent does not match its result",
+                "pass the structure of the result, with None for values other than float tensors",
             ),
             713: (
                 "these parameters cannot be updated",
-                "pass the gradients that `value_and_grad` gave for these parameters",
+                "pass the gradients that `value_and_grad` returned for these parameters",
             ),
         },
         ShapeMismatch: {
-            401: ("the shapes do not go together", "make the shapes agree"),
+            401: ("the shapes are incompatible", "make the shapes agree"),
             402: ("there is no such axis", "use an axis from -rank to rank - 1"),
             403: ("this dimension must be known when the model is compiled", "use a constant or a shared int"),
-            404: ("the sizes do not fit the reshape", "give a shape with as many elements, or -1 for one dimension"),
+            404: (
+                "a reshape cannot change the number of elements",
+                "give a shape with as many elements, or -1 for one dimension",
+            ),
             703: (
                 "the results cannot be stacked or joined",
-                "`results.ragged()` joins arrays of different lengths; else take the leaves that are alike: "
+                "`results.ragged()` joins arrays of different lengths; otherwise stack the leaves of equal shape: "
                 "`np.stack([r[0] for r in results])`",
             ),
             707: ("the columns have different lengths", "pass as many elements for each parameter"),
-            709: ("the file holds tensors of other shapes", "give `like` the shapes that were saved"),
+            709: ("the file contains tensors of other shapes", "give `like` the shapes that were saved"),
         },
         AcronumbaError: {
             700: ("some instances of the mini-batch failed", "look at `.errors` and `.results` of the exception"),
             702: (
                 "the instance did not finish within `max_steps` steps",
-                "look at the line's loop; raise the limit with `with_options(max_steps=...)`",
+                "check the loop on this line, or raise the limit with `with_options(max_steps=...)`",
             ),
             704: (
                 "the mini-batch does not fit in memory",
                 "pass fewer instances at once, or raise `with_options(memory_limit=...)`",
             ),
-            705: ("the option or device does not exist", "see `acronumba.Options` for what there is"),
-            710: ("there is nothing to show", "define `example()` in the file"),
+            705: ("the option or device does not exist", "see `acronumba.Options`"),
+            710: ("the file has no data for the model", "define `example()` in the file"),
             712: (
-                "the code of the model changed again and again while it was compiled",
-                "change the code before the call of `batch`, or with a pause after it",
+                "the code of the model changed repeatedly during its compilation",
+                "do not change the code while `batch` compiles it",
             ),
-            799: ("this is a mistake of acronumba: please report it", "please report it with the program and its data"),
+            799: ("this is a bug in acronumba", "report it with the program and its data"),
         },
         ScheduleError: {
             711: (
@@ -182,8 +194,8 @@ def _table() -> dict[str, Code]:
         },
         InternalError: {
             798: (
-                "this is a fault of acronumba, not of your program: it could not be compiled",
-                "run it without batching meanwhile, `[f(x) for x in xs]`, and report it with the program and its data",
+                "a bug in acronumba prevented the compilation of your program",
+                "run the plain call meanwhile, `[f(x) for x in xs]`, and report it with the program and its data",
             ),
         },
         DataError: {

@@ -124,7 +124,7 @@ def _inside(w: Walker) -> Iterator[None]:
 
 
 def _hopeless(w: Walker) -> Hopeless:
-    return Hopeless(reject("ACR303", w.loc, "a comparison of data of many types inside one another", NODES))
+    return Hopeless(reject("ACR303", w.loc, "a comparison of deeply nested data of many types", NODES))
 
 
 def same_element(w: Walker, a: Val, b: Val, given: Num | None = None) -> Num:

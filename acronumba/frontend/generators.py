@@ -34,7 +34,7 @@ def walk_generator(
     func = gen.func
     if any(f.func.code == func.code for f in w.frames):
         seen = f"{func.source.name}, a generator that calls itself"
-        raise w.reject("ACR104", gen.node, seen=seen, rewrite="a function that returns a list of what it would yield")
+        raise w.reject("ACR104", gen.node, seen=seen, rewrite="return a list instead of yielding its elements")
     names = carried_names(w, code, carried)
     here = Consumer(w.frame, Loop(), names, turn, (w.source, w.here, w.loc, w.outer_loc, w.caller))
     w.frame.loops.append(here.loop)

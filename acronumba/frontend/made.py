@@ -202,7 +202,7 @@ def _check_place(w: Walker, cls: Any, name: str, found: Any, owner: Val) -> None
             raise w.reject("ACR113", seen=f"an assignment to .{name} of {cls.__name__}, which is frozen",
                            rewrite=f"dataclasses.replace(x, {name}=...)")  # fmt: skip
     if found is not ABSENT and hasattr(type(found), "__set__") and not isinstance(found, types.MemberDescriptorType):
-        raise w.reject("ACR210", seen=f"{cls.__name__}.{name}, a descriptor of one's own")
+        raise w.reject("ACR210", seen=f"{cls.__name__}.{name}, a user-defined descriptor")
     if not cls.__dictoffset__ and not isinstance(found, types.MemberDescriptorType):
         raise w.reject("ACR307", seen=f"{cls.__name__}, by its `__slots__`, has no attribute {name!r}")
 

@@ -201,7 +201,7 @@ def _numbers(w: Walker, part: SliceVal) -> Tensor:
     first, stop = slice_bound(w, part.start), slice_bound(w, part.stop)
     first = number(0) if first is None else first
     if not isinstance(first, Num) or not isinstance(stop, Num):
-        raise w.reject("ACR202", seen="a range without an end", rewrite="np.arange(start, stop)")
+        raise w.reject("ACR202", seen="a range without a stop", rewrite="np.arange(start, stop)")
     return w.arange(first, stop, number(slice_step(w, part.step)), None)
 
 

@@ -165,7 +165,7 @@ class Ufuncs(Shapes):
         if array.const is not False and isinstance(x, Tensor) and x.type.dtype == "bool" and y.type == INT:
             value = self.known(y) if isinstance(y, Num) and array.const is not NOT_CONST else NOT_CONST
             if value is NOT_CONST and isinstance(y, Num):  # the dtype would depend on it
-                raise self.reject("ACR301", seen="bools to the power of an int that is no constant",
+                raise self.reject("ACR301", seen="bools raised to a run-time int",
                                   rewrite="x.astype(np.int64) ** n")  # fmt: skip
             if value == 2:
                 return self.ufunc("square", (x,))

@@ -62,7 +62,7 @@ class Guard:
         self._apart = [(paths, [getter(p, names) for p in paths], loc) for paths, loc in lowered.apart.items()]
         self._last: tuple[dict[str, Value], list[Value]] | None = None  # snapshots, and their leaves
         for path, loc in self._find_aliases(roots):
-            raise reject("ACR202", loc, f"copy.deepcopy of shared values that hold {path} at another place, too",
+            raise reject("ACR202", loc, f"copy.deepcopy of shared values that also contain {path} on another path",
                           "copy.copy(x) of each part that is changed")  # fmt: skip
 
     def root(self, path: str) -> str:

@@ -59,7 +59,7 @@ class Pullback:
         with memory_rejected():
             run = self.compiled.run(packed, leaves, frozen=frozen, on=self.back.forward)
         if (many := sum(failure.site == MEMORY for failure in run.errors.values())) > 1:
-            raise reject("ACR704", seen=f"{many} of {len(run.ran)} instances found no memory beside the others")
+            raise reject("ACR704", seen=f"{many} of {len(run.ran)} instances did not fit in memory beside the others")
         return run
 
     def pullback(

@@ -39,9 +39,9 @@ def compare_doubles(buffers: Buffers, kernels: Sequence[KernelSpec]) -> None:
                 op = spec.body[spec.results[k] - len(spec.operands)]
                 raise reject(
                     "ACR799",
-                    message=f"nodes of kernel {spec.name} were taken for equal, and are not",
+                    message=f"nodes of kernel {spec.name} were merged as equal, but differ",
                     loc=op.loc,
-                    seen=f"a result of shape {one[0]}, and of shape {other[0]} when it is computed for itself",
+                    seen=f"a result of shape {one[0]}, but of shape {other[0]} when computed separately",
                 )
 
 

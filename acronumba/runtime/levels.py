@@ -31,10 +31,10 @@ def check_levels(levels: Array, keys: NDArray[np.int32], first: NDArray[np.int32
         return
     if levels.dtype.kind not in "iu" or levels.shape != keys.shape:
         returned = f"{levels.dtype}[{', '.join(map(str, levels.shape))}]"
-        raise reject("ACR711", message=f"a schedule returns int32[{len(keys)}], a batch number per node", seen=returned)
+        raise reject("ACR711", message=f"a schedule must return int32[{len(keys)}], one batch per node", seen=returned)
     if levels.min() < 0 or levels.max() >= len(levels):
         seen = f"numbers from {levels.min()} to {levels.max()} for {len(levels)} nodes"
-        raise reject("ACR711", message="batch numbers count from 0 and are below the number of nodes", seen=seen)
+        raise reject("ACR711", message="batch numbers must be at least 0 and less than the number of nodes", seen=seen)
     order = np.argsort(levels, kind="stable")
     same = levels[order[1:]] == levels[order[:-1]]
     wrong = np.flatnonzero(same & (keys[order[1:]] != keys[order[:-1]]))
@@ -47,4 +47,4 @@ def check_levels(levels: Array, keys: NDArray[np.int32], first: NDArray[np.int32
     if len(wrong):
         u, v = int(source[wrong[0]]), int(to[wrong[0]])
         seen = f"node {v} in batch {levels[v]} reads node {u}, which is in batch {levels[u]}"
-        raise reject("ACR711", message="a batch reads a value that is not computed before it", seen=seen)
+        raise reject("ACR711", message="a batch reads a value that no earlier batch computes", seen=seen)

@@ -82,7 +82,7 @@ class RequestQueue:
 
     def __init__(self, max_batch: int, max_wait: float, max_queue: int) -> None:
         if index(max_batch) < 1 or index(max_queue) < 1 or not 0 <= max_wait <= TIMEOUT_MAX:
-            raise ValueError("max_batch and max_queue are at least 1, max_wait is not negative, and a time to wait for")
+            raise ValueError("max_batch and max_queue must be at least 1, and max_wait finite and not negative")
         self.max_batch: int = max_batch
         self.max_wait: float = max_wait
         self.max_queue: int = max_queue
@@ -107,7 +107,7 @@ class RequestQueue:
             If the deadline is NaN.
         """
         if deadline is not None and isnan(deadline):
-            raise ValueError("a deadline is a number of seconds from now")
+            raise ValueError("a deadline must be a number of seconds from now")
         request.number = next(self._numbers)
         if self.closed:
             self._count(request, "closed")

@@ -583,8 +583,8 @@ def test_what_cannot_be_stacked(values, words):
     [
         ([np.ones(2), np.ones(3)], "`results.ragged()` joins"),
         ([np.ones(2), np.ones(3, np.float32)], "compute one dtype on every path"),
-        ([np.ones((2, 3)), np.ones((2, 4))], "take the leaves that are alike"),
-        ([np.ones(2), None], "take the leaves that are alike"),
+        ([np.ones((2, 3)), np.ones((2, 4))], "stack the leaves of equal shape"),
+        ([np.ones(2), None], "stack the leaves of equal shape"),
     ],
 )
 def test_what_to_do_about_results_that_are_not_alike(values, instead):
@@ -764,7 +764,7 @@ def test_stages_come_in_order():
 
 
 def test_looking_inside_needs_an_instance():
-    with pytest.raises(TypeMismatch, match="at least one instance"):
+    with pytest.raises(TypeMismatch, match="cannot be inferred from an empty mini-batch"):
         classify.stages([], p=params())
 
 

@@ -290,7 +290,7 @@ def test_the_table_of_a_gpu_fits(quick: None) -> None:
 
 def test_devices_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main("bench --device nowhere --models birnn".split()) == 1
-    assert "there is no such device" in capsys.readouterr().err
+    assert "unknown device" in capsys.readouterr().err
     assert main("bench --device simulator --ablate --models birnn".split()) == 2
     assert "measure the CPU" in capsys.readouterr().err
 

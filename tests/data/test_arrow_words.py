@@ -137,7 +137,7 @@ def test_a_class_that_runs_code_is_called() -> None:
     assert [(v.x.tolist(), v.word) for v in vectors] == [([1.0, 2.0], 3), ([3.0], 3)]
     sums = model(lambda v: np.sum(v.x) * v.word)
     assert list(sums.batch(vectors)) == [9.0, 9.0]
-    with pytest.raises(AcronumbaError, match=r"structs of `v` are no Point.*'y'"):
+    with pytest.raises(AcronumbaError, match=r"structs of `v` cannot be converted to Point.*'y'"):
         column_of(pa.array([{"x": 1.0}]), "v", read_hint(Point))
 
 

@@ -332,7 +332,7 @@ def test_functions_that_cannot_be_kept_are_told_where_they_can():
         fs = [lambda y: y * k for k in range(n)]
         return sum(g(x) for g in fs)
 
-    with pytest.raises(Unsupported, match=r"written out: \(f, g\)") as caught:
+    with pytest.raises(Unsupported, match=r"list display: \(f, g\)") as caught:
         f.batch(ARRAYS, COUNTS)
     assert caught.value.code == "ACR206"
 

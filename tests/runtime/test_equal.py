@@ -306,7 +306,7 @@ def test_a_node_that_was_wrongly_taken_for_another_is_found(monkeypatch: pytest.
     xs, b = [np.ones((2, 3)), np.ones((4, 3))], np.ones(3)
     assert [y.shape for y in fresh(made).batch(xs, b=b)] != [x.shape for x in xs]
     monkeypatch.setenv("ACRONUMBA_VERIFY", "3")
-    with pytest.raises(AcronumbaError, match="were taken for equal, and are not") as caught:
+    with pytest.raises(AcronumbaError, match="were merged as equal, but differ") as caught:
         fresh(made).batch(xs, b=b)
     assert caught.value.code == "ACR799" and "np.zeros(x.shape) + b" in str(caught.value)
 

@@ -92,7 +92,7 @@ def test_errors_of_the_driver_have_its_words(driver: Driver, monkeypatch: pytest
     with pytest.raises(gpu.DriverError, match=r"cuModuleGetFunction: named symbol not found \(error 500\)"):
         one.load([code])
     driver.room = 100
-    with pytest.raises(MemoryError, match="the GPU has no room for 1,000 bytes"):
+    with pytest.raises(MemoryError, match="the GPU has no memory for 1,000 bytes"):
         one.allocate(1000)
 
 
@@ -116,7 +116,7 @@ def test_what_a_gpu_keeps_is_given_up_for_what_it_needs(driver: Driver) -> None:
     del first
     assert len(executable.arenas._free) == 1
     driver.room = 0
-    with pytest.raises(MemoryError, match="the GPU has no room for"):
+    with pytest.raises(MemoryError, match="the GPU has no memory for"):
         device.device_copy_of(executable.executor.device, 0, 100)
     assert not executable.arenas._free
     driver.room = 1 << 40

@@ -163,11 +163,11 @@ def test_wrong_schedules_are_rejected() -> None:
     keys, first, source = csr([(0, []), (0, [0]), (1, [1])])
     check_levels(np.array([0, 1, 2], np.int32), keys, first, source)
     for levels, message in [
-        ([0, 0, 1], "not computed before it(.|\n)*node 1 in batch 0 reads node 0"),
+        ([0, 0, 1], "no earlier batch computes(.|\n)*node 1 in batch 0 reads node 0"),
         ([0, 1, 1], "different signatures(.|\n)*nodes 1 and 2"),
-        ([0, 1], r"returns int32\[3\](.|\n)*int64\[2\]"),
-        ([0.0, 1.0, 2.0], r"returns int32\[3\](.|\n)*float64\[3\]"),
-        ([0, 1, 2**32], "count from 0"),
+        ([0, 1], r"return int32\[3\](.|\n)*int64\[2\]"),
+        ([0.0, 1.0, 2.0], r"return int32\[3\](.|\n)*float64\[3\]"),
+        ([0, 1, 2**32], "must be at least 0"),
         ([-1, 1, 2], "count from 0(.|\n)*from -1 to 2"),
     ]:
         with pytest.raises(ScheduleError, match=message):

@@ -219,7 +219,7 @@ def test_weights_change_between_mini_batches() -> None:
         slow.go.release()
         slow.go.release()
         assert [first.result(20), second.result(20)] == [(0, 1, True), (1, 2, True)]
-        with pytest.raises(TypeError, match="no shared value"):
+        with pytest.raises(TypeError, match="not a shared value"):
             server.update(other=1)
     p = P.copy()
     with Server(total, p=p) as served:
@@ -394,7 +394,7 @@ def test_a_deadline_far_away_keeps_no_other_from_its_time(deadline: float) -> No
 
 def test_what_is_no_time_is_rejected() -> None:
     with Server(total, p=P) as server:
-        with pytest.raises(ValueError, match="a deadline is a number"):
+        with pytest.raises(ValueError, match="a deadline must be a number"):
             server.submit(node(3), deadline=np.nan)
         with pytest.raises(TypeError):
             server.submit(node(3), deadline=cast("Any", "soon"))

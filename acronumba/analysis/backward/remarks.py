@@ -34,7 +34,7 @@ def _kept(derived: Sequence[Backward]) -> Iterator[Note]:
 
 def _stops(found: Active) -> Iterator[Note]:
     for read in found.stops:
-        yield Note(loc=read.loc, kind="stops", text=f"{read.why or 'a number'} makes a Python number", option="")
+        yield Note(loc=read.loc, kind="stops", text=f"{read.why or 'a number'} returns a Python number", option="")
     for op in found.ends:
         if op.op == "scale_gradient":
             if "_gradient" in spanned(op.loc):  # not inside of a function of `nn`, where it changes nothing

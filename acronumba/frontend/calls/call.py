@@ -256,7 +256,7 @@ def _dataclass(w: Walker, cls: Any, args: list[Val], kwargs: dict[str, Val]) -> 
         return made_by_init(w, cls, args, kwargs)
     if own and own != "__post_init__":
         rewrite = f"compute the fields first, and pass them to a class without `{own}`"
-        raise w.reject("ACR210", seen=f"{cls.__name__} with `{own}` of its own", rewrite=rewrite)
+        raise w.reject("ACR210", seen=f"{cls.__name__} with a user-defined `{own}`", rewrite=rewrite)
     given = [f for f in cls.__dataclass_fields__.values() if f.init and f._field_type is not CLASS_VARIABLE]
     positional = [f.name for f in given if not f.kw_only]
     out = _bind_fields(w, cls, positional, [f.name for f in given], args, kwargs)
@@ -314,7 +314,7 @@ def _only_fields(w: Walker, cls: type) -> None:
         w.source_guard.attribute(cls, name)
     if own := own_constructor(cls):
         rewrite = f"compute the fields first, and pass them to a class without `{own}`"
-        raise w.reject("ACR210", seen=f"{cls.__name__} with `{own}` of its own", rewrite=rewrite)
+        raise w.reject("ACR210", seen=f"{cls.__name__} with a user-defined `{own}`", rewrite=rewrite)
 
 
 def _bind_fields(

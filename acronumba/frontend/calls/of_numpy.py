@@ -291,7 +291,7 @@ def _norm(w: Walker, a: Args) -> Val:
         if isinstance(order, bool) or not numbers:
             what = {1: "vectors", 2: "matrices"}[len(axes)]
             raise w.reject("ACR202", a.where["ord"], seen=f"np.linalg.norm with ord={order!r} of {what}",
-                           rewrite="leave ord out: the root of the sum of squares")  # fmt: skip
+                           rewrite="leave out ord: the root of the sum of squares")  # fmt: skip
         size = w.ufunc("abs", (x,))
         if len(axes) == 1:
             return _vector_norm(w, size, float(order), axes, a.flag("keepdims"))

@@ -43,7 +43,7 @@ def check_setting(w: Walker, what: Any, given: Mapping[str, Val]) -> None:
         allowed = _ALLOWED[what].get(name, () if what in (np.errstate, np.seterr) else None)
         if allowed is not None and w.static(val) not in allowed:
             seen = f"{name}={w.describe(val)} of {what.__name__}, by which something is raised, called or kept"
-            raise w.reject("ACR102", seen=seen, rewrite="leave it out, or ignore the warnings")
+            raise w.reject("ACR102", seen=seen, rewrite="remove it, or ignore the warnings")
 
 
 def change_setting(w: Walker, what: Any, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:

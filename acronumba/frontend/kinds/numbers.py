@@ -167,7 +167,7 @@ class EnumVal(Value):
 
     def as_key(self, w: Walker) -> Val:
         if w.deciding(self.cls, "__eq__") or w.deciding(self.cls, "__hash__"):
-            raise w.reject("ACR309", seen=f"a key {w.describe(self)}, whose class compares in its own way")
+            raise w.reject("ACR309", seen=f"a key {w.describe(self)}, whose class has a user-defined comparison")
         return self
 
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:

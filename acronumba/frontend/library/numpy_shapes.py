@@ -400,7 +400,7 @@ def put_along_axis(arr, indices, values, axis):
 def fill_diagonal(a, val):
     """Write to the diagonal of a matrix."""
     if a.ndim != 2:
-        rejected("np.fill_diagonal of what is no matrix", "x[k, k, k] = v")
+        rejected("np.fill_diagonal of an array that is not a matrix", "x[k, k, k] = v")
     k = np.arange(min(a.shape[0], a.shape[1]))
     a[k, k] = val
 
@@ -420,7 +420,7 @@ def place_by_place(f, sums):
     def at(a, indices, b):
         index = indices if isinstance(indices, slice | tuple) else np.asarray(indices)
         if isinstance(index, slice | tuple) or index.dtype == bool or index.ndim > 1:
-            rejected("ufunc.at of other indices than one array of ints", "a loop: x[i] += v")
+            rejected("ufunc.at with indices other than one array of ints", "a loop: x[i] += v")
         if np.result_type(a, b) != a.dtype:
             rejected("ufunc.at of values of another dtype", "values.astype(x.dtype)")
         values = np.broadcast_to(b, (*index.shape, *a.shape[1:]))

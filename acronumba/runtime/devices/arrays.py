@@ -73,7 +73,7 @@ class DeviceArray:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
-            raise ValueError("an array of a device cannot be NumPy's without a copy")
+            raise ValueError("a device array cannot be converted to NumPy without a copy")
         out = np.empty(self.shape, self.dtype)
         if out.nbytes:
             self._device.download(out.reshape(-1).view(np.uint8), self.address)
@@ -105,12 +105,12 @@ class DeviceArray:
     ) -> Any:  # fmt: skip
         """Return a capsule with the tensor, whose computation has finished: `stream` is not needed."""
         if copy or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
-            raise BufferError("only the tensor itself can be had, where it is")
+            raise BufferError("the tensor can be exported only on its own device and without a copy")
         self._ready()
         return _capsule(self)
 
     def __reduce__(self) -> Any:
-        raise TypeError("an array of a device cannot be pickled: make it NumPy's with np.asarray")
+        raise TypeError("a device array cannot be pickled: convert it with np.asarray")
 
     def _ready(self) -> None:
         """Wait for the tensor, and mark its memory as exported: others may read it even after they have dropped it."""

@@ -148,7 +148,7 @@ class Gpu:
     def _call(self, name: str, *args: Any) -> None:
         error = getattr(self._driver, name)(*args)
         if error == _OUT_OF_MEMORY:
-            where = "the driver has no pinned memory" if name == "cuMemHostAlloc" else "the GPU has no room"
+            where = "the driver has no pinned memory" if name == "cuMemHostAlloc" else "the GPU has no memory"
             size = {"cuMemAlloc_v2": -1, "cuMemHostAlloc": -2}.get(name)
             raise MemoryError(f"{where} for {f'{args[size]:,} bytes' if size else name}")
         if error:
@@ -162,13 +162,13 @@ class Gpu:
 
     def reject(self, error: int) -> NoReturn:
         if error == _OUT_OF_MEMORY:
-            raise MemoryError("the GPU has no room for what launches need")
+            raise MemoryError("the GPU has no memory for the launches")
         raise self._error("a mini-batch could not be launched", error)
 
     def __enter__(self) -> Gpu:
         """Make the GPU's context current in this thread; `__exit__` restores the previous one."""
         if os.getpid() != self._process:
-            raise DriverError("a GPU cannot be used by a process that was forked from the one that has opened it")
+            raise DriverError("a forked process cannot use a GPU that its parent has opened")
         depth = getattr(self._inside, "depth", 0)
         if not depth:
             self._call("cuCtxPushCurrent_v2", self._context)

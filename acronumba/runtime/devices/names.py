@@ -44,11 +44,9 @@ def check_device(device: str) -> str:
 
         number = int(device.partition(":")[2] or 0)
         if why := missing(number):
-            raise reject(
-                "ACR705", message=f"no kernel can run on a GPU: {why}", seen=repr(device), rewrite='.on("cpu")'
-            )
+            raise reject("ACR705", message=f"GPU kernels cannot run: {why}", seen=repr(device), rewrite='.on("cpu")')
         return f"cuda:{number}" if number else "cuda"
     there = "cpu, cuda, cuda:1 and so on, simulator"
     raise reject(
-        "ACR705", message=f"there is no such device; there are: {there}", seen=repr(device), rewrite='.on("cpu")'
+        "ACR705", message=f"unknown device; available devices: {there}", seen=repr(device), rewrite='.on("cpu")'
     )
