@@ -437,7 +437,7 @@ def test_choices_that_are_none() -> None:
     for choice, why in [
         ({"reduce": "max"}, '"mean" or "sum"'), ({"reduce": None}, '"mean" or "sum"'), ({"wrt": ()}, "`wrt` is empty"),
         ({"wrt": 3}, "`wrt` must be a path, or several"), ({"wrt": ("p", 3)}, "`wrt` must be a path, or several"),
-        ({"wrt": len}, "`wrt` must be a path"), ({"sparse": 3}, "`sparse` is a path"), ({"sparse": None}, "`sparse` is a"),
+        ({"wrt": len}, "`wrt` must be a path"), ({"sparse": 3}, "`sparse` must be"), ({"sparse": None}, "`sparse`"),
         ({"sparse": "p..w"}, "not a path"), ({"aux": "yes"}, "`aux` must be True or False"),
     ]:  # fmt: skip
         with pytest.raises(AcronumbaError, match=why) as caught:

@@ -168,7 +168,7 @@ def test_wrong_schedules_are_rejected() -> None:
         ([0, 1], r"return int32\[3\](.|\n)*int64\[2\]"),
         ([0.0, 1.0, 2.0], r"return int32\[3\](.|\n)*float64\[3\]"),
         ([0, 1, 2**32], "must be at least 0"),
-        ([-1, 1, 2], "count from 0(.|\n)*from -1 to 2"),
+        ([-1, 1, 2], "must be at least 0(.|\n)*from -1 to 2"),
     ]:
         with pytest.raises(ScheduleError, match=message):
             check_levels(np.array(levels), keys, first, source)
