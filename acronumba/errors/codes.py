@@ -48,10 +48,7 @@ def _table() -> dict[str, Code]:
             104: ("this use of `yield` or `await` is not supported", "append to a list and return it"),
             105: ("`del` of this is not supported", "leave it out"),
             106: ("imports inside a model are not supported", "move the import to the top of the file"),
-            107: (
-                "class definitions inside a model are not supported",
-                "move the class to the top level of the file",
-            ),
+            107: ("class definitions inside a model are not supported", "move the class to the top level of the file"),
             108: ("this statement is not supported", "use statements of the language"),
             111: ("this array cannot be written to", "write into a copy: `x = x.copy()`"),
             112: ("an in-place change would be visible through another reference", "write `x = x + y`"),
@@ -72,10 +69,7 @@ def _table() -> dict[str, Code]:
                 "this function is not part of the model and cannot be called from it",
                 "call it before or after the batch; the plain call can run any function",
             ),
-            202: (
-                "this NumPy function or argument is not supported",
-                "express it with functions of the language",
-            ),
+            202: ("this NumPy function or argument is not supported", "express it with functions of the language"),
             203: (
                 "the arguments do not match the signature of the function",
                 "call the function with the arguments of its definition",
@@ -95,10 +89,7 @@ def _table() -> dict[str, Code]:
                 "name each parameter; put shared parameters after `*`",
             ),
             209: ("this method or attribute is not supported", "use a function or method of the language"),
-            210: (
-                "decorated, built-in and C functions cannot be compiled",
-                "call a plain function",
-            ),
+            210: ("decorated, built-in and C functions cannot be compiled", "call a plain function"),
             211: (
                 "`np.random` is not supported",
                 "draw from a key that is a positional parameter: acronumba.random.normal(key, shape)",
@@ -190,16 +181,16 @@ def _table() -> dict[str, Code]:
                 "the function given as `schedule` returned no valid batches",
                 "number the distinct pairs of depth and signature: "
                 "`np.unique(np.stack([c['depth'], c['signature']], axis=1), axis=0, return_inverse=True)[1]`",
-            ),
+            )
         },
         InternalError: {
             798: (
                 "a bug in acronumba prevented the compilation of your program",
                 "run the plain call meanwhile, `[f(x) for x in xs]`, and report it with the program and its data",
-            ),
+            )
         },
         DataError: {
-            701: ("a value of this instance does not have its declared type", "correct the value, or the annotation"),
+            701: ("a value of this instance does not have its declared type", "correct the value, or the annotation")
         },
     }
     codes = [
