@@ -24,7 +24,7 @@ from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import OF_MODELS, Func, Partial, Static, method_of
 from acronumba.frontend.kinds.numbers import ALWAYS, EnumVal, Num, members_of, number
-from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, Ref, SharedVal, Super, is_field
+from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, Ref, SharedVal, is_field
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
@@ -132,7 +132,7 @@ def has_attribute(w: Walker, owner: Val, name: str) -> Num:
     if len(classes) == 1:
         if inherits(w, classes[0], name):
             return number(True)
-        return _has_field(w, owner, name) if isinstance(owner, Ref) else owner.has_field(w, name)
+        return owner.has_field(w, name) or _has_field(w, owner, name)
     cls = np.ndarray if isinstance(owner, Tensor) else owner.python_class
     if cls is not object:
         return number(hasattr(cls, name))
@@ -142,8 +142,9 @@ def has_attribute(w: Walker, owner: Val, name: str) -> Num:
     return number(hasattr(value, name))
 
 
-def _has_field(w: Walker, owner: Ref, name: str) -> Num:
+def _has_field(w: Walker, owner: Val, name: str) -> Num:
     """Return whether a run-time object has an attribute that its class has not."""
+    assert isinstance(owner, Ref)
     (cls,) = owner.classes
     t = w.facts.fields.get(cls, {}).get(name)
     if t is None and name not in field_names(cls):
@@ -249,16 +250,19 @@ def inherits(w: Walker, cls: type, name: str) -> bool:
     return w.has(cls, name) and not isinstance(w.source_guard.attribute(cls, name), types.MemberDescriptorType)
 
 
-@handles(ATTRIBUTES, Super)
-def super_attribute(w: Walker, owner: Super, name: str) -> Val:
+@handles(ATTRIBUTES, Partial)
+def super_attribute(w: Walker, owner: Partial, name: str) -> Val | None:
     """Read an attribute of `super()`: of the next class in the method resolution order that has it."""
-    cls = owner.self.value if isinstance(owner.self, Static) else owner.self.python_class
+    if w.static(owner.func) is not super:
+        return None
+    first, obj = owner.args
+    cls = obj.value if isinstance(obj, Static) else obj.python_class
     w.source_guard.owner(cls, name)  # and the method resolution order
     order = cls.__mro__
-    for base in order[order.index(owner.cls) + 1 :]:
+    for base in order[order.index(w.static(first)) + 1 :]:
         raw = vars(base).get(name, ABSENT) if base is object else w.source_guard.item(base, name)
         if raw is not ABSENT:
-            return bound_attribute(w, owner.self, cls, name, raw, base)
+            return bound_attribute(w, obj, cls, name, raw, base)
     raise w.reject("ACR307", seen=f"super() of {cls.__name__} has no attribute {name!r}")
 
 

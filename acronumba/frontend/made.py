@@ -18,9 +18,9 @@ from acronumba.data.source_guard import ABSENT
 from acronumba.frontend.attributes import attribute_owner, own_method
 from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.handlers import TARGETS, handles
-from acronumba.frontend.kinds.functions import Static
+from acronumba.frontend.kinds.functions import Partial, Static
 from acronumba.frontend.kinds.numbers import NoneVal, Num
-from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, Ref, SharedVal, Super
+from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, Ref, SharedVal
 from acronumba.frontend.kinds.unions import MaybeUnbound
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.magic import object_class
@@ -70,9 +70,9 @@ def super_of(w: Walker, args: Sequence[Val]) -> Val:
             owner = None if first is None else w.state.get((w.frame.scope, first.arg))
             if cell is not None and owner is not None:
                 w.source_guard.place(cell, "__class__")
-                return Super(cell.cell_contents, owner)
-        case [Static(value=cls), owner] if isinstance(cls, type):
-            return Super(cls, owner)
+                return Partial(Static(super), (Static(cell.cell_contents), owner))
+        case [Static(value=type()), _]:
+            return Partial(Static(super), tuple(args))
     raise w.reject("ACR201", seen="super() outside of a method")
 
 

@@ -270,7 +270,9 @@ class Wide(Narrow):
         Narrow.__init__(self, v * 10)
 
     def grow(self) -> None:
-        super().grow()
+        narrow = super()
+        for _ in range(self.v):
+            narrow.grow()
         self.v += 100
 
 

@@ -147,7 +147,7 @@ class MethodName:
 
 @record(eq=False, frozen=False)
 class Partial(Value):
-    """A function with bound arguments: a method and its object, or `functools.partial`."""
+    """A function with bound arguments: a method and its object, `functools.partial`, or `super(cls, obj)`."""
 
     func: Val
     args: tuple[Val, ...]

@@ -205,14 +205,6 @@ class ObjectValue(Value):
 
 
 @record(eq=False, frozen=False)
-class Super(Value):
-    """`super()`: an object or class, with look-up after `cls` in its method resolution order."""
-
-    cls: type
-    self: Val
-
-
-@record(eq=False, frozen=False)
 class SharedVal(Value):
     """A dataclass, NamedTuple, list, tuple or dict of the shared parameters."""
 

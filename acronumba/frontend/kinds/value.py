@@ -303,9 +303,9 @@ class Value:
         """Return it as a Python number (with `index`, an integer) for the operation `what`; None if it is none."""
         return None
 
-    def has_field(self, w: Walker, name: str) -> Num:
-        """Return whether an object of the user's has an attribute of its own."""
-        raise NotImplementedError
+    def has_field(self, w: Walker, name: str) -> Num | None:
+        """Return whether an object has an attribute that its class has not; None if its fields must be read for that."""
+        return None
 
     def attribute(self, w: Walker, name: str) -> Val | None:
         """`self.name`."""
