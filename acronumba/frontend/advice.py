@@ -8,16 +8,7 @@ from collections.abc import Iterable
 
 from acronumba.data.schema import NODES
 from acronumba.frontend.kinds.value import Val
-from acronumba.ir.types import (
-    Array0T,
-    ListT,
-    TensorT,
-    Type,
-    UnionT,
-    members,
-    nesting,
-    unlike,
-)
+from acronumba.ir.types import Array0T, ListT, TensorT, Type, UnionT, members, nesting, unlike
 
 
 def near(name: str, names: Iterable[str]) -> str:

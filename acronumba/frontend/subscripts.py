@@ -14,11 +14,7 @@ import numpy as np
 
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.calls.objects import is_tuple
-from acronumba.frontend.comprehensions import (
-    extend,
-    stack_list,
-    to_list,
-)
+from acronumba.frontend.comprehensions import extend, stack_list, to_list
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import EXPRESSIONS, INDEXED, SUBSCRIPTS, handles
@@ -33,13 +29,7 @@ from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, AxisIndex, Index, Val
-from acronumba.frontend.lists import (
-    checked_index,
-    list_slice,
-    new_list,
-    simple,
-    widen_list,
-)
+from acronumba.frontend.lists import checked_index, list_slice, new_list, simple, widen_list
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.magic import call_special, has_method, index_value
 from acronumba.frontend.names import alias, path_of

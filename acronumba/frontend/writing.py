@@ -7,15 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from acronumba.frontend.arrays import (
-    each_part,
-    elements,
-    index_known,
-    is_advanced,
-    note_write,
-    part_at,
-    view,
-)
+from acronumba.frontend.arrays import each_part, elements, index_known, is_advanced, note_write, part_at, view
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.chosen import (

@@ -39,15 +39,9 @@ from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.library.decorators import late_row
-from acronumba.frontend.lists import (
-    new_list,
-)
+from acronumba.frontend.lists import new_list
 from acronumba.frontend.made import made_by_fields, made_by_init, set_attribute, super_of
-from acronumba.frontend.names import (
-    alias,
-    check_part,
-    default_value,
-)
+from acronumba.frontend.names import alias, check_part, default_value
 from acronumba.frontend.writing import assign_item
 from acronumba.ir.types import BoolT, FloatT, IntT
 

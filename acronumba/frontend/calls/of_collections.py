@@ -15,10 +15,7 @@ from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.comprehensions import as_iterable, extend, to_list
 from acronumba.frontend.conditions import host_value
-from acronumba.frontend.dicts import (
-    as_map,
-    put_all,
-)
+from acronumba.frontend.dicts import as_map, put_all
 from acronumba.frontend.keyed import find, new_map, present, put
 from acronumba.frontend.kinds.functions import method_of
 from acronumba.frontend.kinds.lists import ListVal, StaticList
@@ -26,15 +23,10 @@ from acronumba.frontend.kinds.maps import DictVal, MapVal, MapView
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.collections import most_common
-from acronumba.frontend.lists import (
-    append,
-    simple,
-)
+from acronumba.frontend.lists import append, simple
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.operators import binary
-from acronumba.frontend.sequences import (
-    take_out,
-)
+from acronumba.frontend.sequences import take_out
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
