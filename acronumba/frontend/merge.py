@@ -34,7 +34,7 @@ from acronumba.frontend.kinds.functions import OneOfFunctions, options_of
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal, map_type
 from acronumba.frontend.kinds.numbers import ALWAYS, NoneVal, Num, number
-from acronumba.frontend.kinds.objects import ObjectValue, SharedVal, is_field
+from acronumba.frontend.kinds.objects import ObjectValue, is_field
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val, Value
@@ -153,18 +153,13 @@ class Merge(Words):
     def settle(self, val: Val) -> Val:
         if not _has_pending(val):
             return val
-        match val:
-            case _Pending(type=TensorT()):
-                out = self.tensor(val.vars[0], val.fresh)
-                out.places, out.passed = val.places, val.passed
-                return out
-            case _Pending():
-                found = self.from_words(val.type, val.vars)
-                return found.with_places(val.places) if isinstance(found, UnionVal) else found
-            case MaybeUnbound():
-                return MaybeUnbound(self.settle(val.value), val.bound)
-            case OneOfFunctions():
-                return OneOfFunctions(tuple(map(self.settle, val.options)), val.index)
+        if isinstance(val, _Pending) and isinstance(val.type, TensorT):
+            out = self.tensor(val.vars[0], val.fresh)
+            out.places, out.passed = val.places, val.passed
+            return out
+        if isinstance(val, _Pending):
+            found = self.from_words(val.type, val.vars)
+            return found.with_places(val.places) if isinstance(found, UnionVal) else found
         return val.with_children(tuple(map(self.settle, val.children())))
 
     def _merge(self, vals: list[Val | None], ends: list[int], states: list[State], name: str) -> Val:
@@ -465,33 +460,19 @@ class Merge(Words):
             case MaybeShape():
                 flag = val.bound if isinstance(val, MaybeUnbound) else number(val is not None)
                 self.emit(ir.Copy(out=vars[0], src=self.word(flag), loc=self.loc))
-                inner = val.value if isinstance(val, MaybeUnbound) else val
+                inner = None if val is None else val.bound_value()
                 stored = partial(self._store_or_zero, a.inner, vars[1:])
                 if flag.var is not None and _is_converted(a.inner, inner):  # an unbound value has no class to test
                     self.meet_again(self.along([(flag, inner), (ALWAYS, None)], stored)[0])
                 else:
                     stored(inner)
             case PartsShape():
-                if isinstance(val, SharedVal):
-                    val = self.materialise(val)
                 assert val is not None
                 at = 0
-                for item, v in zip(a.items, val.children(), strict=True):
+                for item, v in zip(a.items, val.unshared(self).children(), strict=True):
                     width = self.template_width(item)
                     self.store(item, vars[at : at + width], v)
                     at += width
-            case TensorShape() if isinstance(val, Tensor):  # under the same name as before: no alias
-                src = self.variable(val)
-                if vars[0] is not src:
-                    self.emit(ir.Copy(out=vars[0], src=src, loc=self.loc))
-            case ListShape() | MapShape() if isinstance(val, ListVal | MapVal):
-                if vars[0] is not val.var:
-                    self.emit(ir.Copy(out=vars[0], src=val.var, loc=self.loc))
-            case ArrayShape() if isinstance(val, ArrayRef):
-                for out, num in zip(vars, ArrayShape(val, a.numbers).loose, strict=True):
-                    word = num.var if isinstance(num, ListVal) else self.word(num)  # type: ignore[arg-type]
-                    if out is not word:
-                        self.emit(ir.Copy(out=out, src=word, loc=self.loc))
             case ChoiceShape():
                 assert val is not None
                 self.emit(ir.Copy(out=vars[0], src=self.word(self._option(a, val)), loc=self.loc))
@@ -503,7 +484,9 @@ class Merge(Words):
                     self._store_or_zero(option, outs, given)
             case _:
                 assert val is not None
-                srcs = self.to_words(val, self.template_type(a))
+                srcs = val.joined_words(self, a)
+                if srcs is None:
+                    srcs = self.to_words(val, self.template_type(a))
                 for out, src in zip(vars, srcs, strict=True):
                     if out is not src:
                         self.emit(ir.Copy(out=out, src=src, loc=self.loc))
@@ -597,14 +580,7 @@ def _join_tensors(a: TensorShape, b: TensorShape) -> TensorShape:
 
 
 def _has_pending(val: Val | None) -> bool:
-    if val is None:
-        return False
-    inner = val.options if isinstance(val, OneOfFunctions) else val.children()
-    return (
-        isinstance(val, _Pending)
-        or any(map(_has_pending, inner))
-        or (isinstance(val, MaybeUnbound) and _has_pending(val.value))
-    )
+    return isinstance(val, _Pending) or (val is not None and any(map(_has_pending, val.children())))
 
 
 def _fails_plainly(code: str) -> bool:

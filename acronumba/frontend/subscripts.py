@@ -27,7 +27,7 @@ from acronumba.frontend.kinds.lists import ListVal, StaticList, at_run_time, is_
 from acronumba.frontend.kinds.maps import MapVal
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
-from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
+from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, AxisIndex, Index, Val
 from acronumba.frontend.lists import checked_index, list_slice, new_list, simple, widen_list
 from acronumba.frontend.loops import iterate
@@ -483,10 +483,7 @@ def item_in_pieces(w: Walker, target: ast.Subscript) -> tuple[Any, StaticList, i
 
 def holds(val: Val, what: Val) -> bool:
     """Whether a value is `what`, or contains it."""
-    if val is what:
-        return True
-    inner = val.options if isinstance(val, OneOfFunctions) else val.children()
-    return any(holds(v, what) for v in (*inner, *((val.value,) if isinstance(val, MaybeUnbound) else ())))
+    return val is what or any(holds(v, what) for v in val.children())
 
 
 def set_item(w: Walker, base: Val, where: Index, target: ast.Subscript, val: Val) -> None:

@@ -119,6 +119,9 @@ class Tensor(Value):
         array0 = self.array0 is not None
         return TensorShape(self.type, self.dims, self.own, array0, places, self.whole.passed, viewed)
 
+    def joined_words(self, w: Merge, shape: JoinShape) -> tuple[ir.Var, ...] | None:
+        return (w.variable(self),) if isinstance(shape, TensorShape) else None  # under the same name as before
+
     def with_places(self, places: Sequence[AllocationSite]) -> Val:
         if self.type.rank or self.array0 is not None:
             kind = self.type.dtype, self.type.rank
@@ -285,6 +288,12 @@ class ArrayRef(Value):
 
     def join_shape(self, w: Merge) -> JoinShape:
         return ArrayShape(self, tuple(self.numbers()))
+
+    def joined_words(self, w: Merge, shape: JoinShape) -> tuple[ir.Var, ...] | None:
+        if not isinstance(shape, ArrayShape):
+            return None
+        varying = ArrayShape(self, shape.numbers).loose
+        return tuple(v.var if isinstance(v, ListVal) else w.word(v) for v in varying)  # type: ignore[arg-type]
 
     def form(self) -> tuple[AllocationSite, ArrayForm]:
         """Return its form: only arrays of equal form can be joined."""

@@ -224,8 +224,11 @@ class OneOfFunctions(Value):
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
         return ChoiceShape(part_shapes(w, self.options, parameter))
 
-    def functions(self) -> list[Func]:
-        return [f for v in self.options for f in v.functions()]
+    def children(self) -> tuple[Val, ...]:
+        return self.options
+
+    def with_children(self, children: Sequence[Val]) -> Value:
+        return OneOfFunctions(tuple(children), self.index)
 
 
 def options_of(val: Val) -> tuple[Val, ...]:

@@ -185,6 +185,9 @@ class ListVal(Value):
             w.emit(ir.ListOp(outs=outs, op="get", width=len(outs), args=args, loc=w.loc))
         return inner_value(w, self, self.item, outs)
 
+    def joined_words(self, w: Merge, shape: JoinShape) -> tuple[ir.Var, ...] | None:
+        return (self.var,) if isinstance(shape, ListShape) else None
+
     def mutable(self, w: Walker) -> ListVal:
         if not self.assignable:
             Value.mutable(self, w)

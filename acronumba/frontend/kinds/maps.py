@@ -182,6 +182,9 @@ class MapVal(Value):
     def join_shape(self, w: Merge) -> JoinShape:
         return MapShape(self.cell, self.is_set) if self.is_plain else Value.join_shape(self, w)
 
+    def joined_words(self, w: Merge, shape: JoinShape) -> tuple[ir.Var, ...] | None:
+        return (self.var,) if isinstance(shape, MapShape) else None
+
     def within(self, container: ListVal | MapVal) -> Val:
         return replace(self, outer=container)
 

@@ -108,6 +108,12 @@ class MaybeUnbound(Value):
     def bound_value(self) -> Val:
         return self.value
 
+    def children(self) -> tuple[Val, ...]:
+        return (self.value,)
+
+    def with_children(self, children: Sequence[Val]) -> Value:
+        return MaybeUnbound(children[0], self.bound)
+
     def _same(self, other: Value) -> bool:
         assert isinstance(other, MaybeUnbound)
         return self.value.same(other.value) and self.bound.same(other.bound)

@@ -234,6 +234,10 @@ class Value:
             return PartsShape("holder", self, part_shapes(w, self.children(), parameter))
         return self.join_shape(w)
 
+    def joined_words(self, w: Merge, shape: JoinShape) -> tuple[ir.Var, ...] | None:
+        """Return its words as a value of a join shape of its kind, which is no alias; None for any other shape."""
+        return None
+
     # ---- how it is stored
 
     def word_type(self) -> Type | None:
