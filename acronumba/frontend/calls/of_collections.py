@@ -15,8 +15,8 @@ from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.comprehensions import as_iterable, extend, to_list
 from acronumba.frontend.conditions import host_value
-from acronumba.frontend.dicts import as_map, put_all
-from acronumba.frontend.keyed import find, new_map, present, put
+from acronumba.frontend.dicts import as_map
+from acronumba.frontend.keyed import new_map, put
 from acronumba.frontend.kinds.functions import method_of
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal, MapView
@@ -27,6 +27,7 @@ from acronumba.frontend.lists import append, simple
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.operators import binary
 from acronumba.frontend.sequences import take_out
+from acronumba.frontend.subscripts import get_item
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -50,8 +51,8 @@ def _deque(w: Walker, a: Args) -> Val:
 
 @row("*args kwargs", defaultdict, whole=True)
 def _defaultdict(w: Walker, a: Args) -> Val:
-    inner = _filled(w, a.rest[1:], a["kwargs"])
-    return replace(inner, cls=defaultdict, factory=a.rest[0] if a.rest else NoneVal())
+    entries = _filled(w, a.rest[1:], a["kwargs"])
+    return replace(entries, cls=defaultdict, factory=a.rest[0] if a.rest else NoneVal())
 
 
 @row("*args kwargs", OrderedDict, whole=True)
@@ -60,15 +61,10 @@ def _ordered(w: Walker, a: Args) -> Val:
 
 
 def _filled(w: Walker, args: Sequence[Val], kwargs: Val) -> MapVal:
-    """Return a new run-time dict, filled from arguments like those of `dict`."""
+    """Return the new dict of `dict(*args, **kwargs)` as one of run time."""
     assert isinstance(kwargs, DictVal)
-    out = new_map(w, ())
-    if len(args) > 1:
-        raise w.reject("ACR203", seen=f"{len(args)} arguments for a dict")
-    for val in args:
-        put_all(w, out, val if val.is_mapping else as_iterable(w, val))
-    for key, item in zip(kwargs.keys, kwargs.items, strict=True):
-        put(w, out, w.constant(key), item)
+    out = w.call(w.constant(dict), args, dict(zip(kwargs.keys, kwargs.items, strict=True))).mutable(w)
+    assert isinstance(out, MapVal)
     return out
 
 
@@ -76,14 +72,12 @@ def _filled(w: Walker, args: Sequence[Val], kwargs: Val) -> MapVal:
 def _counter(w: Walker, a: Args) -> Val:
     kwargs = a["kwargs"]
     assert isinstance(kwargs, DictVal)
-    out = new_map(w, ())
+    out = replace(new_map(w, ()), cls=Counter)
     if len(a.rest) > 1:
         raise w.reject("ACR203", seen=f"{len(a.rest)} arguments for Counter")
-    if a.rest:
-        _count(w, out, a.rest[0], ast.Add())
-    if kwargs.items:
-        _count(w, out, kwargs, ast.Add())
-    return replace(out, cls=Counter)
+    for val in (*a.rest, *([kwargs] if kwargs.items else [])):
+        _count(w, out, val, ast.Add())
+    return out
 
 
 def _count(w: Walker, out: MapVal, val: Val, op: ast.operator) -> None:
@@ -91,9 +85,7 @@ def _count(w: Walker, out: MapVal, val: Val, op: ast.operator) -> None:
     source = as_map(w, val) or val
 
     def add(key: Val, by: Val) -> None:
-        index = find(w, out, key)
-        old = w.cond(present(w, index), lambda: out.value_at(w, index), lambda: number(0))
-        put(w, out, key, binary(w, op, old, by))
+        put(w, out, key, binary(w, op, get_item(w, out, key), by))
 
     if isinstance(source, MapVal) and not source.is_set:
         iterate(w, MapView(source, "items"), lambda pair: add(*(w.items_of(pair) or ())))
