@@ -1,4 +1,4 @@
-"""Weights in fewer bits: the replacements that `compress` makes for arrays, written in the language of models.
+"""Weights in fewer bits: compressed arrays from `compress`, written in the language of models.
 
 In: an array of float32. Out: a `Compressed`, which models accept in its place: its methods are the operations on
 weights, and the compiler reads them like the user's own functions. `sums` alone is an operation of the compiler, with
@@ -39,7 +39,7 @@ def sums(codes: Array, weights: Array) -> Array:
 
 
 def whole_numbers(x: Array) -> Array:
-    """Return the nearest whole numbers, the even one of two, as int8.
+    """Return the nearest integers as int8; ties are rounded to even.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def product(x: Array, codes: Array, scale: Array, most: Array) -> Array:
 
 
 class Compressed(OfParts):
-    """An array in fewer bits, in the place of one of float32; `acronumba.compress` makes them.
+    """A compressed array in place of a float32 array; made by `acronumba.compress`.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Compressed(OfParts):
         raise NotImplementedError
 
     def whole(self) -> Array:
-        """Return the array in float32 that it stands for."""
+        """Return the represented array in float32."""
         raise NotImplementedError
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Array:
@@ -195,7 +195,7 @@ def _too_large(array: Array) -> str | None:
 
 
 class OfCodes(Compressed):
-    """A matrix of whole numbers of 8 bits and scales.
+    """A matrix of 8-bit integers and scales.
 
     Products with float32 (`w @ x`, `x @ w.T`) round the other operand to `bits` bits, too; see `product`.
     """
@@ -232,7 +232,7 @@ class OfCodes(Compressed):
 
 @dataclass(frozen=True, eq=False)
 class Int8(OfCodes):
-    """A matrix as whole numbers of 8 bits, and one scale for each row."""
+    """A matrix as 8-bit integers with one scale for each row."""
 
     kind = "int8"
 
@@ -265,7 +265,7 @@ class Int8(OfCodes):
 
 @dataclass(frozen=True, eq=False)
 class Columns(Compressed):
-    """The transpose of a matrix of whole numbers of 8 bits."""
+    """The transpose of a matrix of 8-bit integers."""
 
     rows: OfCodes
 
@@ -327,7 +327,7 @@ STEPS = ((1, 2.0), (2, 4.0), (4, 16.0), (8, 256.0), (16, 65536.0), (32, 2.0**32)
 
 
 def widened(halves: Array) -> Array:
-    """Return the floats of which these are the upper halves, the lower ones being 0.
+    """Return the floats with these upper halves, and lower halves of 0.
 
     Parameters
     ----------
@@ -357,7 +357,7 @@ _SAMPLE, _ROUNDS = 1 << 15, 20  # of the search for a pool: vectors that are loo
 
 @dataclass(frozen=True, eq=False)
 class Pool(OfCodes):
-    """A matrix whose rows are made of vectors of a pool, given by their numbers: the weight pools of Li & Gupta 2022.
+    """A matrix whose rows consist of vectors of a pool, given by indices: the weight pools of Li & Gupta 2022.
 
     Few matrices are near such a matrix: train with the pool, see `compression.Pooled`.
     """
@@ -416,7 +416,7 @@ class Pool(OfCodes):
 
 
 def rows_of(pool: Array, index: Array) -> Array:
-    """Return the rows that are made of vectors of a pool; an index that is too large stands for the last vector.
+    """Return the rows built from vectors of a pool; an index that is too large refers to the last vector.
 
     Parameters
     ----------

@@ -183,7 +183,7 @@ def _patterns(names: Sequence[str], skip: str | Sequence[str]) -> tuple[str, ...
 
 
 class Pooled:
-    """Trains parameters whose matrices are made of pools of vectors: the weight pools of Li & Gupta 2022.
+    """Trains parameters with matrices built from pools of vectors: the weight pools of Li & Gupta 2022.
 
     The gradient is straight-through: that of a matrix updates the float32 matrix behind it, which determines the choice
     of vectors, and each vector of the pool is updated by the sum over the elements that use it.
@@ -252,7 +252,7 @@ class Pooled:
             self._make()
 
     def choose(self) -> None:
-        """Choose the nearest vectors anew, and make `params` of them."""
+        """Assign the nearest vectors again, and build `params` from them."""
         behind = dict(named(self.trained["params"]))
         for name, index in self._index.items():
             found = nearest(behind[name].reshape(-1, GROUP), self.trained["pools"][name])
@@ -388,7 +388,7 @@ class Difference:
 
 
 def difference(before: Sequence[Any], after: Sequence[Any]) -> Difference:
-    """Return how far results of compressed parameters are from those of the parameters in float32.
+    """Return the differences between results of compressed and of float32 parameters.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Arrays of other libraries: `as_numpy` is the one way from them to NumPy.
+"""Arrays of other libraries, which `as_numpy` converts to NumPy.
 
 In: objects with `__array__` or `__dlpack__`: tensors of PyTorch and JAX, arrays of CuPy, columns of pandas. Out: an
 array that shares their memory if possible, or a sentence that gives the reason why not. No library is imported.

@@ -63,7 +63,7 @@ def expect(condition: object, hint: str) -> None:
 
 
 def look(page: str | Path, **moment: object) -> None:
-    """Show a link to a moment in a page of the explorer.
+    """Show a link to a step of a run in the explorer.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ def aligned(size: int, zero: bool = False) -> NDArray[np.uint8]:
 
 
 def available() -> int:
-    """Return how many bytes of memory are free."""
+    """Return the number of free bytes of memory."""
     try:
         for line in _kernel_file("/proc/meminfo").splitlines():
             if line.startswith(b"MemAvailable:"):

@@ -364,7 +364,7 @@ def huber(x: Array, y: Array, delta: float = 1.0) -> Array:
 
 
 def dropout(x: Array, rate: float, key: random.Key) -> Array:
-    """Return `x` with a part of its elements 0, and the others larger, so that the mean stays (Srivastava et al. 2014).
+    """Return `x` with some elements zeroed and the others scaled to preserve the mean (Srivastava et al. 2014).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Optimisers: parameters are changed in place by their gradients.
+"""Optimisers, which update parameters in place from their gradients.
 
 >>> import numpy as np
 >>> from acronumba import optim

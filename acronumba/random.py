@@ -1,4 +1,4 @@
-"""Random numbers as pure functions of a key that is data.
+"""Random numbers as pure functions of a key.
 
 In: a `Key`, a shape. Out: an array of draws. There is no hidden counter: the same key gives the same draw in the plain
 call, in any batch, order, thread and option set. Every function is plain NumPy that works on its own and is compiled
@@ -213,7 +213,7 @@ def bits(key: Key, shape: Shape = ()) -> Array:
 
 
 def uniform(key: Key, shape: Shape = (), dtype: Any = np.float32) -> Array:
-    """Return numbers distributed evenly from 0, included, to 1, excluded.
+    """Return uniformly distributed numbers in [0, 1).
 
     Parameters
     ----------
@@ -317,7 +317,7 @@ def _quantile(q: Array) -> Array:
 
 
 def integers(key: Key, low: int, high: int, shape: Shape = ()) -> Array:
-    """Return whole numbers from `low`, included, to `high`, excluded.
+    """Return integers in [`low`, `high`).
 
     Parameters
     ----------
@@ -384,7 +384,7 @@ def _exponential(word: Array) -> Array:
 
 
 def bernoulli(key: Key, p: Array = 0.5, shape: Shape | None = None) -> Array:
-    """Return truths that hold with probability `p`.
+    """Return bools that are true with probability `p`.
 
     Parameters
     ----------
@@ -409,7 +409,7 @@ def bernoulli(key: Key, p: Array = 0.5, shape: Shape | None = None) -> Array:
 
 
 def choice(key: Key, p: Array, shape: Shape = ()) -> Array:
-    """Return indices chosen at random, with replacement.
+    """Return random indices, with replacement.
 
     Parameters
     ----------

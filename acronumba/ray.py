@@ -294,7 +294,7 @@ def _chunks(source: Iterable[Any], size: int) -> Iterator[tuple[int, list[Any]]]
 
 
 class Mapper:
-    """A model for `Dataset.map_batches`: the last column that is named is the new one, the others are its arguments.
+    """A model for `Dataset.map_batches`: the last named column is the result, the others are its arguments.
 
     With ``batch_format="pyarrow"`` columns of Arrow are packed without Python objects: structs become objects of
     annotated classes.

@@ -1,4 +1,4 @@
-"""Models inside PyTorch: `layer` makes a layer of a model, `Parameters` lets `torch.optim` train arrays.
+"""Models inside PyTorch: `layer` turns a model into a layer, `Parameters` lets `torch.optim` train arrays.
 
 In: tensors on the CPU, as shared values and in instances; they are read in place. Out: results as new tensors. Tensors
 with `requires_grad` get gradients. PyTorch is imported with this module, and by no other.
@@ -84,7 +84,7 @@ class Parameters(torch.nn.Module):  # type: ignore[misc]
                 parameter.grad = torch.from_numpy(np.asarray(found[name]))
 
     def value(self) -> Any:
-        """Return the parameters as they were given."""
+        """Return the original parameters."""
         return self._params
 
     def tensors(self) -> dict[int, Any]:

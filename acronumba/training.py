@@ -84,7 +84,7 @@ class Watch:
 
     @property
     def step(self) -> int:
-        """How many steps are done."""
+        """Number of completed steps."""
         return len(self.losses)
 
     @property

@@ -1,4 +1,4 @@
-"""The results of `acronumba tune` on this CPU: optional, read once per process, without effect on any bit.
+"""The results of `acronumba tune` on this CPU, read once per process; they do not affect the bits of results.
 
 In: the folder of compiled code (`emit.cache`), which is private and checks each file for corruption. Out: a `Table`,
 and the options that a mini-batch of a model runs with. An entry that cannot be parsed counts as missing. A process
@@ -29,7 +29,7 @@ _LARGEST = 1 << 26  # bytes of a table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """A strategy that was tried for a number of instances."""
+    """A measured strategy for a number of instances."""
 
     name: str
     estimated: float  # times the default's, by the cost model

@@ -1,1 +1,1 @@
-"""Static analyses: passes from program to program, each in a file of its own; `analysis.plan` runs them in order."""
+"""Static analyses: passes from program to program, one per file; `analysis.passes` runs them in order."""

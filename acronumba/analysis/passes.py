@@ -38,7 +38,7 @@ from acronumba.records import record
 
 @record(kw_only=True)
 class Draft:
-    """A plan in the making."""
+    """An unfinished plan."""
 
     program: Program
     options: Options
@@ -54,7 +54,7 @@ class Draft:
         return replace(self.program, functions=tuple(map(change, self.program.functions)))
 
     def shown(self, name: str, text: str) -> Mapping[str, str]:
-        """Return the texts with one more."""
+        """Return the texts with another text added."""
         return {**self.texts, name: text}
 
 

@@ -1,4 +1,4 @@
-"""Matrix products of a recursion's results, computed by the call that returns the result: Cortex's refactoring.
+"""Recursion refactoring (Cortex): a call computes the matrix product of its result for its caller.
 
 In: a typed `Program`. Out: the same, in which `p.w @ np.concatenate([encode(t.left), encode(t.right)])` is a sum: a
 copy of `encode` for left children returns the product of its result with the left half of `p.w`, and one for right

@@ -172,7 +172,7 @@ class Inclusion:
         return self.sets[self.slots[v]] >> len(self.nodes) if v in self.slots else 0
 
     def fill(self) -> None:
-        """Take in the whole program."""
+        """Add the whole program."""
         for f, function in enumerate(self.program.functions):
             for k, block in enumerate(function.blocks):
                 for instr in block.instrs:

@@ -1,4 +1,4 @@
-"""Waits: reads of tensors by the host program, and the functions that may come to one.
+"""Waits: reads of tensors by the host program, and the functions that may execute one.
 
 In: a `Program`, before or after planning. Out: the functions that may wait, themselves or through callees
 (`waiting_functions`), whether an instance may have several fibers (`forks`), and each wait with its line, as text

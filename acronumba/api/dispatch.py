@@ -84,7 +84,7 @@ _watching: list[Watcher] = []
 
 @contextmanager
 def watched(see: Watcher) -> Iterator[None]:
-    """Call `see` with the arguments of each mini-batch before it runs; its exception ends the call."""
+    """Register `see`, which is called with the arguments of each mini-batch; an exception from it ends the call."""
     _watching.append(see)
     try:
         yield

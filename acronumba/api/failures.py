@@ -32,7 +32,7 @@ def is_final(machine: BaseException) -> bool:
 
 
 def beyond_64_bits(machine: BaseException) -> bool:
-    """Whether an int overflowed 64 bits: the plain call would go on, perhaps with an array of this length."""
+    """Whether an int overflowed 64 bits: the plain call would continue, perhaps with an array of this length."""
     return isinstance(machine, OverflowError) and "64 bits" in str(machine)
 
 

@@ -113,7 +113,7 @@ class ValueAndGrad:
         Raises
         ------
         Unsupported, TypeMismatch, ShapeMismatch
-            If the function is not supported, is no loss, or a gradient gets lost in a Python float.
+            If the function is not supported, is not a loss, or a Python float loses a gradient.
         InstanceErrors
             If instances failed; its `results` is the `Gradients` of the others, divided by their number.
         """

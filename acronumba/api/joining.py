@@ -1,4 +1,4 @@
-"""Instances that join the runs of a model at any time, and leave them as soon as they are done.
+"""Continuous batching: instances join and leave the runs of a model between execution rounds.
 
 In: instances with shared values that do not change, between two rounds. Out: after each round, the finished instances,
 with the result or exception that `Model.batch` gives. Each specialisation and each version of the shared values has its

@@ -1,4 +1,4 @@
-"""Kinds of shared values: which new values may replace the old ones in a server or a pool.
+"""Type checks of new shared values that replace old ones in a server or a pool.
 
 In: shared values, and their replacements. Out: an error if a replacement is not usable by requests. Arrays may have
 other extents, numbers other values, lists other lengths, dicts other keys; classes and ranks stay.

@@ -29,14 +29,14 @@ def value_and_grad(
         Its result is a loss: a float scalar of one instance.
     wrt : str or sequence of str, optional
         Names of parameters, or paths such as ``"p.encoder"``; by default all keyword-only parameters that hold float
-        arrays. One gives gradients of its structure, several a tuple of them. A positional parameter gives a structure
+        arrays. One name gives gradients of its structure, several a tuple of them. A positional parameter gives a structure
         for each instance, in a list. Globals and variables of enclosing functions are named like parameters.
     reduce : str
         "mean" or "sum" of the losses.
     aux : bool
-        Whether `f` returns a pair: the loss, and anything else, which is in `Gradients.aux`.
+        Whether `f` returns a pair of the loss and another value, which is in `Gradients.aux`.
     sparse : bool or sequence of str
-        Paths of tables whose gradients are to be `RowGrad`; True: all tables that are read by rows alone.
+        Paths of tables with gradients of class `RowGrad`; True: all tables of which only rows are read.
 
     Returns
     -------

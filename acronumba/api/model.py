@@ -1,4 +1,4 @@
-"""The front door: `model` makes a `Model` of a function, `Model.batch` runs it for many instances.
+"""Public interface of models: `model` turns a function into a `Model`; `Model.batch` runs it for many instances.
 
 In: the user's function and data. Out: `Results`, or the user's errors. A model is the function, a device and options;
 its compiled specialisations are shared with the models made from it by `on` and `with_options`. `pipeline` compiles,
@@ -49,7 +49,7 @@ def model(fn: Callable[P, R], /, **options: Any) -> Model[P, R]: ...
 @overload
 def model(fn: None = None, /, **options: Any) -> Callable[[Callable[P, R]], Model[P, R]]: ...
 def model(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Make a model of a function: decorate it with ``@model``, or ``@model(schedule="agenda")``.
+    """Turn a function into a model: decorate it with ``@model``, or ``@model(schedule="agenda")``.
 
     Positional parameters vary by instance, keyword-only parameters are shared by all instances of a batch.
 
@@ -63,7 +63,7 @@ def model(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     Returns
     -------
     Model
-        Called like the function, and then the function itself; see `Model.batch`.
+        A call of it is a call of the function; see `Model.batch` for mini-batches.
     """
     if fn is None:
         made = Options().replace(**options)
@@ -145,7 +145,7 @@ class Model(Generic[P, R]):
         Parameters
         ----------
         device : str
-            "cpu"; "cuda" or "cuda:1" for a GPU; "simulator" for a GPU in plain Python, which is very slow, to look at
+            "cpu"; "cuda" or "cuda:1" for a GPU; "simulator" for a GPU in plain Python, which is very slow, to study
             kernels without a GPU.
         """
         checked = check_device(device)
@@ -162,15 +162,15 @@ class Model(Generic[P, R]):
         Parameters
         ----------
         *columns : sequences
-            One per positional parameter, all of one length; a parameter with a default may be left out. An array is a
-            column of its rows, and a pack by `pack` is a column too.
+            One per positional parameter, all of one length; a parameter with a default may be omitted. An array is a
+            column of its rows, and a pack from `pack` is a column.
         **shared
             The keyword-only parameters, the same for all instances.
 
         Returns
         -------
         Results
-            A sequence; everything is computed when it is returned.
+            A sequence of results, all of them computed.
 
         Raises
         ------
@@ -219,14 +219,14 @@ class Model(Generic[P, R]):
     ) -> Exploration:
         """Run a mini-batch, write a page that shows how it was compiled and batched, and print the page's path.
 
-        In a notebook the page is shown, and written only if a `path` is given. Of five runs the fastest is shown.
+        In a notebook the page is shown, and written only if `path` is given. The page shows the fastest of five runs.
 
         Parameters
         ----------
         *columns
             As of `batch`.
         path : str or Path, optional
-            Of the page; by default the model's name with ``.html``, in the current folder.
+            Path of the page; by default the model's name with ``.html``, in the current folder.
         schedules, options
             See `Trace.explored`.
         **shared
@@ -265,7 +265,7 @@ class Model(Generic[P, R]):
 
         The mini-batch is recorded and scheduled, with the present options and with each option changed alone. No kernel
         is compiled and nothing is computed, unless the model waits for values: then it runs once, and the values read
-        are reused for all options, or, if an instance has several fibers, it runs with each. The result prints itself.
+        are reused for all options, or, if an instance has several fibers, it runs with each.
         """
         with one_frame:
             return self._explained(bind(self, columns, shared))

@@ -1,4 +1,4 @@
-"""The plain call of one instance, which is stopped if it does not end.
+"""The plain call of one instance, within limits of steps and memory.
 
 In: the user's function and its arguments. Out: its result, or its exception. A plain call is run to reproduce a failure
 with the user's own traceback, and to check a result. It may not terminate although the mini-batch does: compiled code

@@ -1,4 +1,4 @@
-"""The plain call in float64, along the plain call.
+"""The float64 run of a function beside its plain call.
 
 In: the user's function and the arguments of an instance. Out: an `Outcome`: the result of the function, with a second
 value in float64 beside each float (`shadow`). No compiled code takes part: the user's own code runs.

@@ -31,14 +31,14 @@ MANY = 64  # largest number of results decoded together, so that access to the f
 class Results(Sequence[T]):
     """The results of a mini-batch, in the order of its instances; `Model.batch` returns them.
 
-    A sequence that equals the list of the plain results. Arrays in it are read-only views that stay valid for ever.
+    A sequence that equals the list of the plain results. Its arrays are read-only views that remain valid.
 
     Parameters
     ----------
     count : int
         Number of instances.
     decode : Decoder
-        From the numbers of instances to their results; called at most once per instance (per thread).
+        A function from instance numbers to results; called at most once per instance (per thread).
     there : Decoder, optional
         The same, but tensors stay on the device; None if they are in the CPU's memory anyway.
     """
@@ -124,8 +124,8 @@ class Results(Sequence[T]):
     def device(self) -> Results[T]:
         """The same results with every tensor left where it was computed.
 
-        On a GPU nothing is copied to the CPU, and nothing is waited for: a tensor is an object with
-        `__cuda_array_interface__` and `__dlpack__`, as PyTorch (`torch.from_dlpack`), CuPy and others take it;
+        On a GPU this neither copies to the CPU nor waits: a tensor is an object with
+        `__cuda_array_interface__` and `__dlpack__`, for PyTorch (`torch.from_dlpack`), CuPy and others;
         `np.asarray` makes a copy. On the CPU these are the results themselves.
         """
         return self if self._there is None else Results(len(self), self._there)

@@ -1,4 +1,4 @@
-"""Execution of a mini-batch: in one piece, or in several if memory is too small for all instances at once.
+"""Execution of a mini-batch: as a whole, or in slices if memory is too small for all instances at once.
 
 In: packed instances and their specialisation. Out: a `Running`, with decoders of the results, failures, and the trace.
 Results of a piece are copied out of its memory, which is reused for the next one.

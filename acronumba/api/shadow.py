@@ -1,4 +1,4 @@
-"""Shadow execution: arrays and numbers of the plain call that carry a second value, in float64.
+"""Shadow execution: arrays and numbers of the plain call have a second value in float64.
 
 In: an operation on arrays (`ShadowArray`) and numbers (`Single`, `Double`, `Number`) that carry both values. Out: an
 array or number of these. An operation is done twice, by the same NumPy function: on the plain call's values, and on the

@@ -1,4 +1,4 @@
-"""Snapshots: instances or shared values that are frozen.
+"""Snapshots: frozen instances or shared values.
 
 In: a sequence of instances, or an object or dict of shared values. Out: a pack of `data.pack`, or a `Snapshot`.
 """
@@ -42,7 +42,7 @@ def pack(values: Value) -> Value:
     Returns
     -------
     object
-        Accepted by `Model.batch` (and all its relatives) in the place of `values`. Later changes of `values` are not
+        Accepted by `Model.batch` (and similar methods) in place of `values`. Later changes of `values` are not
         seen.
     """
     if type(values) is Snapshot or is_packed(values):

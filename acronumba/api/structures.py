@@ -162,7 +162,7 @@ _STEP = re.compile(r"\.(\w+)|\[(\d+)\]|\[['\"]([^'\"]*)['\"]\]")
 
 
 def steps_of(path: str) -> tuple[str, tuple[str, ...]]:
-    """Return the name that a path begins with, and its steps: `p.cells[0].w`, or as `leaves` has it: `p.cells.0.w`."""
+    """Return the root name and the steps of a path: `p.cells[0].w`, or in the form of `leaves`, `p.cells.0.w`."""
     name = re.match(r"\w+", path)
     steps: list[str] = []
     at = name.end() if name else 0

@@ -54,7 +54,7 @@ class Trace:
     def batches(self) -> tuple[BatchRecord, ...]:
         """The batches in order of execution, each with `phase`, `depth`, `kernel` (name) and `size`.
 
-        `ranges` of a batch has the least and the most of each dynamic dimension of its nodes.
+        `ranges` of a batch has the minimum and maximum of each dynamic dimension of its nodes.
         """
         return self.data.batches
 
@@ -75,7 +75,7 @@ class Trace:
 
     @property
     def rounds(self) -> int:
-        """How often the recorded graph was executed: whenever all waited for values, and at the end."""
+        """Number of execution rounds: one whenever all instances wait for values, and one at the end."""
         return self.data.rounds
 
     @property
@@ -109,7 +109,7 @@ class Trace:
         """The dataflow graph as a `networkx.DiGraph`.
 
         Its nodes are numbers, with ``kernel``, ``depth``, ``phase``, ``batch``, ``instance``, ``instances``
-        (all that take the node, if it is equal in several) and ``shapes``.
+        (all instances that share the node) and ``shapes``.
         """
         from acronumba.views import graphs
 
@@ -164,7 +164,7 @@ class Trace:
         return self.explored(schedules=schedules, options=options).json(path)
 
     def show(self, *, schedules: bool = True, options: bool | None = None) -> None:
-        """Show the explorer in a notebook, in a frame of its own. See `explored`."""
+        """Show the explorer in a frame of the notebook. See `explored`."""
         from acronumba.views.explorer.page import display
 
         display(self.explored(schedules=schedules, options=options).data)

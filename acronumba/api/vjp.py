@@ -1,4 +1,4 @@
-"""`acronumba.vjp`: results of a model, and the function that takes cotangents of them back to gradients.
+"""`acronumba.vjp`: the results of a model, and a function from their cotangents to gradients.
 
 In: a model with any result. Out: its results, and a `Pullback`. Compiled code keeps the state of its backward pass
 until the pullback is called or dropped; where there is no compiled backward pass, the reference keeps the tapes.

@@ -145,7 +145,7 @@ class Wanted:
         return [self.columns.get(j, column)[k] for j, column in enumerate(call.columns)]
 
     def own(self, k: int) -> set[int]:
-        """Return the ids of the selected float arrays of an instance."""
+        """Return the ids of the selected float arrays in an instance."""
         return {id(a) for parts in self.parts if parts for a in float_arrays(parts[k])}
 
     def totals(self, tape: Tape, seeds: Mapping[int, Gradient | float], k: int, *, wide: bool) -> Totals:

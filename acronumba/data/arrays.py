@@ -93,7 +93,7 @@ class ArrayColumn:
             self._block = self._arrays.add_block(column), len(column)
 
     def close(self) -> None:
-        """Hand over the arrays; no more are added."""
+        """Transfer the arrays to their pool; none are added later."""
         if self._block is not None:
             return
         self._look()

@@ -227,7 +227,7 @@ class Copying(Memory):
         self._tables = {}
 
     def remove(self, base: int) -> None:
-        """Let a buffer go."""
+        """Release a buffer."""
         self._times[base] -= 1
         if not self._times[base]:
             del self._times[base]

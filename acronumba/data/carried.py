@@ -42,7 +42,7 @@ class Copies(Sequence[Value]):
 
 
 class Maker:
-    """Makes the objects of a pack that was pickled."""
+    """Creates the objects of an unpickled pack."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""The interface of codecs: what packing and unpacking ask of a type of values.
+"""The interface of codecs, which pack and unpack the values of one type.
 
 In: a type. Out: which Python values have it, the lines of a generated packer, and readers of words. See `data.codecs`.
 """
@@ -46,7 +46,7 @@ class Writer(Protocol):
 
 @record()
 class TensorForm:
-    """A type of tensors, made ready for readers."""
+    """A tensor type with precomputed attributes for readers."""
 
     dtype: DType
     shape: tuple[int, ...] | None  # None: some extents are in memory
@@ -62,7 +62,7 @@ class TensorForm:
 
 
 class Reader(Protocol):
-    """Makes values one at a time."""
+    """Creates values one at a time."""
 
     made: dict[int, Value]  # objects, lists and dicts by address
 
@@ -72,7 +72,7 @@ class Reader(Protocol):
 
 
 class Columns(Protocol):
-    """Makes values a column at a time."""
+    """Creates the values of a column at once."""
 
     def references(self, t: Type, at: int) -> Take: ...
     def class_number(self, cls: type) -> int: ...
@@ -85,7 +85,7 @@ Find: TypeAlias = Callable[[list[int], list[tuple[Type, int]]], None]
 
 
 class Codec(Generic[T]):
-    """What packing and unpacking know of a type; the defaults are those of one word without a Python value."""
+    """Packing and unpacking of one type; the defaults are for a word without a Python value."""
 
     def cls(self, t: T) -> type | None:
         """Return the class whose values all have the type, or None if there is none."""

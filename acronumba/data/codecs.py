@@ -1,4 +1,4 @@
-"""Codecs: what packing and unpacking know of each type of values, one class per type.
+"""Codecs for packing and unpacking, one class per type of values.
 
 In: a type. Out: its `Codec`: which Python values have the type, the lines of a generated packer for a column of them,
 and readers that make values of words: one at a time, or a column at a time. A new type of values is a class here.

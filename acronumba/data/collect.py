@@ -118,7 +118,7 @@ class HeapBuilder:
             raise TooLarge(self._bytes)
 
     def more(self) -> bool:
-        """Whether objects or lists were found whose own fields or elements have not been read yet."""
+        """Whether some objects or lists have fields or elements that have not been read yet."""
         return any(pool.done < len(pool.todo) for pool in self._pools)
 
     def allocate(self) -> Heap:
@@ -219,7 +219,7 @@ class Pooled:
         self.region = self.room.add("rows", count, self.width, self.refs, cls=self.cls)
 
     def place(self, heap: Heap) -> None:
-        """Give the objects their addresses."""
+        """Assign addresses to the objects."""
         self.base = heap.address(self.region)
         step = 8 * self.region.width
         if self.room.careful:

@@ -1,4 +1,4 @@
-"""Hints: the types that annotations of fields and parameters give, and the parts that they leave open.
+"""Hints: types from annotations of fields and parameters, with unspecified parts.
 
 In: an annotation, or a class. Out: a `Hint`: a type, or a description of the parts to infer from the data.
 """
@@ -35,12 +35,12 @@ from acronumba.records import record
 
 @record()
 class Observed:
-    """Anything: the data decides."""
+    """Unconstrained: the type is inferred from the data."""
 
 
 @record()
 class ArrayHint:
-    """An array; the data decides dtype and rank."""
+    """An array; dtype and rank are inferred from the data."""
 
     scalar: type  # np.float32 of NDArray[np.float32]; np.generic: any
 

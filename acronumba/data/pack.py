@@ -1,4 +1,4 @@
-"""Instances as flat words: `Packer` makes them, `Packed` is a snapshot that the user holds.
+"""Packing of instances into flat words (`Packer`), and snapshots for users (`Packed`).
 
 In: the columns of a mini-batch and its `Schema`. Out: a `Batch`: one row of words per instance, whose references are
 absolute addresses into heaps (`data.heap`). Packing works on whole columns (`data.packer`); instances with a value that
@@ -287,7 +287,7 @@ class Packer:
         return Batch(roots=roots, errors=errors, heaps=(heap,), schema=self.schema)
 
     def attempt(self, column: Value) -> Batch | None:
-        """Return the only column packed, or None if a value does not have its type, or cannot be read."""
+        """Return the packed single column, or None if a value does not have its type or cannot be read."""
         done = self._try((0,), [column], len(column))
         if isinstance(done, BaseException):
             return None
@@ -470,7 +470,7 @@ class _Store:
 
 
 class Again(list[Value]):
-    """Copies of the instances of a pack, to be packed anew.
+    """Copies of the instances of a pack, which will be packed again.
 
     Parameters
     ----------
@@ -535,7 +535,7 @@ class Packed(Sequence[Value]):
         return store.unpacker().decoder(roots, store.memory(), rest=store.rest())
 
     def again(self) -> Again:
-        """Return the instances to be packed anew."""
+        """Return the instances, which will be packed again."""
         if self._plain is not None:
             return Again(self._plain, self._store.originals())
         store = self._store

@@ -1,4 +1,4 @@
-"""The text of a packer: readable Python, made from a schema's types and from nothing else.
+"""Generator of packers: readable Python text from the types of a schema alone.
 
 A generated packer has two phases. First a breadth-first walk: in each round every field of the objects found in the
 round before is appended to a column, and the objects that the columns refer to are those of the next round. Then every

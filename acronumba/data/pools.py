@@ -44,7 +44,7 @@ class Deep(Exception):
 
 
 class Reading:
-    """Some instances while they are read."""
+    """Instances that are being unpacked."""
 
     def __init__(self, memory: Memory, known: Owned | None, pools: int) -> None:
         self.memory = memory
@@ -93,7 +93,7 @@ class Reading:
 
 
 class Pool:
-    """All that columns of one type refer to."""
+    """The values that columns of one type refer to."""
 
     number: int
     owned = True  # whether values may be the user's own objects

@@ -16,7 +16,7 @@ from acronumba.records import record
 
 @record()
 class Whole:
-    """A value that is made of a dict or list."""
+    """A value built from a dict or list."""
 
     kind: type
     extra: Value = None  # `maxlen` of a deque, `default_factory` of a defaultdict

@@ -239,7 +239,7 @@ def _unseen(seen: dict[int, Value], values: list[Value]) -> list[Value]:
 
 @record()
 class Nest:
-    """Nesting depth in lists, tuples and dicts without annotations, and the count of types."""
+    """Nesting depth of lists, tuples and dicts without annotations, and the number of types."""
 
     depth: int
     made: list[None]  # as many as such types were made of the same value

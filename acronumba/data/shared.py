@@ -56,7 +56,7 @@ from acronumba.records import record
 
 @record()
 class SharedLeaf:
-    """A value read anew at each call: entry `path` of the leaves."""
+    """A value that is read at each call: entry `path` of the leaves."""
 
     path: str  # "p.cells[0].w", "p['b']"
     # TensorT with constant extents, Array0T, INT, FLOAT; packed: ListT (of numbers), MapT, StructT (recursive class)

@@ -1,4 +1,4 @@
-"""Columns of plain data of Python, packed by way of `marshal`.
+"""Fast packing of columns of plain Python data through `marshal`.
 
 In: lists of instances that consist of numbers, strings, None, lists, tuples and dicts alone, and their types. Out: the
 same words as a `data.packer` makes. Python's `marshal` serialises the instances in a tenth of the time of a packer, and

@@ -143,7 +143,7 @@ def class_of(P: i64, at: i64) -> i64:
 
 @inline
 def is_text(code: i64) -> i64:
-    """Return the form of a string's letter: 1 with a length of one byte, 2 of four, 3 in UTF-8; 0: not a string."""
+    """Return the format of a string by its type code: 1, 2: length of one or four bytes, 3: UTF-8, 0: no string."""
     if code == 122:
         return 1
     if code == 90:
@@ -223,7 +223,7 @@ def again(P: i64, t: i64, to: i64, at: i64) -> i64:
 
 
 def new_value(P: i64, t: i64, to: i64, at: i64, code: i64, ref: i64) -> i64:
-    """Write the value that begins with a letter."""
+    """Write the value that begins with a type code."""
     kind = ld(t, NODE_KIND)
     if kind == INT:
         return whole(P, to, at, code)
@@ -465,7 +465,7 @@ def close(t: i64, to: i64, head: i64, top: i64, n: i64, ref: i64) -> None:
 
 
 def parts(P: i64, t: i64, to: i64, at: i64, code: i64) -> i64:
-    """Write a tuple, or a list of unlike things."""
+    """Write a tuple, or a list with elements of several types."""
     n = length_of_tuple(at, code)
     if n != ld(t, NODE_COUNT):
         return WRONG

@@ -47,7 +47,7 @@ def hash_of(characters: Sequence[int]) -> int:
 
 
 def immediate(text: str) -> int | None:
-    """Return the word of a string that needs no record, None for any other."""
+    """Return the word of a string without a record, or None if the string needs a record."""
     return ~ord(text) if len(text) == 1 else None
 
 

@@ -165,7 +165,7 @@ class Unpacker:
 
 
 class Class(Kind):
-    """How objects of a class are made one by one."""
+    """Constructor of single objects of a class."""
 
     def __init__(self, layout: StructLayout) -> None:
         super().__init__(layout)
@@ -174,7 +174,7 @@ class Class(Kind):
         self.finds = [codec(f.type).find(f.type, f.offset) for f in layout.fields if holds_references(f.type)]
 
     def fill(self, out: Value, reader: Reader, data: list[int], rest: dict[str, Value]) -> None:
-        """Give an object its attributes."""
+        """Set the attributes of an object."""
         put = self.put
         for name, read in self.reads:
             value = read(reader, data)

@@ -1,4 +1,4 @@
-"""The state of packed objects outside their words: fields that are not packed, and other attributes.
+"""The unpacked attributes of packed objects: fields that are not packed, and other attributes.
 
 In: the packed objects, by region. Out: their unpacked attributes, by row, for models that return the objects.
 """

@@ -64,7 +64,7 @@ def list_operation(w: Writer, instr: ListOp) -> None:
 
 
 def dynamic(w: Writer, segment: Segment, instr: ListOp) -> None:
-    """Write an operation that tests for free memory itself, before any effect."""
+    """Write an operation that checks for free memory before any effect."""
     operation = _Dynamic(w, segment, instr)
     match instr.op:
         case "append":

@@ -59,7 +59,7 @@ def update(w: Writer, segment: Segment, instr: ListOp) -> None:
 
 
 def remove(w: Writer, instr: ListOp) -> None:
-    """Take an entry out."""
+    """Remove an entry."""
     index = w[instr.args[1]]
     w.b.do(tree.Call(f"{_library(w, instr)}_remove", (w[instr.args[0]], index), tree.VOID))
 

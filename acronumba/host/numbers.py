@@ -1,4 +1,4 @@
-"""Numbers of the host: the scalar operations, as Python has them.
+"""Scalar operations of the host program, with Python's semantics.
 
 In: a `Scalar`. Out: its code. Floor division, checks of overflow, division by zero and domain: each a failure of the
 instance at a site.

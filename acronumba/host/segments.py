@@ -1,4 +1,4 @@
-"""Segments: the basic blocks of functions, cut where the machine may leave and come back.
+"""Segments: the basic blocks of functions, split where the host program may return and resume.
 
 In: a `Function`. Out: its `Frame`: numbered segments with the variables that are live at their start and the memory
 that each needs, and the slot of each variable in the frame of a call.

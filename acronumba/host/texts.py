@@ -26,18 +26,18 @@ def constant(w: Writer, text: str) -> Expr:
 
 
 def use(w: Writer) -> None:
-    """Add the functions that ask strings something."""
+    """Add the functions for queries of strings."""
     w.helper("text_length", _TEXT)
 
 
 def called(w: Writer, name: str, *args: Expr) -> Expr:
-    """Call one of the functions that ask strings something."""
+    """Call one of the functions for queries of strings."""
     use(w)
     return tree.Call(f"text_{name}", args, I64)
 
 
 def join(w: Writer, segment: Segment, instr: ListOp) -> None:
-    """Make one string of the strings of a list."""
+    """Join the strings of a list."""
     b, it, top = w.b, w[instr.args[0]], w.reg["top"]
     size = b.let("size", called(w, "total", it))
     w.room(segment, size * 8 + 8 * HEAD)

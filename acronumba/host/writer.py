@@ -18,7 +18,7 @@ from acronumba.runtime.state import AT
 
 
 class Writer:
-    """Writes code of the machine: its registers, the variables of the functions, blocks, and how it leaves them."""
+    """Writes code of the host program: registers, variables of functions, blocks, and returns to the caller."""
 
     REGISTERS = ("fp", "inst", "n", "nroom", "top", "fuel")
     FIXED = ("end", "kind", "depth", "instance", "row", "shapes")
@@ -53,7 +53,7 @@ class Writer:
         self.b.store(self.st, AT[name], value)
 
     def leave(self, status: Expr | int, need: Expr | int, back: int) -> None:
-        """Return to the caller, which is to come back to block `back`."""
+        """Return to the caller, which resumes at block `back`."""
         b = self.b
         self.put("status", status)
         self.put("need", need)
@@ -99,7 +99,7 @@ class Writer:
         return self.reloads[segment]
 
     def room(self, segment: Segment, size: Expr) -> None:
-        """Leave unless the chunk has `size` more bytes."""
+        """Return to the caller unless the chunk has `size` more bytes."""
         b, reg = self.b, self.reg
         with b.when(size > reg["end"] - reg["top"]):
             self.leave(state.GROW_HEAP, size, self.spill(segment))

@@ -17,11 +17,11 @@ from acronumba.ir.ops import TENSORS, Array, Attrs
 
 
 class OperationFailed(Exception):
-    """The values do not allow the operation: an index out of range, the maximum of nothing."""
+    """The operation fails for these values: an index out of range, the maximum of an empty array."""
 
 
 class WrongResult(AssertionError):
-    """The operation's definition gives another shape or dtype than the program announces: a mistake of the compiler."""
+    """The result has another shape or dtype than the program states: a bug in the compiler."""
 
 
 named: Callable[[str], np.dtype[Any]] = cache(np.dtype)

@@ -155,7 +155,7 @@ class New:
 
 @record(kw_only=True)
 class Store:
-    """A field of a row gets another value. Rows that are given never change; neither do fields without a `Store`."""
+    """Assignment to a field of a row. Input rows and fields without a `Store` never change."""
 
     ref: Var  # not None, and a row of `cls` that `New` has made
     cls: type
@@ -285,7 +285,7 @@ class Spawn:
 
 @record(kw_only=True)
 class Join:
-    """Go on when every fiber that this call has spawned since its last `Join` has returned."""
+    """Wait until every fiber that this call has spawned since its last `Join` has returned."""
 
     outs: tuple[Var, ...]  # those of the spawns on every path here since the last join
     loc: Loc
@@ -386,7 +386,7 @@ class SharedParam:
 
 @record(kw_only=True)
 class Once:
-    """A shared tensor that is computed, once per mini-batch, before any instance is run."""
+    """A shared tensor computed once per mini-batch, before any instance runs."""
 
     index: int  # entry of `Program.shared`: behind those that are given
     kernel: int  # `Plan.kernels`; its shared operands are entries before `index`, its result is the tensor

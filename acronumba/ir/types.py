@@ -37,7 +37,7 @@ class BoolT:
 
 @record()
 class NoneT:
-    """None: no word at all."""
+    """None, without a word."""
 
 
 @record()
@@ -54,14 +54,14 @@ NO_VALUE = NoValue()
 
 @record()
 class StrT:
-    """A string that is known when the model is compiled: no word at all."""
+    """A compile-time string, without a word."""
 
     value: str
 
 
 @record()
 class TextT:
-    """A string of run time, in one word: see `data.texts`."""
+    """A run-time string, in one word: see `data.texts`."""
 
 
 @record()
@@ -171,7 +171,7 @@ def maker(t: TupleT | DictT) -> Callable[[Sequence[Any]], Any]:
 
 @record()
 class MapT:
-    """A reference to a dict with keys of run time, or to a set: a list of its entries, found by their keys."""
+    """A reference to a dict with run-time keys, or to a set: a list of entries with a hash table."""
 
     key: Type
     item: Type | None  # None: it is a set
@@ -185,7 +185,7 @@ class MapT:
 
 @record()
 class ListT:
-    """A reference to a list whose elements all have one type, or to a tuple of a length that only run time knows."""
+    """A reference to a list with elements of one type, or to a tuple of run-time length."""
 
     item: Type
     tupled: bool = False
@@ -365,7 +365,7 @@ def nesting(t: Type) -> int:
 
 
 def pieces(t: Type) -> int:
-    """Return the number of leaves of a type: its parts that are no list, tuple, dict or union."""
+    """Return the number of leaves of a type: its parts other than lists, tuples, dicts and unions."""
     match t:
         case TupleT() | DictT():
             return sum(map(pieces, t.items))
@@ -399,7 +399,7 @@ def element_type(t: ListT | TupleT) -> Type:
 
 
 def unlike(types: Sequence[Type]) -> bool:
-    """Whether elements of these types are unlike things, a list and a number for example: no sequence of one kind."""
+    """Whether elements of these types, such as a list and a number, cannot be in one homogeneous list."""
     kinds = set()
     for t in types:
         for m in members(t):

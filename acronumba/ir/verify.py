@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class VerifyError(AssertionError):
-    """The program is not well formed: a mistake of the compiler, never of the user. `problems` lists all of it."""
+    """The program is not well formed, which is a bug in the compiler. `problems` lists all violations."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         shown = list(problems[:20])

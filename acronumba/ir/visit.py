@@ -157,7 +157,7 @@ class Names:
         return ir.Var(made, type)
 
     def temporary(self, type: Word) -> ir.Var:
-        """Return a variable that stands for no name of the user's."""
+        """Return a variable without a name in the user's source."""
         number = len(self.taken)
         while (made := f"v_{number}") in self.taken:
             number += 1

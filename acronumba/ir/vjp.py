@@ -162,7 +162,7 @@ class Builder(ABC):
         return x if part == shape else self.op("slice", [x], part, self.dtype(x), (starts, (1,) * len(shape)))
 
     def flip(self, x: Value, axis: int) -> Value:
-        """Return an axis from its end to its start."""
+        """Return an axis in reverse order."""
         n = self.shape(x)[axis]
         if n in (0, 1):
             return x
@@ -210,7 +210,7 @@ class Builder(ABC):
 
 
 class Eager(Builder):
-    """Computes at once; a value is an array."""
+    """Computes immediately; a value is an array."""
 
     def op(self, name: str, args: Sequence[Value], shape: Sizes, dtype: str, attrs: Attrs = ()) -> Value:
         return apply(name, args, attrs, shape, dtype)  # type: ignore[arg-type]

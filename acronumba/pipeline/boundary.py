@@ -82,7 +82,7 @@ def made_once(make: Callable[[Any], T]) -> lazy[T]:
 
 
 def made_by_one(make: Callable[[Any], T]) -> lazy[T]:
-    """Return an attribute as `made_once` does, which only one thread makes, while it holds `self.lock`."""
+    """Return an attribute like `made_once`, computed by only one thread, while it holds `self.lock`."""
 
     @wraps(make)
     def once(self: Any) -> T:

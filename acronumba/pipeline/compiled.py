@@ -1,4 +1,4 @@
-"""The compiler from end to end: a function and a sample of its data become a `Compiled`.
+"""The whole compiler: from a function and a sample of its data to a `Compiled`.
 
     infer      types of the instances (data.pack), structure of the shared values (data.shared)
     lower      the user's functions -> Program (frontend), again if it reads fewer fields than were inferred

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Derivatives:
-    """Makes what gradients of a program need.
+    """Computes the analyses and code for gradients of a program.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ class ForwardAndBackward:
 
 @record()
 class Asked:
-    """A packed array, of an instance or of a shared object, whose gradient is asked for."""
+    """A packed array of an instance or shared object with a requested gradient."""
 
     instance: int  # number, or SHARED for a shared object
     array: Any

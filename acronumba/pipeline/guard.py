@@ -1,4 +1,4 @@
-"""The guard of a specialisation: whether it fits a call.
+"""The guard of a specialisation: decides whether it is valid for a call.
 
 In: the shared values of a call, and its instances. Out: the values of the shared leaves, or None if the source code or
 the structure of shared or outer values has changed; and whether the instances have the types that were compiled.

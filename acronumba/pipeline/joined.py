@@ -1,4 +1,4 @@
-"""Packed instances that join a run of a specialisation while it goes on, and leave it one at a time.
+"""Runs of a specialisation that packed instances join and leave one at a time.
 
 In: a `Compiled` that waits for values, the values of its shared leaves, then packed instances. Out: after each round,
 the results and failures of the instances that have left. `runtime.epoch` runs them; this module packs and unpacks.

@@ -1,4 +1,4 @@
-"""Output while models are compiled and run: a log (ACRONUMBA_DEBUG), a line, progress at a terminal."""
+"""Output during compilation and runs: a log (ACRONUMBA_DEBUG), messages, progress at a terminal."""
 
 from __future__ import annotations
 

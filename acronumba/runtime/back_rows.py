@@ -1,4 +1,4 @@
-"""Tables that describe a derivative to compiled code: KERNEL, SOURCE, GIVE and PART (`runtime.library.back_words`).
+"""Tables of a derivative for compiled code: KERNEL, SOURCE, GIVE and PART (`runtime.library.back_words`).
 
 In: a `BackwardPlan`. Out: `BackRows`, constant tables, and the list of sums over nodes (`SumOf`).
 """

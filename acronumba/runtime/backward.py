@@ -190,7 +190,7 @@ class Workspace:
         return known
 
     def place(self, name: str, size: int, dtype: str) -> Array:
-        """Return so many bytes, uninitialised, that begin at a multiple of 64: of a name always the same."""
+        """Return uninitialised bytes aligned to 64; a name always returns the same memory."""
         if name not in self._places or self._places[name].nbytes < size:
             self._places[name] = aligned(size)
         return self._places[name][:size].view(dtype)
@@ -201,7 +201,7 @@ class Workspace:
             self.zeros = np.zeros(size // 8 + 8, np.int64)
 
     def pack(self, prepared: Prepared) -> None:
-        """Pack shared tensors as the kernels of the backward pass want them."""
+        """Pack shared tensors in the layouts of the backward kernels."""
         arrays, here = prepared.arrays, prepared is self._prepared
         if not here:
             self.read = {}

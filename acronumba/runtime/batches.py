@@ -60,7 +60,7 @@ class Batches:
                 self[name] = address(self.keep[name])
 
     def begin(self, batches: int, scratch: int, threads: int) -> None:
-        """Be ready to run the batches."""
+        """Prepare to run the batches."""
         stride = (scratch + 127) & -64
         areas = state.areas(threads)
         self.memory, self.cuts = aligned(stride * areas), np.zeros(1 + state.PARTS * threads, np.int64)

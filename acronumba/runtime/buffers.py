@@ -223,7 +223,7 @@ class Buffers:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the heap, the columns and all else that is not a tensor of a node."""
+        """Bytes of the heap, the columns, and other memory except tensors of nodes."""
         tables = (self.scratch, self.errors, self.results, self.lives)
         return self.column_bytes + sum(
             c.nbytes for c in (*self.chunks, *self.tables.values(), *self.queues.values(), *tables)
@@ -416,7 +416,7 @@ class Buffers:
 
     @property
     def sharers(self) -> Words:
-        """int64[m]: the nodes that others have recorded, and who takes them: node << 32 | instance; the last first."""
+        """int64[m]: shared nodes and the instances that use them, node << 32 | instance, the last first."""
         return self._of_shared("sharer")
 
     @property
@@ -521,7 +521,7 @@ class Buffers:
         self["notes_room"] = room
 
     def begin_recorded_reads(self, notes: Words, batch: int, reads: int) -> None:
-        """Let each read of each instance take its recorded values, in order."""
+        """Replay reads: each read of each instance returns its recorded values, in order."""
         number = notes[:, 0] * reads + notes[:, 1]
         values = np.ascontiguousarray(notes[np.argsort(number, kind="stable"), 2])
         ends = np.cumsum(np.bincount(number, minlength=batch * reads))

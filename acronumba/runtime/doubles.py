@@ -1,4 +1,4 @@
-"""Check of nodes that were found equal: with ACRONUMBA_VERIFY=3 each is computed again, and compared.
+"""Check of merged equal nodes: with ACRONUMBA_VERIFY=3 each is also computed separately, and compared.
 
 In: the buffers of a round that has run, and the kernels. Out: an error that names a kernel whose nodes differ, or
 nothing. Readers of a node get the recorded node that `library.equal` has found, as always, and the host program records

@@ -1,4 +1,4 @@
-"""Running mini-batches: a plan made executable.
+"""Execution of mini-batches with a linked plan.
 
 In: a linked plan (`pipeline.link`), and per mini-batch the packed words of the instances and the shared values. Out: a
 `Run` with the words of the results, the failures by instance, the recorded graph and its schedule. One compiled call
@@ -88,7 +88,7 @@ class Executor(Protocol):
         """Run up to the end of a stage; return the seconds that it took."""
 
     def finish(self, m: MiniBatch, run: Run) -> None:
-        """Tell the run where its results are."""
+        """Set the addresses of the results in the run."""
 
 
 class Processor:

@@ -40,7 +40,7 @@ _pools: list[Pool] = []
 
 
 def threads_of_process() -> Pool:
-    """Return the threads of this process. Where two threads make them at once, the first one's stay."""
+    """Return the worker threads of this process; if two threads create them at once, the first ones stay."""
     if not _pools:
         _pools.append(Pool(load([library()])[0].function("pool_worker")))
     return _pools[0]
@@ -91,7 +91,7 @@ class Native:
 
 
 class Interpreted:
-    """Runs the same code in plain Python with checked memory: slow, for tests and for looking at."""
+    """Runs the same code in plain Python with checked memory: slow, for tests and for study."""
 
     def __init__(self, modules: Sequence[tree.Module]) -> None:
         from acronumba.emit import interpret

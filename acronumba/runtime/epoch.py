@@ -1,4 +1,4 @@
-"""A run that instances join and leave while it goes on, for programs that wait for values.
+"""A run that instances join and leave between rounds, for programs with sync points.
 
 In: an executable and shared values; then, between two rounds, the words of joining instances, and the numbers of
 withdrawn ones. Out: after each round, the instances that have left, each with a result or a failure.
@@ -98,7 +98,7 @@ class Epoch:
         return sum(a.size for a in m.arenas[:-1]) + self._buffers["arena"] - m.arenas[-1].address
 
     def join(self, roots: Words, keep: Sequence[Array]) -> range:
-        """Let instances take part from the next round on; return their numbers.
+        """Add instances from the next round on; return their numbers.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class Epoch:
         return self._buffers["rounds"]
 
     def round(self, alone: bool = False) -> list[Left]:
-        """Run until everyone waits again; return who has left. Its results hold until `forget`.
+        """Run until all instances wait; return those that have left. Their results are valid until `forget`.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Forms: positions of references in results, rows and lists, for `runtime.library.liveness`.
+"""Positions of references in results, rows and lists ("forms"), for `runtime.library.liveness`.
 
 In: types of results, layouts of classes. Out: arrays that compiled code reads.
 """

@@ -16,7 +16,7 @@ from acronumba.runtime.program import KernelEntry
 
 @record()
 class PlainUse:
-    """A shared array as it is."""
+    """A shared array without packing."""
 
     operands: tuple[int, ...]
     packing: None = None
@@ -45,5 +45,5 @@ def entry_of(
 
 
 def plain_uses(spec: KernelSpec) -> tuple[PlainUse, ...]:
-    """Return the uses of the shared arrays of a kernel, which wants them as they are."""
+    """Return the uses of the shared arrays of a kernel that reads them unpacked."""
     return tuple(PlainUse((k,)) for k, o in enumerate(spec.operands) if o.kind == "shared")

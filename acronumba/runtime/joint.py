@@ -1,4 +1,4 @@
-"""All rounds of a mini-batch as one graph.
+"""The graph of all rounds of a mini-batch.
 
 In: a run of a program that waits, with the nodes of each round. Out: buffers in which these nodes are recorded and
 scheduled as if the program had not waited. The backward pass never waits: all decisions have been taken.

@@ -1,4 +1,4 @@
-"""Levels that a user's function returns: checked before they become a schedule.
+"""Validation of the batch numbers that a user-defined schedule returns.
 
 In: a batch number for each node. Out: `ScheduleError`, or nothing.
 """

@@ -47,7 +47,7 @@ class TooLarge(MemoryError):
         self.alone: list[int] = []
 
     def numbered(self, instances: Words | None) -> TooLarge:
-        """Return the same by the numbers that instances have for the caller; None: the same."""
+        """Return a copy with the caller's instance numbers; None: unchanged."""
         if instances is not None:
             for name in ("surely", "suspects", "alone"):
                 setattr(self, name, instances[getattr(self, name)].tolist())
@@ -55,7 +55,7 @@ class TooLarge(MemoryError):
 
 
 class Astray(Exception):
-    """A run with recorded reads comes to other reads than the run that recorded them."""
+    """A run that replays recorded reads diverges from the run that recorded them."""
 
 
 class MemoryPolicy:
@@ -248,7 +248,7 @@ class MemoryPolicy:
         return [int(k) for k in order[:found]]
 
     def fail_nodes(self, m: MiniBatch) -> None:
-        """Note the failures of nodes of a round or part; their instances do not go on."""
+        """Record the failures of nodes of a round or part; their instances stop."""
         for instance, failure in self.recorded.failed(m.buffers):
             if not self.host.waiting:
                 m.failures.setdefault(instance, failure)

@@ -52,5 +52,5 @@ class MiniBatch:
 
     @property
     def watched(self) -> bool:
-        """Whether Python does something in each round."""
+        """Whether Python code runs in each round."""
         return self.by_caller or self.keeps_nodes or self.doubles

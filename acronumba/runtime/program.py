@@ -1,4 +1,4 @@
-"""A linked plan: the host program with its tables, and kernels ready to be called."""
+"""A linked plan: the host program with its tables, and callable kernels."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class PackingLike(Protocol):
 
 
 class SharedUseLike(Protocol):
-    """An entry of a kernel's table: a shared array as it is, or one or more arrays packed."""
+    """An entry of a kernel's table: an unpacked shared array, or one or more packed arrays."""
 
     @property
     def operands(self) -> tuple[int, ...]: ...

@@ -32,7 +32,7 @@ _CHAIN = 64  # calls that a failure's chain holds at most
 
 @record(kw_only=True)
 class Failure:
-    """Why an instance has no result."""
+    """The reason why an instance has no result."""
 
     site: int  # number in `Program.sites`; `state.STEPS`, `state.MEMORY`
     values: tuple[int | float | bool, ...] = ()  # for the message of the site
@@ -246,7 +246,7 @@ class Recorded:
         return buffers.fixed["sizes"][: 2 + row[TABLE["results"]]].astype(np.float64)
 
     def node_bytes(self, buffers: Buffers, node: int) -> NDArray[np.float64]:
-        """Return the bytes of each result of a node; of its largest tensor where no memory has room for that."""
+        """Return the bytes of each result of a node; those of its largest tensor if it exceeds any memory."""
         sizes = self.node_sizes(buffers, node)
         results, largest = sizes[1:-1], sizes[-1]
         return np.full_like(results, largest) if largest > buffers["largest"] else results
@@ -263,7 +263,7 @@ class Recorded:
         return int(buffers.columns["row"][node]) + 8 * int(table[buffers.columns["kind"][node], TABLE["args"]])
 
     def calls(self, buffers: Buffers, frame: int) -> tuple[Loc, ...]:
-        """Return the calls on the way to a frame, the innermost first."""
+        """Return the call stack of a frame, the innermost call first."""
         out: list[Loc] = []
         root = buffers.address + 8 * AT["root"]
         while len(out) < _CHAIN:

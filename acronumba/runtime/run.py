@@ -1,4 +1,4 @@
-"""A mini-batch that was run: words of its results, failures by instance, and the recorded graph for a trace.
+"""A completed mini-batch: words of its results, failures by instance, and the recorded graph for a trace.
 
 In: the buffers when a run has ended. Out: `Run`, which owns them until it is closed.
 """
@@ -109,7 +109,7 @@ class Run:
 
     @property
     def memory(self) -> tuple[Array, ...]:
-        """Every array that references in the results may lead into."""
+        """All arrays that references in the results may point into."""
         return (*self._by_address.values(), *self._keep)
 
     @property

@@ -94,7 +94,7 @@ class Making:
         self.pools: Mapping[int, tuple[int, int]] = {}  # see `SharedValues._pools`
 
     def add(self, k: int, array: Array) -> None:
-        """Make an array the tensor number k."""
+        """Set tensor number k to an array."""
         extents = np.array([*array.shape, 0], np.int64)
         self.records[k] = address(array), -1, address(extents)
         self.keep += [array, extents]
@@ -309,7 +309,7 @@ class SharedValues:
         return made
 
     def give(self, prepared: Prepared) -> None:
-        """Return shared values, which a call has packed for itself and no longer needs, to the pool."""
+        """Return shared values that a call has packed and no longer needs to the pool."""
         if prepared.by is not None and not prepared.copies and self._constant:
             self._idle.append(prepared)
 

@@ -79,7 +79,7 @@ class Pool:
                 event.set()
 
     def leave(self, threads: int) -> None:
-        """End what `enter` began."""
+        """Undo a call of `enter`."""
         with self._lock:
             self._end(threads)
 

@@ -40,7 +40,7 @@ class BatchRecord:
 
     @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
-        """The least and the most of each run-time extent of the nodes."""
+        """Minimum and maximum of each run-time extent of the nodes."""
         return tuple((min(n), max(n)) for n in zip(*(found for found, _ in self.extents), strict=True))
 
 
@@ -95,7 +95,7 @@ class TraceData:
 
     @property
     def takers(self) -> NDArray[np.int32]:
-        """int32[n + s, 2]: nodes, and the instances that recorded or take them."""
+        """int32[n + s, 2]: nodes, and the instances that recorded or share them."""
         own = np.stack([np.arange(self.nodes, dtype=np.int32), self.instance], axis=1)
         return np.concatenate([own, self.sharers])
 

@@ -1,4 +1,4 @@
-"""Steps of optimisers: compiled loops over arrays of numbers, which they change in place.
+"""Steps of optimisers: compiled loops that update arrays in place.
 
 In: a name of `RULES`, contiguous arrays of float32 or float64, the numbers of the rule. Out: the arrays updated element
 by element. An element's new value depends on its old values alone, so the number of threads changes no bit; the sum of
@@ -120,7 +120,7 @@ def _functions(dtype: str, on: target.Target) -> Compiled:
 
 
 def deferred(dtype: str, on: target.Target) -> Deferred:
-    """Return the rules for a dtype as a module that need not be made where its code is known."""
+    """Return the module of update rules for a dtype, generated only if its machine code is not cached."""
     return Deferred(name=f"updates_{dtype}", key=f"updates {dtype} {on}", make=functools.partial(_module, dtype, on))
 
 
@@ -194,7 +194,7 @@ def step(rule: str, groups: Sequence[Arrays], numbers: Sequence[float]) -> None:
 
 
 def sum_of_squares(arrays: Arrays) -> float:
-    """Return the sum of the squares of all elements of arrays that each lie in one piece, in float64."""
+    """Return the sum of squares of all elements of contiguous arrays, in float64."""
     pieces = [(a, k) for a in arrays for k in range(0, a.size, _PIECE)]
     sums = np.zeros(len(pieces))
     workers = max(1, min(_threads.most, len(pieces) * _PIECE // _SHARE))

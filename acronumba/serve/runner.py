@@ -61,7 +61,7 @@ class Runner:
         return bool(self._there)
 
     def ring(self) -> None:
-        """Make `step` return after the present round; may be called from any thread."""
+        """Make `step` return after the current round; may be called from any thread."""
         if self._flow is not None:
             self._flow.bell[0] = 1
 
@@ -71,7 +71,7 @@ class Runner:
             self._flow.bell[0] = 0
 
     def step(self, work: Work) -> Iterator[Step]:
-        """Begin requests, and run one mini-batch, or one or several rounds: see `hush`."""
+        """Start requests, and run one mini-batch, or one or several rounds: see `hush`."""
         self._drop()
         begin = time.perf_counter()
         joined = self._join(work)

@@ -31,7 +31,7 @@ _SHORTEST = 1e-4  # seconds that are worth sleeping
 
 
 class Server(Generic[R]):
-    """A model that runs requests in mini-batches, as they come.
+    """A server that runs the requests of a model in mini-batches.
 
     Parameters
     ----------

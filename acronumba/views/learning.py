@@ -55,7 +55,7 @@ class Bar:
             progress.update(task, completed=done, told=told)
 
     def stop(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._shown is not None:
             progress, self._shown = self._shown[0], None
             progress.stop()

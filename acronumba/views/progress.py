@@ -1,4 +1,4 @@
-"""A line, and a progress bar, for work that may take longer than a second.
+"""Messages and progress bars for work that may take longer than a second.
 
 In: a description and, if it is known, a number of steps. Out: a line; a bar on standard error that
 appears after a second, at a terminal only, and vanishes at the end.

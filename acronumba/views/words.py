@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def counted(n: int, what: str) -> str:
-    """Return a number of things: "1 batch", "2 batches"."""
+    """Return a count with its noun: "1 batch", "2 batches"."""
     if n == 1:
         return f"1 {what}"
     return f"{n:,} {what}{'es' if what.endswith('ch') else 's'}"

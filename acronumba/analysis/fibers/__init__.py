@@ -1,1 +1,1 @@
-"""Fibers: parts of an instance that go on while another part waits."""
+"""Fibers: parts of an instance that run while other parts wait."""

@@ -1,4 +1,4 @@
-"""Calls that may wait, and parts of a function that do, beside each other. See `analysis.fibers.fork`."""
+"""Concurrent calls and function parts that may wait. See `analysis.fibers.fork`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fibers inside of one instance: calls that may wait and do not need each other go on side by side.
+"""Fibers within an instance: independent calls that may wait run concurrently.
 
 In: a planned program, as the last analysis. Out: the program in which some calls are `Spawn`, with a `Join` before the
 first use of their results, and a note at each position where a fiber begins or cannot begin. No annotations are needed:

@@ -68,7 +68,7 @@ class Mutation:
         return out
 
     def add_function(self, function: ir.Function) -> None:
-        """Take in a function made of parts of the others, as the last of the program."""
+        """Add a function outlined from others, as the last of the program."""
         mine = own_things(function)
         out = 0
         for instr in (i for b in function.blocks for i in b.instrs):
@@ -88,7 +88,7 @@ class Mutation:
         return self._solved.held(self._origin.get(v, v))
 
     def reach(self, vs: Iterable[ir.Var]) -> int:
-        """Return the rows and lists that variables lead to."""
+        """Return the rows and lists that are reachable from variables."""
         out, new = 0, 0
         for v in vs:
             if isinstance(v.type, ListT | RefT):
@@ -129,7 +129,7 @@ class Mutation:
 
 
 def own_things(function: ir.Function) -> set[ir.Var]:
-    """Return the variables that hold nothing but a list or row that the same run of the function has made."""
+    """Return the variables that hold only lists or rows created by the same run of the function."""
     single = definitions(function)
     return {
         v for v, i in single.items() if isinstance(i, ir.New | ir.ListNew) or (isinstance(i, ir.ListOp) and _makes(i))

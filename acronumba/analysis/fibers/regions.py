@@ -1,4 +1,4 @@
-"""Parts of a function that may wait become calls where they can run concurrently. See `analysis.fibers.fork`.
+"""Outlining of function parts that may wait into calls that can run concurrently. See `analysis.fibers.fork`.
 
 A *chain* is a list of blocks, each of which dominates the next and is postdominated by it: all run once, in order,
 whenever the first runs. Its *items* are the instructions of these blocks and the regions between two of them: the arms

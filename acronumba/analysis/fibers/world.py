@@ -79,7 +79,7 @@ class World:
 
 
 def cannot_fault(instr: ir.Instr) -> bool:
-    """Whether an instruction may run before the checks in front of it, as it fails for no value."""
+    """Whether an instruction may run before preceding checks, because it cannot fail."""
     match instr:
         case ir.Const() | ir.Copy() | ir.IsNull() | ir.New() | ir.ListNew() | ir.Shared():
             return True

@@ -1,4 +1,4 @@
-"""Hoisting: keeps operations of one basic block apart that must not share a kernel.
+"""Hoisting: separates operations of a basic block that must not share a kernel.
 
 In: the `Flow` of a program. Out: a number for each operation: only operations of one block and one number become one
 kernel. No code moves. A product that does not depend on loop-carried values stays in its block, but as a separate
@@ -97,7 +97,7 @@ class Split:
     free: tuple[tuple[Op, bool], ...]  # operations set free, and whether each comes after a cycle
 
     def notes(self) -> tuple[Note, ...]:
-        """Return a note for each operation that was set free."""
+        """Return a note for each hoisted operation."""
         out: dict[Note, None] = {}
         for op, after in self.free:
             if after:

@@ -1,4 +1,4 @@
-"""Extents that a check proves: behind `check n == 512` an extent is 512.
+"""Constant propagation of extents: after `check n == 512` the extent is 512.
 
 In: a `Function` whose extents are resolved (`analysis.grouping.extents`). Out: the function in which instructions
 behind such a check read the constant, and arrays with this extent are read as arrays whose type has it. So kernels have

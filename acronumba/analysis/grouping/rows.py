@@ -1,4 +1,4 @@
-"""Rows: operations that act on each row of a run-time leading extent alone.
+"""Row-wise operations over a leading run-time extent.
 
 In: the operations of a basic block, with the extents of their operands. Out: the operations that are computed row by
 row (`Rows.find`), and the operations of a group on one row (`Rows.one_row`). A node of such a kernel is as many rows as
@@ -52,7 +52,7 @@ class OneRow:
 
 @record(eq=False)
 class Found:
-    """The operations of a block that have rows."""
+    """The row-wise operations of a block."""
 
     over: Mapping[int, ir.Var]  # place in the block -> the extent; equal extents are one variable
     needs: Mapping[int, set[int]]  # place in the block -> checks that prove the extents to be equal
@@ -195,7 +195,7 @@ class Rows:
         moved: Moved,
         extents: Mapping[tuple[int, ir.Var], Shape],
     ) -> Found:
-        """Return the operations of a block that have rows.
+        """Return the row-wise operations of a block.
 
         Parameters
         ----------

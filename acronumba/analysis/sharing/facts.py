@@ -102,7 +102,7 @@ Context: TypeAlias = tuple[int, tuple[Fact, ...] | None]  # number of the functi
 
 
 class Sharing:
-    """The facts of a program, found by going round until nothing changes.
+    """The facts of a program, at a fixed point.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Tail duplication of the code after a loop that makes no step, such as a loop over the children of a leaf.
+"""Tail duplication of the code after a loop without iterations, such as a loop over the children of a leaf.
 
 In: a program whose shared operands are known (`analysis.sharing.share`). Out: the program in which a loop's condition
 is tested once before the loop; if it makes no step, a copy of the block behind the loop runs, in which the variables
@@ -30,7 +30,7 @@ from acronumba.ir.visit import Names, reassigned, rename, writes
 
 
 def duplicate_loop_exits(program: ir.Program, options: Options) -> tuple[ir.Program, tuple[Note, ...]]:
-    """Return the program in which loops that make no step are passed by, and notes.
+    """Return the program in which loops without iterations are bypassed, and notes.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Tensors that stay on a device: PyTorch, CuPy and others take them without a copy.
+"""Tensors in device memory, which PyTorch, CuPy and others accept without a copy.
 
 In: the address of a tensor in a device's memory, and the owner of that memory. Out: `DeviceArray`, which implements
 `__cuda_array_interface__` (version 3) and DLPack (`__dlpack__`, as a managed tensor). `np.asarray` copies it to the
@@ -182,7 +182,7 @@ class _Owners:
 
 
 class OwnMemory(_Owners):
-    """Memory of one tensor that was copied from others; `check` asks the owners of these."""
+    """Memory of a tensor copied from others; `check` checks the owners of these."""
 
     def __init__(self, device: Device, size: int, owners: Sequence[Owner] = ()) -> None:
         super().__init__(owners)
@@ -284,7 +284,7 @@ _exported: list[_Exported] = []
 
 
 def sweep() -> None:
-    """Forget tensors that nobody has any more."""
+    """Release tensors without references."""
     if _exported:
         _exported[:] = [one for one in _exported if not one.gone]
 

@@ -40,7 +40,7 @@ class Device(Protocol):
         """Return the handles of the functions of each kernel."""
 
     def unload(self, handles: Sequence[int]) -> None:
-        """Forget functions."""
+        """Unload functions."""
 
     def resident(self, function: int, threads: int, shared: int) -> int:
         """Return the number of blocks of a function that a multiprocessor runs at once; `shared`: dynamic memory."""
@@ -72,7 +72,7 @@ class Device(Protocol):
         """Return a new event, which compiled code records in the stream; see `reach` and `forget`."""
 
     def reach(self, event: int) -> None:
-        """Return when everything before the mark is done."""
+        """Wait until all work before the event is done."""
 
     def forget(self, event: int) -> None: ...
 

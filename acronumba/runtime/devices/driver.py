@@ -68,7 +68,7 @@ _OUT_OF_MEMORY, _FORKED = 2, 3
 
 
 class DriverError(RuntimeError):
-    """The driver rejects."""
+    """An error of the GPU driver."""
 
 
 @cache

@@ -120,7 +120,7 @@ class PersistentRun:
         return word
 
     def give(self, word: Words) -> None:
-        """Take back a word that is no longer read. Its run may still go on, so it is reused only after a `wait`."""
+        """Return a word for reuse. Its run may not have ended, so it is reused only after a `wait`."""
         self._late.append(word)
 
     def wait(self) -> None:

@@ -102,7 +102,7 @@ def head_of(ST: i64, W: i64, record: i64, reader: i64) -> i64:
 
 
 def give(W: i64, head: i64, source: i64, key: i64, size: i64, start: i64, index: i64, width: i64, last: i64) -> None:
-    """Add a part to an adjoint. Links are in order as long as later parts have lower keys: see `in_order`."""
+    """Add a part to an adjoint; links are sorted as long as later parts have lower keys, see `in_order`."""
     known = ld(head, HEAD_KEY)
     if known == 0:
         if size < 0:
@@ -126,7 +126,7 @@ def give(W: i64, head: i64, source: i64, key: i64, size: i64, start: i64, index:
 
 
 def new_link(W: i64, source: i64, key: i64) -> i64:
-    """Return a new link for a part that is all of an adjoint; 0 if the memory of links is full."""
+    """Return a new link for the only part of an adjoint; 0 if the memory of links is full."""
     link = ld(W, B_LINKS)
     st(W, B_LINKS, link + LINK_BYTES)
     if link + LINK_BYTES > ld(W, B_LINKS_END):

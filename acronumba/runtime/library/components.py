@@ -24,7 +24,7 @@ from acronumba.runtime.library.words import (  # isort: skip
 
 
 def find_components(ST: i64) -> None:
-    """Give each node its component and its depth in it, in one pass if the graph of groups is the expected one.
+    """Set the component and depth of each node, in one pass if the graph of groups is cached.
 
     The expected graph is the one that followed the last graph before: mini-batches are alike, and so are their rounds.
     """
@@ -85,7 +85,7 @@ def add_graph(ST: i64) -> None:
 
 
 def measure_depths(ST: i64) -> None:
-    """Give each node its depth in its component, and note the edges between groups."""
+    """Set the depth of each node in its component, and record the edges between groups."""
     n, groups, group, marks = lds(ST, N, GROUPS, GROUP, MARKS)
     kind, row, place, table, adjacent = lds(ST, KIND, ROW, PLACE, TABLE, ADJACENT)
     component, deepest = lds(ST, COMPONENT, DEEPEST)
@@ -214,7 +214,7 @@ def component_levels(ST: i64) -> None:
 
 
 def by_depth(ST: i64) -> None:
-    """Give each node its depth as level."""
+    """Set the level of each node to its depth."""
     n, depth, level = lds(ST, N, DEPTH, LEVEL)
     most = -1
     for v in range(n):

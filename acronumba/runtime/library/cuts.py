@@ -17,7 +17,7 @@ from acronumba.runtime.library.words import (  # isort: skip
 
 
 def end_of_part(total: i64, k: i64, parts: i64, threads: i64) -> i64:
-    """Return how much of a total lies before part k: a half in as many parts as threads, then a quarter, ..."""
+    """Return the amount of work before part k: one half in as many parts as threads, then a quarter, ..."""
     if parts != 4 * threads:
         return total * k // parts
     done = 4 * min(k, threads) + 2 * min(max(k - threads, 0), threads) + max(k - 2 * threads, 0)

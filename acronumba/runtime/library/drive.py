@@ -1,4 +1,4 @@
-"""All stages of a mini-batch: `drive` is the one function that is called for it.
+"""All stages of a mini-batch: `drive` is the entry point from Python.
 
 It runs machine, schedule, layout and execution, and returns early only if the caller must grow memory. A mini-batch
 whose values would not fit into the caches runs in parts, one after the other: the machine starts only some instances,

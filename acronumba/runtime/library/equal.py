@@ -1,4 +1,4 @@
-"""Equal nodes: a node of a kernel whose row has the same words as that of a recorded one is that node.
+"""Equal nodes: a node with the same kernel and words as a recorded node is replaced by it.
 
 In: the row of a node that is about to be recorded, and a hash of it. Out: the recorded node that is equal to it, if
 there is one.

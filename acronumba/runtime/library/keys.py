@@ -15,7 +15,7 @@ from acronumba.runtime.library.words import (  # isort: skip
 
 
 def number_keys(ST: i64) -> None:
-    """Give each node the number of its key; the kernel's number, if extents are not part of keys."""
+    """Set the key number of each node: the number of its kernel, if extents are not part of keys."""
     n, kernels, keytab = lds(ST, N, KERNELS, KEYTAB)
     for k in range(kernels):
         st(keytab, 2 * k, k)

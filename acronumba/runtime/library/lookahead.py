@@ -228,7 +228,7 @@ def consider(ST: i64, length: i64, most: i64, more: i64) -> i64:
 
 
 def follow(ST: i64, c: i64, word: i64, length: i64) -> None:
-    """Give the nodes of component c the steps at which a schedule runs them, as depths."""
+    """Set the depths of the nodes of component c to the steps at which a schedule runs them."""
     step = ld(ST, RAN_AT)
     start(ST, 0)
     for i in range(length):

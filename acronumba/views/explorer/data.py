@@ -56,7 +56,7 @@ class Scheduled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explored:
-    """All that the explorer shows."""
+    """The data of the explorer's page."""
 
     model: str
     instances: int
