@@ -5,41 +5,58 @@ Recursions, loops and branches treat it as any list.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from dataclasses import dataclass
+
 from acronumba.frontend.exceptions import Dead
-from acronumba.frontend.handlers import NAME_BOUND, NAME_READ, handles
-from acronumba.frontend.kinds.lists import StaticList
+from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.numbers import number
-from acronumba.frontend.kinds.unions import NonlocalCell
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.lists import append, simple
 from acronumba.frontend.names import check_part
 from acronumba.frontend.walker import Frame, Walker
 
 
+@dataclass(frozen=True)
+class NonlocalCell:
+    """The cell of a name that nested functions bind, too; its list is the value of the name in the state."""
+
+    key: Hashable
+
+    def values(self, w: Walker) -> ListVal:
+        """Return the list that contains the value, if the name has one."""
+        found = w.state[self.key]
+        assert isinstance(found, ListVal)
+        return found
+
+    def read(self, w: Walker, name: str) -> Val:
+        """Return the value of the name; the instance fails where it has none."""
+        values = self.values(w)
+        text = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
+        w.check(w.scalar("gt", w.list_lengths(values), number(0)), "NameError", text)
+        if w.block is None:
+            raise Dead
+        return values.item_at(w, number(0))
+
+    def bind(self, w: Walker, val: Val) -> None:
+        """Bind the name to a value."""
+        check_part(w, val)
+        self.unbind(w)
+        append(w, self.values(w), val)
+
+    def unbind(self, w: Walker) -> None:
+        """Delete the name."""
+        simple(w, self.values(w), "erase")
+
+
 def open_boxes(w: Walker, frame: Frame) -> None:
-    """Make the nonlocal cells of a function that is about to be walked; the cells of its parameters have a value."""
+    """Make the cells of a function that is about to be walked; those of its parameters have a value."""
     for name in sorted(frame.func.source.facts.boxed):
+        key = (frame.scope, name)
         cell = w.cell(("box", frame.path, name))
         w.make_real(cell)
-        box = NonlocalCell(w.realise(StaticList((), cell)))
-        given = w.state.get((frame.scope, name))
+        given = w.state.get(key)
+        w.state[key] = values = w.realise(StaticList((), cell))
         if given is not None:
-            append(w, box.inner, given)
-        w.state[(frame.scope, name)] = box
-
-
-@handles(NAME_READ, NonlocalCell)
-def _read(w: Walker, box: NonlocalCell, name: str) -> Val:
-    """Return the value of a name; the instance fails where it has none."""
-    text = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
-    w.check(w.scalar("gt", w.list_lengths(box.inner), number(0)), "NameError", text)
-    if w.block is None:
-        raise Dead
-    return box.inner.item_at(w, number(0))
-
-
-@handles(NAME_BOUND, NonlocalCell)
-def _bind(w: Walker, box: NonlocalCell, val: Val) -> None:
-    check_part(w, val)
-    simple(w, box.inner, "erase")
-    append(w, box.inner, val)
+            append(w, values, given)
+        w.boxes[key] = NonlocalCell(key)

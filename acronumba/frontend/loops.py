@@ -27,7 +27,7 @@ from acronumba.frontend.kinds.lists import at_run_time
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.objects import is_field
 from acronumba.frontend.kinds.tuples import TupleVal
-from acronumba.frontend.kinds.unions import NonlocalCell, UnionVal
+from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.magic import iterated, one_string
 from acronumba.frontend.names import scope_of
@@ -52,7 +52,7 @@ def write_loop(
     `otherwise` walks the `else` clause, for a loop that ends without `break`.
     """
     entry_block, entry_state = w.point()
-    names = [key for key in names if not isinstance(entry_state.get(key), NonlocalCell)]
+    names = [key for key in names if key not in w.boxes]
     assumed: dict[Any, JoinShape] = {
         key: entry_state[key].loop_shape(w) if key in entry_state else AbsentShape() for key in names
     }

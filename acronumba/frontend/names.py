@@ -15,14 +15,13 @@ from acronumba.frontend.block import conversion
 from acronumba.frontend.calls.objects import as_function, is_foreign
 from acronumba.frontend.calls.tables import row_of
 from acronumba.frontend.exceptions import Dead, Rejected
-from acronumba.frontend.handlers import NAME_BOUND, NAME_READ
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import Func, Static
 from acronumba.frontend.kinds.iterators import Generator, Stream, Yields
 from acronumba.frontend.kinds.numbers import NoneVal, number
 from acronumba.frontend.kinds.objects import MutableObject
-from acronumba.frontend.kinds.unions import MaybeUnbound, NonlocalCell
+from acronumba.frontend.kinds.unions import MaybeUnbound
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.source import NoSource, Source, read_source
 from acronumba.frontend.walker import GlobalRead, Walker
@@ -34,7 +33,7 @@ def path_of(w: Walker, node: ast.expr) -> tuple[Any, ...] | None:
     match node:
         case ast.Name(id=name):
             scope = scope_of(w, name)[0]
-            return None if scope is None or isinstance(w.state.get((scope, name)), NonlocalCell) else (scope, name)
+            return None if scope is None or (scope, name) in w.boxes else (scope, name)
         case ast.Attribute(value=value, attr=attr):
             base = path_of(w, value)
             owner = None if base is None else w.state.get(base)
@@ -87,9 +86,8 @@ def bind_name(w: Walker, name: str, val: Val) -> None:
         scope = scope_of(w, name)[0]
         if scope is None:
             raise w.reject("ACR103", seen=f"{name}, a variable outside the model")
-    bound = NAME_BOUND.get(type(w.state.get((scope, name))))
-    if bound is not None:
-        bound(w, w.state[(scope, name)], val)
+    if (scope, name) in w.boxes:
+        w.boxes[scope, name].bind(w, val)
         return
     forget(w, scope, name)
     w.state.pop(("#consumed", (scope, name)), None)
@@ -171,11 +169,9 @@ def read_name(w: Walker, name: str) -> Val:
     scope, func = scope_of(w, name)
     if scope is None:
         return outer_name(w, func, name)
-    val = w.state.get((scope, name))
-    read = NAME_READ.get(type(val))
-    if read is not None:
-        return read(w, val, name)  # type: ignore[no-any-return]
-    return bound_value(w, val, name, (scope, name))
+    if (scope, name) in w.boxes:
+        return w.boxes[scope, name].read(w, name)
+    return bound_value(w, w.state.get((scope, name)), name, (scope, name))
 
 
 def scope_of(w: Walker, name: str) -> tuple[Any, Func]:

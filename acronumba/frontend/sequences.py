@@ -74,8 +74,12 @@ def _delete(w: Walker, stmt: ast.Delete) -> None:
     for target in stmt.targets:
         if isinstance(target, ast.Name):
             w.expr(ast.copy_location(ast.Name(target.id, ast.Load()), target))
-            forget(w, w.frame.scope, target.id)
-            w.state.pop((w.frame.scope, target.id), None)
+            key = (w.frame.scope, target.id)
+            forget(w, *key)
+            if key in w.boxes:
+                w.boxes[key].unbind(w)
+            else:
+                w.state.pop(key, None)
         elif isinstance(target, ast.Subscript):
             with w.at_node(target):
                 _delete_item(w, target)

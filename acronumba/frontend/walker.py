@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 import dataclasses
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from acronumba.data.shared import Shared, SharedConst, is_itself
 from acronumba.data.source_guard import SourceGuard
@@ -32,6 +32,9 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.types import BOOL
 from acronumba.records import record
+
+if TYPE_CHECKING:
+    from acronumba.frontend.boxes import NonlocalCell
 
 UNROLL = 16  # length up to which loops over a constant range are unrolled if their variable is an index,
 MOST_INSTRUCTIONS = 512  # up to this number of instructions in all,
@@ -152,6 +155,7 @@ class Walker(TensorMath):
         self._numbers: dict[Any, int] = {}  # numbers of large keys, for fast comparison
         self.structures: dict[int, tuple[Shared, int]] = {}  # by id: a shared value, the number of its structure
         self.globals: dict[tuple[int, str], GlobalRead] = {}
+        self.boxes: dict[Hashable, NonlocalCell] = {}  # cells of names that nested functions bind, by state key
         self.scopes: dict[Any, tuple[frozenset[str], Func]] = {}
         self.counter = 0
         self.scanned: set[Any] = set()

@@ -1,4 +1,4 @@
-"""Values of several types, names that may be unbound, cells of names, and rejected expressions."""
+"""Values of several types, and names that may be unbound."""
 
 from __future__ import annotations
 
@@ -77,22 +77,6 @@ class UnionVal(Value):
 
     def from_field(self, place: FieldPlace, cell: ElementInfo) -> Val:
         return replace(self, place=place, places=tuple(cell.places))
-
-
-@record(eq=False, frozen=False)
-class NonlocalCell(Value):
-    """The cell of a name that nested functions bind, too: a list of at most one element."""
-
-    inner: ListVal
-
-    def children(self) -> tuple[Val, ...]:
-        return (self.inner,)
-
-    def with_children(self, children: Sequence[Val]) -> Value:
-        return NonlocalCell(*children)  # type: ignore[arg-type]
-
-    def _alike(self, other: Value) -> bool:
-        return self is other
 
 
 @record(eq=False, frozen=False)
