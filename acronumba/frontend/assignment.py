@@ -14,7 +14,7 @@ from acronumba.frontend.arrays import WHERE_IT_WAS_MADE, as_view, came_in, count
 from acronumba.frontend.attributes import attribute_of, attribute_owner, not_none
 from acronumba.frontend.chosen import is_array
 from acronumba.frontend.columns import column
-from acronumba.frontend.comprehensions import extend, named_generator, to_list
+from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.dicts import changed_in_place
 from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import STATEMENTS, TARGETS, UNPACKED, handles
@@ -395,9 +395,8 @@ def _annotated(w: Walker, stmt: ast.AnnAssign) -> None:
 
 @handles(TARGETS, ast.Name)
 def _to_name(w: Walker, target: ast.Name, val: Val) -> None:
-    if isinstance(val, Generator):
-        val = named_generator(w, val)
-    check_free(w, val)
+    if not isinstance(val, Generator) or val.scope is None or w.frame.overlays:
+        check_free(w, val)
     bind_name(w, target.id, val)
 
 

@@ -40,6 +40,7 @@ Fork = tuple[list[Point], list[Point]]  # where a condition is true, and where i
 Cases: TypeAlias = Iterable[tuple[Num, B]]  # tests and branches; each test is emitted where all before it are false
 
 
+READ_AGAIN = "an iterator that is read again"
 GROWS = "a tuple that grows, whose length is known only at run time"
 
 
@@ -49,6 +50,8 @@ def conversion(what: str) -> str:
         return "a set: `set(x)`"
     if what == ENDLESS.what:
         return NODES
+    if what == READ_AGAIN:
+        return "make it a list: list(...)"
     if what == GROWS:
         return "keep a list; as the key of a dict, a number made of its elements: k * n + i"
     if re.search(r"an array of dtype \S*float16", what):

@@ -16,7 +16,7 @@ from acronumba.frontend.handlers import ARRAYS, EXPRESSIONS, ITEMS, handles
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import Func
-from acronumba.frontend.kinds.iterators import Generator, Range, Stream, Yields
+from acronumba.frontend.kinds.iterators import Generator, Range, Stream
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.unions import UnionVal
@@ -24,8 +24,8 @@ from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
 from acronumba.frontend.lists import append, list_slice, new_list, widen_items
 from acronumba.frontend.loops import fold, iterate, one_iterable
 from acronumba.frontend.magic import iterated
-from acronumba.frontend.names import check_free, forget, loops_around, nested_function, part_of
-from acronumba.frontend.source import assigned_names, spot
+from acronumba.frontend.names import check_free, forget, nested_function, part_of
+from acronumba.frontend.source import assigned_names
 from acronumba.frontend.tensors import HOST
 from acronumba.frontend.unrolling import note_turns, unrolled_range
 from acronumba.frontend.walker import UNROLL, Walker
@@ -207,10 +207,7 @@ def to_list(w: Walker, val: Val) -> ListVal:
     if isinstance(val, StaticList):
         return w.realise(val)
     if isinstance(val, Generator):
-        got = comprehend(w, val.node)
-        return to_list(w, got)
-    if isinstance(val, Yields):
-        return built(w, val, lambda v: v)
+        return to_list(w, all_of_generator(w, val))
     out = collect(w, val, lambda v: v)
     return w.realise(out) if isinstance(out, StaticList) else out
 
@@ -278,17 +275,22 @@ def list_repeat(w: Walker, seq: Val, times: Num) -> Val:
 
 
 @handles(EXPRESSIONS, ast.ListComp)
-def comprehend(w: Walker, node: ast.ListComp | ast.GeneratorExp) -> Val:
-    """Evaluate a comprehension: known items one by one, others by a loop."""
-    first = w.value(node.generators[0].iter)
+def _list_comprehension(w: Walker, node: ast.ListComp) -> Val:
+    return comprehend(w, node, w.value(node.generators[0].iter))
+
+
+def comprehend(w: Walker, node: ast.ListComp | ast.GeneratorExp, first: Val) -> Val:
+    """Evaluate a comprehension over a first iterable: known items one by one, others by a loop."""
     with own_names(w, node.generators, node.elt):
         return generators(w, node, 0, first)
 
 
 def all_of_generator(w: Walker, val: Generator) -> Val:
-    """Evaluate a generator expression as the equivalent list comprehension."""
+    """Return the list of the items of a generator: in the function of a generator expression, by a comprehension."""
+    if not isinstance(val.node, ast.GeneratorExp) or val.scope != w.frame.scope:
+        return built(w, val, lambda v: v)
     with w.at_node(val.node):
-        return comprehend(w, val.node)
+        return comprehend(w, val.node, val.params[FIRST])
 
 
 def as_iterable(w: Walker, val: Val, at_once: bool = True) -> Val:
@@ -296,9 +298,7 @@ def as_iterable(w: Walker, val: Val, at_once: bool = True) -> Val:
     if isinstance(val, UnionVal):
         val = one_iterable(w, val)
     val = iterated(w, val)
-    if isinstance(val, Yields) and at_once:
-        return to_list(w, val)
-    if isinstance(val, Generator):
+    if isinstance(val, Generator) and (at_once or val.scope):
         return all_of_generator(w, val)
     if isinstance(val, Stream):
         return as_iterable(w, val.inner)
@@ -308,17 +308,15 @@ def as_iterable(w: Walker, val: Val, at_once: bool = True) -> Val:
     raise w.reject("ACR301", seen=f"{w.describe(val)} cannot be iterated over")
 
 
-def as_call(w: Walker, gen: Generator) -> Yields:
-    """Return a generator expression as the call of the equivalent generator function."""
-    first = w.value(gen.node.generators[0].iter)
-    first = first.inner if isinstance(first, Stream) else first
-    if isinstance(first, Generator):  # its names are those of this function, not of the one that walks it
-        first = as_call(w, first)
-    func = nested_function(w, generator_function(gen.node), "<genexpr>", ast.arguments([], [], None, [], [], None, []))
-    return Yields(func, {FIRST: first}, gen.node)
-
-
 FIRST = ".0"  # Python's name for the first iterable of a generator expression
+
+
+@handles(EXPRESSIONS, ast.GeneratorExp)
+def _generator(w: Walker, node: ast.GeneratorExp) -> Generator:
+    first = w.value(node.generators[0].iter)
+    first = first.inner if isinstance(first, Stream) else first
+    func = nested_function(w, generator_function(node), "<genexpr>", ast.arguments([], [], None, [], [], None, []))
+    return Generator(func, {FIRST: first}, node, w.frame.scope)
 
 
 @lru_cache(maxsize=1024)
@@ -431,32 +429,15 @@ def _taken(w: Walker, gen: ast.comprehension, items: Sequence[Val]) -> list[Val]
     return [v for v, flag in zip(items, taken, strict=True) if flag] if gen.ifs else list(items)
 
 
-@handles(EXPRESSIONS, ast.GeneratorExp)
-def _generator(w: Walker, node: ast.GeneratorExp) -> Val:
-    return Generator(node, w.frame.scope)
-
-
-def named_generator(w: Walker, val: Generator) -> Stream:
-    """Return a generator expression bound to a name: its first iterable is evaluated now, the rest when it is read."""
-    node = val.node
-    if val.scope != w.frame.scope or w.frame.overlays:
-        raise w.reject("ACR114", node)
-    gen = node.generators[0]
-    name = f"#iterable{spot(node)}"
-    first = w.value(gen.iter)
-    if first.is_iterator:
-        raise w.reject("ACR114", node)
-    w.state[(w.frame.scope, name)] = first
-    w.frame.locals |= {name}
-    w.scopes[w.frame.scope] = (w.frame.locals, w.scopes[w.frame.scope][1])
-    again = ast.comprehension(gen.target, ast.copy_location(ast.Name(name, ast.Load()), gen.iter), gen.ifs, 0)
-    whole = ast.copy_location(ast.GeneratorExp(node.elt, [again, *node.generators[1:]]), node)
-    return Stream(Generator(whole, val.scope), loops_around(w))
-
-
 @handles(ITEMS, Generator)
 def _items_of_generator(w: Walker, val: Generator) -> tuple[Val, ...] | None:
-    return w.items_of(all_of_generator(w, val))
+    if val.scope != w.frame.scope:
+        return None
+    before = w.mark()
+    items = w.items_of(all_of_generator(w, val))
+    if items is None:
+        w.go_back(before)
+    return items
 
 
 def row_of_list(w: Walker, val: Val, dtype: str | None) -> Tensor:

@@ -22,7 +22,7 @@ from acronumba.frontend.handlers import CALLS, EXPRESSIONS, handles
 from acronumba.frontend.instances import call_instance
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import Func, MethodName, OneOfFunctions, Static, method_of
-from acronumba.frontend.kinds.iterators import Columns, Yields
+from acronumba.frontend.kinds.iterators import Columns, Generator
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal
 from acronumba.frontend.kinds.numbers import NoneVal, number
@@ -175,10 +175,10 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
     params = bind_arguments(w, func, args, kwargs)
     for v in params.values():
         alias(v)
-        if not isinstance(v, Yields) or not is_of_library(func):
+        if not isinstance(v, Generator) or not is_of_library(func):
             check_free(w, v)
     if func.source.facts.generates:
-        return Yields(func, params, w.here)
+        return Generator(func, params, w.here)
     code = func.code
     recursive = code in w.facts.recursive
     if not recursive and _is_walked(w, func):

@@ -11,11 +11,10 @@ from typing import Any
 
 from acronumba.frontend.block import Point
 from acronumba.frontend.boxes import open_boxes
-from acronumba.frontend.comprehensions import as_call
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.functions import is_of_library
 from acronumba.frontend.handlers import EXPRESSIONS, WALKS, handles
-from acronumba.frontend.kinds.iterators import Enumerate, Generator, Yields
+from acronumba.frontend.kinds.iterators import Enumerate, Generator
 from acronumba.frontend.kinds.numbers import NoneVal, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
@@ -25,9 +24,9 @@ from acronumba.frontend.operators import binary
 from acronumba.frontend.walker import Consumer, Loop, Walker
 
 
-@handles(WALKS, Yields)
+@handles(WALKS, Generator)
 def walk_generator(
-    w: Walker, gen: Yields, turn: Callable[[Val], None], code: ast.For | None,
+    w: Walker, gen: Generator, turn: Callable[[Val], None], code: ast.For | None,
     carried: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None
 ) -> None:  # fmt: skip
     """Walk the body of a generator function, and call `turn` at each of its `yield`s."""
@@ -61,15 +60,6 @@ def walk_generator(
 
 def _without(point: Point, scope: Any) -> Point:
     return point[0], {k: v for k, v in point[1].items() if k[0] != scope}
-
-
-@handles(WALKS, Generator)
-def walk_expression(
-    w: Walker, gen: Generator, turn: Callable[[Val], None], code: ast.For | None,
-    carried: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None
-) -> None:  # fmt: skip
-    """Walk a generator expression as the equivalent generator function."""
-    walk_generator(w, as_call(w, gen), turn, code, carried, otherwise)
 
 
 @handles(WALKS, Enumerate)

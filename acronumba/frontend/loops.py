@@ -22,7 +22,7 @@ from acronumba.frontend.join_shapes import (
     compatible_shapes,
 )
 from acronumba.frontend.kinds.errors import ErrorValue
-from acronumba.frontend.kinds.iterators import Enumerate, Generator, Range, Stream, Yields
+from acronumba.frontend.kinds.iterators import Enumerate, Generator, Range, Stream
 from acronumba.frontend.kinds.lists import at_run_time
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.objects import is_field
@@ -266,7 +266,7 @@ def iterate(
     if isinstance(iterable, UnionVal):
         iterable = one_iterable(w, iterable)
     iterable = iterated(w, iterable)
-    if isinstance(iterable.inner if isinstance(iterable, Enumerate) else iterable, Yields | Generator):
+    if isinstance(iterable.inner if isinstance(iterable, Enumerate) else iterable, Generator):
         WALKS[type(iterable)](w, iterable, turn, code, carried, otherwise)
         return
     items = w.items_of(iterable)

@@ -195,6 +195,8 @@ class Merge(Words):
                 return b
             case (AbsentShape(), AbsentShape()):
                 return a
+            case (AbsentShape(), StaticShape(val=ErrorValue())):
+                return b.val.join_shape(self)
             case (AbsentShape(), StaticShape()):
                 return MaybeShape(_copied(b.val.bound_value().join_shape(self)))
             case (AbsentShape(), MaybeShape()):

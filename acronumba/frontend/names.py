@@ -11,15 +11,15 @@ from typing import Any
 from acronumba.data.shared import SharedConst, describe_value, values_of
 from acronumba.data.source_guard import ABSENT
 from acronumba.frontend.advice import near
-from acronumba.frontend.block import conversion
+from acronumba.frontend.block import READ_AGAIN, conversion
 from acronumba.frontend.calls.objects import as_function, is_foreign
 from acronumba.frontend.calls.tables import row_of
 from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import Func, Static
-from acronumba.frontend.kinds.iterators import Generator, Stream, Yields
-from acronumba.frontend.kinds.numbers import NoneVal, number
+from acronumba.frontend.kinds.iterators import Generator, Stream
+from acronumba.frontend.kinds.numbers import number
 from acronumba.frontend.kinds.objects import MutableObject
 from acronumba.frontend.kinds.unions import MaybeUnbound
 from acronumba.frontend.kinds.value import Val
@@ -90,7 +90,6 @@ def bind_name(w: Walker, name: str, val: Val) -> None:
         w.boxes[scope, name].bind(w, val)
         return
     forget(w, scope, name)
-    w.state.pop(("#consumed", (scope, name)), None)
     if val.is_iterator:
         val = named_iterator(w, val)
     w.kept(val)
@@ -111,10 +110,9 @@ def named_iterator(w: Walker, val: Val) -> Stream:
 
 def consumed(w: Walker, val: Stream, name: str, key: Any) -> Val:
     """Return the iterable of a named iterator; it may be read once, and not in a loop that began after its binding."""
-    mark = ("#consumed", key)
-    if mark in w.state or loops_around(w) > val.depth:
-        raise w.reject("ACR114", seen=f"the iterator {name}, which is read again", rewrite="make it a list: list(...)")
-    w.state[mark] = NoneVal()
+    if loops_around(w) > val.depth:
+        raise w.reject("ACR114", seen=f"{name}: {READ_AGAIN}", rewrite=conversion(READ_AGAIN))
+    w.state[key] = ErrorValue(READ_AGAIN, "ACR114")
     return val.inner
 
 
@@ -140,11 +138,8 @@ def alias(val: Val) -> None:
 def check_free(w: Walker, val: Val) -> None:
     """Reject a generator as a value: it can only be iterated over where it is written."""
     if isinstance(val, Generator):
-        raise w.reject("ACR114", val.node)
-    if isinstance(val, Yields):
-        raise w.reject(
-            "ACR114", val.node, seen=f"what {val.func.source.name} yields", rewrite="make it a list: list(...)"
-        )
+        seen, rewrite = f"what {val.func.source.name} yields", "make it a list: list(...)"
+        raise w.reject("ACR114", val.node) if val.scope else w.reject("ACR114", val.node, seen, rewrite)
 
 
 def check_part(w: Walker, val: Val) -> None:

@@ -10,11 +10,11 @@ from acronumba.frontend.calls.of_order import sort_list
 from acronumba.frontend.comprehensions import as_iterable, extend
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.handlers import METHODS, handles
-from acronumba.frontend.kinds.iterators import Generator
 from acronumba.frontend.kinds.lists import ListVal, inner_value
 from acronumba.frontend.kinds.numbers import NoneVal, number
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.lists import append, checked_index, simple
+from acronumba.frontend.names import check_free
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import words
 
@@ -29,8 +29,7 @@ def _list_method(w: Walker, base: ListVal, name: str, args: Sequence[Val], kwarg
         return deque_method(w, base, name, args) if base.limit is not None else None
     match name, args:
         case "append", [val]:
-            if isinstance(val, Generator):
-                raise w.reject("ACR114", val.node)
+            check_free(w, val)
             append(w, base, val)
             return NoneVal()
         case "extend", [val]:

@@ -13,7 +13,6 @@ from acronumba.frontend.attributes import attribute, has_attribute
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import Handler, row
 from acronumba.frontend.comprehensions import (
-    as_call,
     as_iterable,
     collect,
     to_list,
@@ -31,7 +30,6 @@ from acronumba.frontend.kinds.iterators import (
     Reversed,
     SliceVal,
     Stream,
-    Yields,
     Zip,
 )
 from acronumba.frontend.kinds.lists import ListVal
@@ -123,7 +121,7 @@ def _len(w: Walker, a: Args) -> Val:
         found = v.length(w)
         if found is not None:
             return found
-        items = None if v.is_iterator or isinstance(v, Generator) else w.items_of(v)
+        items = None if v.is_iterator else w.items_of(v)
         if items is None:
             raise w.reject("ACR301", seen=f"len of {w.describe(v)}")
         return number(len(items))
@@ -206,7 +204,7 @@ def _zip(w: Walker, a: Args) -> Val:
 @row("x start", enumerate, whole=True)
 def _enumerate(w: Walker, a: Args) -> Val:
     start = host_value(w, a["start"], "enumerate()", index=True)
-    inner = a["x"] if isinstance(a["x"], Yields) else as_iterable(w, a["x"])
+    inner = a["x"] if isinstance(a["x"], Generator) else as_iterable(w, a["x"])
     return Enumerate(inner, w.as_int(start) if start.type == BOOL else start)
 
 
@@ -246,7 +244,7 @@ def _next(w: Walker, a: Args) -> Val:
     if not isinstance(val, Generator):
         seen = f"next() of {w.describe(val)}"
         raise w.reject("ACR202", a.where["iterator"], seen=seen, rewrite="next(x for x in xs), or an index of a list")
-    return w.call(w.constant(first), [as_call(w, val), *([a["default"]] if "default" in a.given else ())], {})
+    return w.call(w.constant(first), [val, *([a["default"]] if "default" in a.given else ())], {})
 
 
 @row("start stop step", slice, whole=True)

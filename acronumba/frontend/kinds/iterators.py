@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING
 
 from acronumba.frontend.kinds.functions import Func
 from acronumba.frontend.kinds.lists import ListVal, at_run_time
@@ -257,20 +257,28 @@ class Columns(Value):
 
 
 @record(eq=False, frozen=False)
-class Yields(Value):
-    """A call of a generator function, which is walked in the loop over it."""
+class Generator(Value):
+    """A call of a generator function, which is walked in the loop over it; a generator expression is such a call."""
 
     func: Func
     params: dict[str, Val]
     node: ast.AST | None
+    scope: tuple[Hashable, ...] | None = None  # of the function that contains the expression
 
+    is_iterator = True
 
-@record(eq=False, frozen=False)
-class Generator(Value):
-    """A generator expression, to be consumed at once."""
+    def children(self) -> tuple[Val, ...]:
+        return tuple(self.params.values())
 
-    node: ast.GeneratorExp
-    scope: tuple[Any, ...]
+    def with_children(self, children: Sequence[Val]) -> Value:
+        return Generator(self.func, dict(zip(self.params, children, strict=True)), self.node, self.scope)
+
+    def _alike(self, other: Value) -> bool:
+        assert isinstance(other, Generator)
+        return self.func.alike(other.func) and self.node is other.node
+
+    def functions(self) -> list[Func]:
+        return [self.func, *Value.functions(self)]
 
 
 def apart(w: Walker, value: Num, counter: Num) -> Num:

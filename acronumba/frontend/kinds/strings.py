@@ -16,7 +16,7 @@ from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import CONSTANTS, WORDS, handles
 from acronumba.frontend.kinds.errors import ErrorValue
-from acronumba.frontend.kinds.iterators import Generator, Range, Stream
+from acronumba.frontend.kinds.iterators import Range
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
@@ -160,7 +160,7 @@ class StringValue(Value):
     # ---- methods
 
     def method(self, w: Walker, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
-        args = [as_iterable(w, v) if isinstance(v, Generator | Stream) else v for v in args]
+        args = [as_iterable(w, v) if v.is_iterator else v for v in args]
         constants = self.num.const is not NOT_CONST and NOT_CONST not in map(w.static, args)
         if constants or (self.num.const is not NOT_CONST and name == "format"):
             return self._method_of_constant(w, name, args, kwargs)

@@ -17,9 +17,9 @@ import numpy as np
 
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import Handler, Rank0, Row, row, row_of
-from acronumba.frontend.comprehensions import as_call, as_iterable
+from acronumba.frontend.comprehensions import as_iterable
 from acronumba.frontend.kinds.arrays import Tensor
-from acronumba.frontend.kinds.iterators import Generator, Stream, Yields
+from acronumba.frontend.kinds.iterators import Generator, Stream
 from acronumba.frontend.kinds.maps import DictVal
 from acronumba.frontend.kinds.numbers import NoneVal
 from acronumba.frontend.kinds.tuples import TupleVal
@@ -144,12 +144,10 @@ def _of_python(f: Callable[..., Any], function: Any, iterator: bool) -> Handler:
 
 
 def _argument(w: Walker, val: Val, function: Any) -> Val:
-    """Return a generator expression as the call of a generator function, or as a list for a `function`."""
-    if function is not None and isinstance(val, Generator | Stream | Yields):
-        return as_iterable(w, val)
-    if isinstance(val, Stream):
-        return _argument(w, val.inner, function)
-    return as_call(w, val) if isinstance(val, Generator) else val
+    """Return the iterable of an iterator; for a `function`, the items of a generator as a list."""
+    while isinstance(val, Stream):
+        val = val.inner
+    return as_iterable(w, val) if function is not None and isinstance(val, Generator) else val
 
 
 MOST = 257  # one more than the most items that are rearranged at compile time
