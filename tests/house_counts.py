@@ -110,12 +110,12 @@ def package_lines() -> int:
 # What is counted, how, and the most that there may be. A limit goes down with what it limits, and never up; that of the
 # lines of the package may go up by the lines of a feature that users asked for.
 COUNTS: dict[str, tuple[Callable[[], int], int]] = {
-    "classes of abstract values": (lambda: len(kinds()), 33),
-    "functions that tell three or more of them apart": (dispatching, 17),
+    "classes of abstract values": (lambda: len(kinds()), 31),
+    "functions that tell three or more of them apart": (dispatching, 13),
     "functions that fork and join control flow themselves": (branching_by_hand, 23),
     "parameters `node` that hand on a position": (node_parameters, 23),
-    'docstrings that begin with "What"': (nameless_docstrings, 60),
-    "lines with `Any`": (lines_with_any, 744),
+    'docstrings that begin with "What"': (nameless_docstrings, 3),
+    "lines with `Any`": (lines_with_any, 740),
     "lines of Python in the package": (package_lines, 100_135),
 }
 
