@@ -212,10 +212,8 @@ def template_key(w: Walker, shape: JoinShape, which: bool = True) -> Any:
     match shape:
         case StaticShape(val=val):
             return ("static", val.static_key(w, which))
-        case PartsShape(kind="holder"):
-            return (shape.meta.form_key(w), keys(shape.items))
         case PartsShape():
-            return (shape.kind, shape.meta, keys(shape.items))
+            return (shape.val.form_key(w), keys(shape.items))
         case ChoiceShape(options=options):
             return ("choice", keys(options))
         case TensorShape():
@@ -236,14 +234,12 @@ def template_words(w: Walker, shape: JoinShape, val: Val) -> list[ir.Var]:
     match shape:
         case StaticShape() | ErrorShape():
             return []
-        case PartsShape(kind="holder"):
+        case PartsShape():
             return [e for s, v in zip(shape.items, val.children(), strict=True) for e in template_words(w, s, v)]
         case ChoiceShape():
             assert isinstance(val, OneOfFunctions)
             parts = zip(shape.options, val.options, strict=True)
             return [w.word(val.index), *(e for s, v in parts for e in template_words(w, s, v))]
-        case PartsShape():
-            return [e for s, v in zip(shape.items, val.children(), strict=True) for e in template_words(w, s, v)]
     return list(w.to_words(val, w.template_type(shape)))
 
 

@@ -36,17 +36,10 @@ class StaticShape:
 
 @record(eq=False)
 class PartsShape:
-    """A tuple, dict or object, part by part; or a compile-time value (a function, method or range) with its parts."""
+    """A value with the shapes of its children: a tuple, dict, object, function or range."""
 
-    kind: str  # "tuple" | "list" (of unlike things) | "dict" | "record" | "holder"
-    meta: Any
+    val: Val  # one that is alike
     items: tuple[JoinShape, ...]
-    cell: ElementInfo | None = None  # of a dict or list
-
-    @property
-    def form(self) -> tuple[str, Any]:
-        """Kind and meta: they must be equal in the join of two tuples or objects."""
-        return self.kind, self.meta
 
 
 @record(eq=False)
@@ -101,7 +94,7 @@ class MapShape:
 class ChoiceShape:
     """One of several functions or classes."""
 
-    options: tuple[JoinShape, ...]  # each a `StaticShape`, or a `PartsShape` of kind "holder"
+    options: tuple[StaticShape | PartsShape, ...]
 
 
 @record(eq=False)
@@ -140,8 +133,7 @@ def compatible_shapes(a: JoinShape, b: JoinShape) -> bool:
         case (StaticShape(), StaticShape()):
             return a.val.same(b.val)
         case (PartsShape(), PartsShape()):
-            kind = a.kind == b.kind and (a.meta.alike(b.meta) if a.kind == "holder" else a.meta == b.meta)
-            return kind and all(map(compatible_shapes, a.items, b.items))
+            return a.val.alike(b.val) and all(map(compatible_shapes, a.items, b.items))
         case (TensorShape(), TensorShape()):
             return (a.type, a.dims, a.fresh, a.array0) == (b.type, b.dims, b.fresh, b.array0)
         case (ArrayShape(), ArrayShape()):
@@ -164,15 +156,8 @@ def compatible_shapes(a: JoinShape, b: JoinShape) -> bool:
     return False
 
 
-def only(option: JoinShape) -> Val:
-    """Return the value of an option of a choice."""
-    assert isinstance(option, StaticShape | PartsShape)
-    return option.val if isinstance(option, StaticShape) else option.meta
-
-
-def choices_of(a: JoinShape) -> tuple[JoinShape, ...]:
+def choices_of(a: JoinShape) -> tuple[StaticShape | PartsShape, ...]:
     """Return the alternatives of a join shape that holds one of several functions or classes; else none."""
     if isinstance(a, ChoiceShape):
         return a.options
-    holds = isinstance(a, StaticShape) or (isinstance(a, PartsShape) and a.kind == "holder")
-    return (a,) if holds and only(a).is_choosable else ()
+    return (a,) if isinstance(a, StaticShape | PartsShape) and a.val.is_choosable else ()

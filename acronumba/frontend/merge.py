@@ -26,16 +26,14 @@ from acronumba.frontend.join_shapes import (
     TensorShape,
     TypeShape,
     choices_of,
-    only,
 )
 from acronumba.frontend.kinds.arrays import AllocationSite, ArrayRef, Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import OneOfFunctions, options_of
-from acronumba.frontend.kinds.lists import ListVal, StaticList
+from acronumba.frontend.kinds.lists import ElementInfo, ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal, map_type
 from acronumba.frontend.kinds.numbers import ALWAYS, NoneVal, Num, number
-from acronumba.frontend.kinds.objects import ObjectValue, is_field
-from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.objects import is_field
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val, Value
 from acronumba.frontend.naming import (
@@ -45,7 +43,7 @@ from acronumba.frontend.naming import (
 )
 from acronumba.frontend.words import Words
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import BOOL, INT, Array0T, DictT, ListT, StructT, TensorT, TupleT, Type, union, words
+from acronumba.ir.types import BOOL, INT, Array0T, ListT, TensorT, Type, union, words
 from acronumba.records import record
 
 
@@ -209,8 +207,9 @@ class Merge(Words):
                 return StaticShape(loosest([a.val, b.val]))
             case (StaticShape(), _) | (_, StaticShape()):
                 return self._join_known(a, b)
-            case (PartsShape(kind="holder"), PartsShape(kind="holder")) if a.meta.alike(b.meta):
-                return PartsShape("holder", a.meta, tuple(map(self.join_templates, a.items, b.items)))
+            case (PartsShape(), PartsShape()) if a.val.alike(b.val):
+                val = a.val.united(self, b.val)
+                return PartsShape(val, tuple(map(self.join_templates, a.items, b.items)))
             case (ChoiceShape(), ChoiceShape()):
                 return self._join_choices(a, b)
             case (PartsShape() | ChoiceShape(), PartsShape() | ChoiceShape()) if choices_of(a) and choices_of(b):
@@ -221,8 +220,6 @@ class Merge(Words):
                 return MaybeShape(self.join_templates(a.inner, b))
             case (_, MaybeShape()):
                 return MaybeShape(self.join_templates(a, b.inner))
-            case (PartsShape(), PartsShape()) if a.kind not in ("dict", "list") and a.form == b.form:
-                return PartsShape(a.kind, a.meta, tuple(map(self.join_templates, a.items, b.items)))
             case (TensorShape(), TensorShape()) if a.kind == b.kind:
                 return _join_tensors(*_known_together(a, b))  # type: ignore[arg-type]
             case (ArrayShape() | TensorShape(), ArrayShape() | TensorShape()) if a.kind == b.kind:
@@ -233,9 +230,10 @@ class Merge(Words):
                 kept = self.stays_empty(a.cell, b.cell) or self.stays_empty(b.cell, a.cell)
                 own = a.own and b.own and not kept
                 return ListShape(self.unify_cells(a.cell, b.cell), own, a.outer or b.outer, a.cls)
-        joined = self._join_dicts(a, b) or self._join_lists(a, b)
+        joined = self._join_dicts(a, b)
         if joined is not None:
             return joined
+        self._meet_lists(a, b)
         for one in (a, b):
             if isinstance(one, ArrayShape):
                 self.pass_itself([one.ref.place])
@@ -257,39 +255,33 @@ class Merge(Words):
                 return a
             case MapShape(), MapShape() if a.is_set == b.is_set and not (a.cell.find().data or b.cell.find().data):
                 return MapShape(self.unify_cells(a.cell, b.cell), a.is_set)
-            case PartsShape(kind="dict"), PartsShape(kind="dict") if a.meta == b.meta:
-                if a.cell is not None and b.cell is not None:
-                    self.unify_cells(a.cell, b.cell)
-                items = tuple(map(self.join_templates, a.items, b.items))
-                return PartsShape("dict", a.meta, items, a.cell if b.cell is not None else None)
-            case PartsShape(kind="dict"), PartsShape(kind="dict") if (
-                a.cell and b.cell and _can_be_stored((*a.items, *b.items))
+            case PartsShape(val=DictVal() as x), PartsShape(val=DictVal() as y) if (
+                x.cell and y.cell and _can_be_stored((*a.items, *b.items))
             ):
-                self.make_real(a.cell)
-                self.make_real(b.cell)
+                self.make_real(x.cell)
+                self.make_real(y.cell)
                 raise Restart
-            case (MapShape(), PartsShape(kind="dict", cell=cell)) | (
-                PartsShape(kind="dict", cell=cell),
+            case (MapShape(), PartsShape(val=DictVal(cell=cell))) | (
+                PartsShape(val=DictVal(cell=cell)),
                 MapShape(),
             ) if cell:
                 self.make_real(cell)
                 raise Restart
         return None
 
-    def _join_lists(self, a: JoinShape, b: JoinShape) -> JoinShape | None:
-        """Join lists of unlike elements; if their lengths differ, or one is a run-time list, both become such."""
-        match a, b:
-            case PartsShape(kind="list"), PartsShape(kind="list") if a.meta == b.meta and a.cell and b.cell:
-                items = tuple(map(self.join_templates, a.items, b.items))
-                return PartsShape("list", a.meta, items, self.unify_cells(a.cell, b.cell))
-        if not any(isinstance(t, PartsShape) and t.kind == "list" for t in (a, b)):
-            return None
+    def _meet_lists(self, a: JoinShape, b: JoinShape) -> None:
+        """Make two lists run-time lists, of which one has unlike elements and cannot be joined with the other."""
+        cells: list[ElementInfo] = []
         for t in (a, b):
-            if (isinstance(t, ListShape) and t.cls is list) or (isinstance(t, PartsShape) and t.kind == "list"):
-                assert t.cell is not None
-                self.make_real(t.cell)
-            else:
-                return None
+            match t:
+                case ListShape(cls=cls, cell=cell) if cls is list:
+                    cells.append(cell)
+                case PartsShape(val=StaticList(cell=cell)):
+                    cells.append(cell)
+        if len(cells) < 2 or not (isinstance(a, PartsShape) or isinstance(b, PartsShape)):
+            return
+        for cell in cells:
+            self.make_real(cell)
         raise Restart
 
     def _join_known(self, a: JoinShape, b: JoinShape) -> JoinShape:
@@ -329,11 +321,11 @@ class Merge(Words):
         """Join two sets of possible functions or classes; each is an option once."""
         joined = list(a.options)
         for option in b.options:
-            k = next((k for k, other in enumerate(joined) if only(other).alike(only(option))), None)
+            k = next((k for k, other in enumerate(joined) if other.val.alike(option.val)), None)
             if k is None:
                 joined.append(option)
             else:
-                joined[k] = self.join_templates(joined[k], option)
+                (joined[k],) = choices_of(self.join_templates(joined[k], option))
         return ChoiceShape(tuple(joined))
 
     def template_type(self, a: JoinShape) -> Type:
@@ -349,23 +341,12 @@ class Merge(Words):
                 return map_type(a.cell, a.is_set)
             case ArrayShape():
                 return self.type_of(a.ref)
-            case PartsShape(kind="holder"):
-                code = "ACR206" if a.meta.is_function else "ACR308"
-                raise self.reject(code, seen=self.describe(a.meta), rewrite="" if code == "ACR206" else "list(...)")
-            case PartsShape(kind="tuple" | "list"):
-                return TupleT(tuple(map(self.template_type, a.items)), listed=a.kind == "list")
-            case PartsShape(kind="dict"):
-                return DictT(a.meta, tuple(map(self.template_type, a.items)))
-            case PartsShape(meta=(cls, names)):
-                known = self.facts.fields.get(cls, {})
-                for name, item in zip(names, a.items, strict=True):
-                    if name not in known:  # the field may be read before such a row exists
-                        self.widen_field(cls, name, self.template_type(item))
-                return StructT(cls)
+            case PartsShape():
+                return a.val.parts_type(self, a.items)
             case StaticShape():
                 return self.type_of(a.val)
             case ChoiceShape():
-                raise self.reject("ACR206", seen=" or ".join(self.describe(only(option)) for option in a.options))
+                raise self.reject("ACR206", seen=" or ".join(self.describe(option.val) for option in a.options))
         raise self.reject("ACR308", seen="a value that may be missing")
 
     def instantiate(self, a: JoinShape, name: str) -> tuple[Any, tuple[ir.Var, ...]]:
@@ -383,18 +364,7 @@ class Merge(Words):
                 return MaybeUnbound(inner, Num(BOOL, var=bound)), (bound, *vars)
             case PartsShape():
                 parts = [self.instantiate(item, name) for item in a.items]
-                items = tuple(p[0] for p in parts)
-                flat = tuple(v for p in parts for v in p[1])
-                if a.kind == "tuple":
-                    return TupleVal(items), flat
-                if a.kind == "dict":
-                    return DictVal(a.meta, items, a.cell), flat
-                if a.kind == "list":
-                    assert a.cell is not None
-                    return StaticList(items, a.cell.find(), stored=True), flat
-                if a.kind == "holder":
-                    return a.meta.with_children(items), flat
-                return ObjectValue(a.meta[0], a.meta[1], items, own=a.meta[0] not in self.facts.outside), flat
+                return a.val.with_children([p[0] for p in parts]), tuple(v for p in parts for v in p[1])
             case TensorShape():
                 var = self.var(name, a.type)
                 if all(isinstance(d, int) for d in a.dims):
@@ -482,7 +452,7 @@ class Merge(Words):
                 for option in a.options:
                     outs = vars[at : at + self.template_width(option)]
                     at += len(outs)
-                    given = next((v for v in options_of(val) if v.alike(only(option))), None)
+                    given = next((v for v in options_of(val) if v.alike(option.val)), None)
                     self._store_or_zero(option, outs, given)
             case _:
                 assert val is not None
@@ -496,7 +466,7 @@ class Merge(Words):
     def _option(self, a: ChoiceShape, val: Val) -> Num:
         """Return the number of a value among the options of a join shape."""
         if not isinstance(val, OneOfFunctions):
-            return number(next(k for k, option in enumerate(a.options) if only(option).alike(val)))
+            return number(next(k for k, option in enumerate(a.options) if option.val.alike(val)))
         places = [self._option(a, v) for v in val.options]
         out = places[-1]
         for k in range(len(places) - 1):
@@ -526,7 +496,7 @@ def _copied(a: JoinShape) -> JoinShape:
             known = (v if isinstance(v, Num) and v.const is not NOT_CONST else None for v in a.ref.numbers())
             return _by_numbers(ArrayShape(a.ref, tuple(known)))
         case PartsShape():
-            return PartsShape(a.kind, a.meta, tuple(map(_copied, a.items)), a.cell)
+            return PartsShape(a.val, tuple(map(_copied, a.items)))
     return a
 
 
@@ -557,7 +527,8 @@ def _is_converted(a: JoinShape, val: Val | None) -> bool:
 def _can_be_stored(items: Sequence[JoinShape]) -> bool:
     """Whether values can be stored in memory: none is a function or another compile-time value."""
     return not any(
-        isinstance(t, StaticShape | ChoiceShape | ErrorShape) or getattr(t, "kind", "") == "holder" for t in items
+        isinstance(t, StaticShape | ChoiceShape | ErrorShape) or (isinstance(t, PartsShape) and not t.val.compound)
+        for t in items
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from acronumba.frontend.join_shapes import ChoiceShape, JoinShape, Parameter
+from acronumba.frontend.join_shapes import ChoiceShape, JoinShape, Parameter, choices_of
 from acronumba.frontend.kinds.numbers import ALWAYS, Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Constant, Val, Value, all_same, part_shapes
@@ -216,13 +216,13 @@ class OneOfFunctions(Value):
         return all_same(self.options, other.options) and self.index.same(other.index)
 
     def join_shape(self, w: Merge) -> JoinShape:
-        return ChoiceShape(tuple(v.join_shape(w) for v in self.options))
+        return ChoiceShape(tuple(c for v in self.options for c in choices_of(v.join_shape(w))))
 
     def truth(self, w: Walker) -> Num:
         return number(True)
 
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
-        return ChoiceShape(part_shapes(w, self.options, parameter))
+        return ChoiceShape(tuple(c for a in part_shapes(w, self.options, parameter) for c in choices_of(a)))
 
     def children(self) -> tuple[Val, ...]:
         return self.options

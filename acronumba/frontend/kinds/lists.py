@@ -247,6 +247,20 @@ class StaticList(Value):
     def with_children(self, children: Sequence[Val]) -> Value:
         return replace(self, items=tuple(children))
 
+    def _same(self, other: Value) -> bool:
+        return False
+
+    def _alike(self, other: Value) -> bool:
+        assert isinstance(other, StaticList)
+        return len(self.items) == len(other.items)
+
+    def united(self, w: Merge, other: Val) -> Val:
+        assert isinstance(other, StaticList)
+        return replace(self, cell=w.unify_cells(self.cell, other.cell))
+
+    def parts_type(self, w: Merge, parts: Sequence[JoinShape]) -> Type:
+        return TupleT(tuple(map(w.template_type, parts)), listed=True)
+
     @property
     def is_row(self) -> bool:
         """Whether it is stored and joined as its elements: it has unlike elements, and is not mutated."""
@@ -284,7 +298,7 @@ class StaticList(Value):
 
     def join_shape(self, w: Merge) -> JoinShape:
         if self.is_row:
-            return PartsShape("list", len(self.items), tuple(v.join_shape(w) for v in self.items), self.cell)
+            return PartsShape(replace(self, stored=True), tuple(v.join_shape(w) for v in self.items))
         w.make_real(self.cell)
         w.type_of(self)
         return ListShape(self.cell, True)
@@ -308,7 +322,7 @@ class StaticList(Value):
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
         if self.is_row:
             self.stored = True
-            return PartsShape("list", len(self.items), part_shapes(w, self.items, parameter), self.cell)
+            return PartsShape(self, part_shapes(w, self.items, parameter))
         w.make_real(self.cell)
         w.type_of(self)
         return _parameter_shape(w, self.cell.find(), self.is_local(), parameter)

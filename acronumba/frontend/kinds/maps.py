@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from acronumba.frontend.exceptions import Restart
-from acronumba.frontend.join_shapes import JoinShape, MapShape, Parameter, PartsShape
+from acronumba.frontend.join_shapes import JoinShape, MapShape, Parameter
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal, inner_value
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
-from acronumba.frontend.kinds.value import Constant, FieldPlace, PythonClass, Turns, Val, Value, part_shapes
+from acronumba.frontend.kinds.value import Constant, FieldPlace, PythonClass, Turns, Val, Value
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import INT, NEVER, DictT, MapT, TupleT, Type, words
 from acronumba.records import record
@@ -63,8 +63,16 @@ class DictVal(Value):
             return w.words_of_items(self.items, t)
         return (w.map_word(self, t),) if isinstance(t, MapT) and self.cell is not None else None
 
-    def join_shape(self, w: Merge) -> JoinShape:
-        return PartsShape("dict", self.keys, tuple(v.join_shape(w) for v in self.items), self.cell)
+    def form_key(self, w: Walker) -> object:
+        return "dict", self.keys
+
+    def united(self, w: Merge, other: Val) -> Val:
+        assert isinstance(other, DictVal)
+        known = self.cell is not None and other.cell is not None
+        return replace(self, cell=w.unify_cells(self.cell, other.cell) if known else None)  # type: ignore[arg-type]
+
+    def parts_type(self, w: Merge, parts: Sequence[JoinShape]) -> Type:
+        return DictT(self.keys, tuple(map(w.template_type, parts)))
 
     def mutable(self, w: Walker) -> MapVal:
         if self.cell is not None:
@@ -89,9 +97,6 @@ class DictVal(Value):
     @property
     def is_input(self) -> bool:
         return self.cell is None
-
-    def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
-        return PartsShape("dict", self.keys, part_shapes(w, self.items, parameter), self.cell)
 
     def identity(self) -> object:
         return id(self)

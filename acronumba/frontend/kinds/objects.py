@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -155,7 +156,10 @@ class ObjectValue(Value):
 
     def _alike(self, other: Value) -> bool:
         assert isinstance(other, ObjectValue)
-        return self.cls is other.cls
+        return (self.cls, self.names) == (other.cls, other.names)
+
+    def form_key(self, w: Walker) -> object:
+        return self.cls, self.names
 
     def word_type(self) -> Type:
         return StructT(self.cls)
@@ -169,10 +173,20 @@ class ObjectValue(Value):
         return (w.row_of(self),) if isinstance(t, StructT) and t.cls is self.cls else None
 
     def join_shape(self, w: Merge) -> JoinShape:
-        return PartsShape("record", (self.cls, self.names), tuple(v.join_shape(w) for v in self.items))
+        return PartsShape(self._joined(w), tuple(v.join_shape(w) for v in self.items))
 
     def loop_shape(self, w: Merge) -> JoinShape:
-        return PartsShape("record", (self.cls, self.names), tuple(v.loop_shape(w) for v in self.items))
+        return PartsShape(self._joined(w), tuple(v.loop_shape(w) for v in self.items))
+
+    def _joined(self, w: Merge) -> Value:
+        return replace(self, own=self.cls not in w.facts.outside)
+
+    def parts_type(self, w: Merge, parts: Sequence[JoinShape]) -> Type:
+        known = w.facts.fields.get(self.cls, {})
+        for name, shape in zip(self.names, parts, strict=True):
+            if name not in known:  # the field may be read before such a row exists
+                w.widen_field(self.cls, name, w.template_type(shape))
+        return StructT(self.cls)
 
     def within(self, container: ListVal | MapVal) -> Val:
         return self
@@ -201,7 +215,7 @@ class ObjectValue(Value):
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
         if self.cls not in w.facts.carried.get(parameter.where[0], ()):
             return TypeShape(w.type_of(self))
-        return PartsShape("record", (self.cls, self.names), part_shapes(w, self.items, parameter))
+        return PartsShape(self._joined(w), part_shapes(w, self.items, parameter))
 
 
 @record(eq=False, frozen=False)

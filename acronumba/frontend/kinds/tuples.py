@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from acronumba.frontend.join_shapes import JoinShape, Parameter, PartsShape
+from acronumba.frontend.join_shapes import JoinShape, PartsShape
 from acronumba.frontend.kinds.lists import StaticList, at_run_time
 from acronumba.frontend.kinds.numbers import number
-from acronumba.frontend.kinds.value import Constant, Turns, Val, Value, part_shapes, static_items
+from acronumba.frontend.kinds.value import Constant, Turns, Val, Value, static_items
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import DictT, ListT, TupleT, Type
 from acronumba.records import record
@@ -62,11 +62,11 @@ class TupleVal(Value):
             return (w.realise(StaticList(self.items, w.cells_by_type(t))).var,)
         return None
 
-    def join_shape(self, w: Merge) -> JoinShape:
-        return PartsShape("tuple", len(self.items), tuple(v.join_shape(w) for v in self.items))
+    def parts_type(self, w: Merge, parts: Sequence[JoinShape]) -> Type:
+        return TupleT(tuple(map(w.template_type, parts)))
 
     def loop_shape(self, w: Merge) -> JoinShape:
-        return PartsShape("tuple", len(self.items), tuple(v.loop_shape(w) for v in self.items))
+        return PartsShape(self, tuple(v.loop_shape(w) for v in self.items))
 
     def truth(self, w: Walker) -> Num:
         return number(bool(self.items))
@@ -82,6 +82,3 @@ class TupleVal(Value):
 
     def turns(self, w: Walker) -> Turns:
         return at_run_time(w, self.items).turns(w)
-
-    def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
-        return PartsShape("tuple", len(self.items), part_shapes(w, self.items, parameter))

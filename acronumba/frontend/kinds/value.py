@@ -219,8 +219,8 @@ class Value:
 
     def join_shape(self, w: Merge) -> JoinShape:
         """Return the join shape of a value that may vary: its parts and types, without its constants."""
-        if self.children():
-            return PartsShape("holder", self, tuple(v.join_shape(w) for v in self.children()))
+        if self.compound or self.children():
+            return PartsShape(self, tuple(v.join_shape(w) for v in self.children()))
         t = self.word_type()
         return StaticShape(self) if t is None else TypeShape(t)
 
@@ -230,9 +230,18 @@ class Value:
 
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
         """Return its join shape as the argument of a recursive function."""
-        if self.children():
-            return PartsShape("holder", self, part_shapes(w, self.children(), parameter))
+        if self.compound or self.children():
+            return PartsShape(self, part_shapes(w, self.children(), parameter))
         return self.join_shape(w)
+
+    def united(self, w: Merge, other: Val) -> Val:
+        """Return the value that it and one that is alike become where they are joined, but for their children."""
+        return self
+
+    def parts_type(self, w: Merge, parts: Sequence[JoinShape]) -> Type:
+        """Return the type of its words, by the join shapes of its children."""
+        code, rewrite = ("ACR206", "") if self.is_function else ("ACR308", "list(...)")
+        raise w.reject(code, seen=w.describe(self), rewrite=rewrite)
 
     def joined_words(self, w: Merge, shape: JoinShape) -> tuple[ir.Var, ...] | None:
         """Return its words as a value of a join shape of its kind, which is no alias; None for any other shape."""
