@@ -188,7 +188,7 @@ class Layer:
 
     def _bound(
         self, given: _Given, columns: Sequence[Value], shared: Mapping[str, Value]
-    ) -> tuple[Call, list[_Part], Fit | None]:
+    ) -> tuple[Call, list[_Replaced], Fit | None]:
         """Return a call without tensors, its columns, and a specialisation that fits it, if one exists.
 
         Types decide which lists of instances are searched for tensors, each in Python: those whose types, in a
@@ -226,7 +226,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _Replaced:
     """A shared value or a column without tensors."""
 
     value: Value
@@ -255,18 +255,18 @@ class _Given:
         """Return the tensor of an array, or None."""
         return self._of.get(id(array))
 
-    def column(self, column: Value) -> _Part:
+    def column(self, column: Value) -> _Replaced:
         """Return a column of instances; a list of instances without a tensor in the first one stays as it is."""
         searched = isinstance(column, torch.Tensor) or (isinstance(column, list | tuple) and _holds_tensors(column[:1]))
-        return self.part(column) if searched else _Part(column)
+        return self.part(column) if searched else _Replaced(column)
 
-    def part(self, value: Value) -> _Part:
+    def part(self, value: Value) -> _Replaced:
         """Return a value with tensors replaced by arrays; the value itself if it has none."""
         if isinstance(value, Parameters):
             self._of |= value.tensors()
-            return _Part(value.value(), any(self._needs and t.requires_grad for t in value.tensors().values()))
+            return _Replaced(value.value(), any(self._needs and t.requires_grad for t in value.tensors().values()))
         if not _holds_tensors(value):
-            return _Part(value)
+            return _Replaced(value)
         found: list[Value] = []
 
         def leaf(v: Value) -> Value:
@@ -275,7 +275,7 @@ class _Given:
             found.append(self._array(v))
             return found[-1]
 
-        return _Part(rebuilt(value, leaf), any(map(self.wants, found)))
+        return _Replaced(rebuilt(value, leaf), any(map(self.wants, found)))
 
     def mark(self, array: Any) -> int:
         """Return a version or checksum of a shared array, to detect changes. NumPy may change those of `Parameters`."""

@@ -37,7 +37,7 @@ from acronumba.bench.workloads import WAITING, ZOO  # noqa: E402
 from acronumba.runtime.driver import Executable  # noqa: E402
 from acronumba.runtime.engines import threads_of_process  # noqa: E402
 from acronumba.runtime.state import JOB, POOL  # noqa: E402
-from acronumba.runtime.threads import Pool  # noqa: E402
+from acronumba.runtime.threads import ThreadPool  # noqa: E402
 from acronumba.zoo import encoder  # noqa: E402
 from acronumba_bench import lengths  # noqa: E402
 from acronumba_bench.ragged import layer  # noqa: E402
@@ -55,11 +55,11 @@ _NOTHING = _FUNCTION(ctypes.cast(ctypes.CDLL(None).labs, ctypes.c_void_p).value 
 @contextmanager
 def nobody_wakes() -> Iterator[None]:
     """Let the caller of a mini-batch compute all parts."""
-    wake, Pool._wake = Pool._wake, lambda self, count: None  # type: ignore[method-assign]
+    wake, ThreadPool._wake = ThreadPool._wake, lambda self, count: None  # type: ignore[method-assign]
     try:
         yield
     finally:
-        Pool._wake = wake  # type: ignore[method-assign]
+        ThreadPool._wake = wake  # type: ignore[method-assign]
 
 
 def timing(executable: Executable, calls: list[Call]) -> None:

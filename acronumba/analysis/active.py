@@ -28,7 +28,7 @@ from acronumba.records import record
 
 
 @record(kw_only=True)
-class Wanted:
+class RequestedValues:
     """The values of a program whose gradients are requested."""
 
     shared: frozenset[int]  # entries of `Program.shared` that are tensors
@@ -57,7 +57,7 @@ class Active:
         return reject("ACR602", first.loc, seen=seen, rewrite=rewrite)
 
 
-def active(program: ir.Program, wanted: Wanted, width: int | None) -> Active:
+def active(program: ir.Program, wanted: RequestedValues, width: int | None) -> Active:
     """Return the operations and reads that gradients go through.
 
     Parameters
@@ -74,7 +74,7 @@ def active(program: ir.Program, wanted: Wanted, width: int | None) -> Active:
 
 
 @record(kw_only=True)
-class Part:
+class ActiveOperands:
     """The operands and results of a kernel that take part in the backward pass."""
 
     wanted: frozenset[int]  # operands that gradients go on to
@@ -82,8 +82,10 @@ class Part:
     shared: frozenset[int]  # subset of `wanted` that no node computes: at run time they are shared tensors
 
 
-def parts(program: ir.Program, kernels: Sequence[KernelSpec], wanted: Wanted, width: int | None) -> tuple[Part, ...]:
-    """Return the `Part` of each kernel of a plan.
+def parts(
+    program: ir.Program, kernels: Sequence[KernelSpec], wanted: RequestedValues, width: int | None
+) -> tuple[ActiveOperands, ...]:
+    """Return the `ActiveOperands` of each kernel of a plan.
 
     A per-batch constant has a gradient if a shared tensor that it is computed from has one.
     """
@@ -106,7 +108,7 @@ class _Activity(Inclusion):
     gradients.
     """
 
-    def __init__(self, program: ir.Program, wanted: Wanted, kernels: Sequence[KernelSpec] = ()) -> None:
+    def __init__(self, program: ir.Program, wanted: RequestedValues, kernels: Sequence[KernelSpec] = ()) -> None:
         super().__init__(program)
         self.wanted = wanted
         self.kernels = kernels
@@ -271,7 +273,7 @@ class _Activity(Inclusion):
             lost=tuple(r for k, r in reads.items() if on & needed & 1 << k),
         )
 
-    def parts(self, width: int | None) -> tuple[Part, ...]:
+    def parts(self, width: int | None) -> tuple[ActiveOperands, ...]:
         on, needed = self._closed(width)
         wanted: list[set[int]] = [set() for _ in self.kernels]
         results: list[set[int]] = [set() for _ in self.kernels]
@@ -286,7 +288,7 @@ class _Activity(Inclusion):
                     if of & ~self.leaf or self.wanted.params or self.wanted.packed:
                         computed[instr.kernel].add(v)
         return tuple(
-            Part(wanted=frozenset(w), results=frozenset(r), shared=frozenset(w - c))
+            ActiveOperands(wanted=frozenset(w), results=frozenset(r), shared=frozenset(w - c))
             for w, r, c in zip(wanted, results, computed, strict=True)
         )
 

@@ -19,7 +19,7 @@ from acronumba.ir.types import ArrayT
 from acronumba.ir.written import elements
 
 if TYPE_CHECKING:
-    from acronumba.data.tensors import Found, References
+    from acronumba.data.tensors import FoundArray, References
 
 
 def matched(result: Value, cotangent: Any, number: int) -> dict[int, Any]:
@@ -82,7 +82,7 @@ def _form(value: Value) -> str:
 
 
 def adjoints(
-    found: Iterable[Found], cotangents: Mapping[int, Any], references: References
+    found: Iterable[FoundArray], cotangents: Mapping[int, Any], references: References
 ) -> tuple[list[tuple[Any, Any]], dict[int, Any]]:
     """Return pairs of the word and adjoint of each tensor, and the cotangents of arrays without words.
 
@@ -110,7 +110,7 @@ def adjoints(
     return out, left
 
 
-def _of_parts(one: Found, t: ArrayT, g: Any, references: References) -> list[tuple[Any, Any]]:
+def _of_parts(one: FoundArray, t: ArrayT, g: Any, references: References) -> list[tuple[Any, Any]]:
     """Return the adjoints of the parts of an array that the model wrote into, from that of the array."""
     parts = references.items(one.words[0], 1)
     places: dict[int, Any] = {}  # indices of a part's elements among the elements of all parts

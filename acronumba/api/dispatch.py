@@ -131,10 +131,10 @@ def compile_for(model: Batched, call: Call, packed: bool = True) -> Fit:
     if (rejection := cache.rejected(fn, call)) is not None:
         raise rejection
     with compiling(fn), undivided, cache.lock:
-        from acronumba.data.extents import Columns
+        from acronumba.data.extents import KnownColumns
         from acronumba.pipeline.compiled import Compiled
 
-        seen = cache.columns = cache.columns or Columns()
+        seen = cache.columns = cache.columns or KnownColumns()
         for _ in range(TRIES):  # code may change while it is compiled: try again
             found = fitting(entries, fn, call)  # another thread may have been faster
             if found is not None:

@@ -1,6 +1,6 @@
 """The forward pass of `vjp`, which keeps the state of its backward pass.
 
-In: a call, and the selection of gradients (`Wanted`). Out: results, failures, and `Forward.pullback`. The instances of
+In: a call, and the `Selection` of gradients. Out: results, failures, and `Forward.pullback`. The instances of
 one type run together by compiled code if it has a backward pass, else one at a time by the reference.
 """
 
@@ -17,9 +17,9 @@ from acronumba.api.cotangents import adjoints
 from acronumba.api.dispatch import exception_of, specialise
 from acronumba.api.gradients import Lossy, alike
 from acronumba.api.structures import float_arrays
-from acronumba.api.wanted import Totals, Wanted
+from acronumba.api.wanted import Selection, Totals
 from acronumba.data.row_grad import Gradient, total
-from acronumba.data.tensors import Found, InMemory, arrays_in
+from acronumba.data.tensors import FoundArray, InMemory, arrays_in
 from acronumba.errors.codes import reject
 from acronumba.generics import Value
 from acronumba.ir.interpret import InstanceFailure
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 Cotangents: TypeAlias = Mapping[int, Mapping[int, Gradient]]  # of each instance, by the ids of the arrays of its result
 
 
-class Part(Protocol):
+class ForwardPart(Protocol):
     """Instances that ran together: by compiled code, or by the reference."""
 
-    def pullback(self, cotangents: Cotangents, wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
+    def pullback(self, cotangents: Cotangents, wanted: Selection) -> tuple[dict[int, Totals], Totals]:
         """Return the gradients of each instance, and the sums of gradients that are not known per instance.
 
         `cotangents`: per instance that has not failed, by the ids of the arrays of its result.
@@ -55,13 +55,13 @@ class _Compiled:
 
     passes: Pullback
     run: Run
-    found: Mapping[int, Sequence[Found]]  # by instance: the arrays of its result
+    found: Mapping[int, Sequence[FoundArray]]  # by instance: the arrays of its result
     place: Mapping[int, int]  # by instance: its number in the run
     references: InMemory
     asked: Sequence[Asked]
     tensors: Mapping[int, int]  # numbers of shared tensors, and ids of their arrays
 
-    def pullback(self, cotangents: Cotangents, wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
+    def pullback(self, cotangents: Cotangents, wanted: Selection) -> tuple[dict[int, Totals], Totals]:
         """Return the gradients of each instance, and the sums of gradients that are not known per instance."""
         of: dict[int, Gradient] = {}
         seeds: list[tuple[int, int, Array]] = []
@@ -89,9 +89,9 @@ class _Taped:
     """Instances that ran by the reference."""
 
     recorder: Recorder
-    tapes: Mapping[int, tuple[Tape, Sequence[Found]]]  # by instance, with the arrays of its result
+    tapes: Mapping[int, tuple[Tape, Sequence[FoundArray]]]  # by instance, with the arrays of its result
 
-    def pullback(self, cotangents: Cotangents, wanted: Wanted) -> tuple[dict[int, Totals], Totals]:
+    def pullback(self, cotangents: Cotangents, wanted: Selection) -> tuple[dict[int, Totals], Totals]:
         """Return the gradients of each instance, and those of shared arrays in unread cotangents."""
         totals = {}
         of: dict[int, Gradient] = {}
@@ -106,7 +106,9 @@ class _Taped:
         return totals, Totals(of=of, own={})
 
 
-def _handed_on(unread: Mapping[int, Gradient], wanted: Wanted, k: int, of: dict[int, Gradient]) -> dict[int, Gradient]:
+def _handed_on(
+    unread: Mapping[int, Gradient], wanted: Selection, k: int, of: dict[int, Gradient]
+) -> dict[int, Gradient]:
     """Return the gradients of arrays of an instance that the program does not read; add those of shared arrays to `of`.
 
     The gradient of such an array is its cotangent in the result, in `unread`; all maps are by id.
@@ -137,13 +139,13 @@ class Forward:
     """
 
     def __init__(
-        self, model: Lossy, call: Call, wanted: Wanted, together: bool, mark: Callable[[Array], int] | None = None,
+        self, model: Lossy, call: Call, wanted: Selection, together: bool, mark: Callable[[Array], int] | None = None,
         fit: Fit | None = None,
     ) -> None:  # fmt: skip
         self.call, self.wanted, self._mark = call, wanted, mark or checksum
         self.results: list[Value] = [None] * call.count
         self.errors: dict[int, BaseException] = {}
-        self.parts: list[Part] = []
+        self.parts: list[ForwardPart] = []
         self._model = model
         self._marks: dict[int, tuple[str, Array, int]] = {}  # by id: path, shared array and checksum
         for members, of in alike(model, call, together, fit):

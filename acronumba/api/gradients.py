@@ -20,7 +20,7 @@ from acronumba.api.columns import groups
 from acronumba.api.dispatch import Batched, bind, exception_of, function_of, specialise
 from acronumba.api.plain import PlainCall
 from acronumba.api.results import Results
-from acronumba.api.wanted import Choices, Totals, Wanted, wanted_of
+from acronumba.api.wanted import Choices, Selection, Totals, wanted_of
 from acronumba.data.row_grad import Gradient, total
 from acronumba.errors import AcronumbaError, InstanceErrors, one_frame
 from acronumba.errors.codes import reject
@@ -174,7 +174,9 @@ class ValueAndGrad:
             compiled, leaves, _ = specialise(self.model, call, packed=False)
             return Stages(compiled, compiled.derivatives.backward(*self._in_program(call, compiled, leaves)))
 
-    def _in_program(self, call: Call, compiled: Compiled, leaves: Sequence[Value]) -> tuple[active.Wanted, int]:
+    def _in_program(
+        self, call: Call, compiled: Compiled, leaves: Sequence[Value]
+    ) -> tuple[active.RequestedValues, int]:
         """Return the selection of gradients by number in the program, and the number of words of the loss."""
         wanted = wanted_of(function_of(self.model), self.choices, call)
         width = len(words(_loss_type(compiled, self.choices)))
@@ -206,10 +208,10 @@ class ValueAndGrad:
         run = self._ran(call, wide, together)
         return run.done(one), dict(sorted(run.errors.items()))
 
-    def _ran(self, call: Call, wide: bool = False, together: bool = False, tell: bool = False) -> _Run:
+    def _ran(self, call: Call, wide: bool = False, together: bool = False, tell: bool = False) -> _GradientRun:
         """Return the run for `_run`; `tell`: with the batches of its backward pass."""
         wanted = wanted_of(function_of(self.model), self.choices, call)
-        run = _Run(self.model, self.choices, call, wanted, wide, together, tell)
+        run = _GradientRun(self.model, self.choices, call, wanted, wide, together, tell)
         for members, fit in alike(self.model, call, together):
             run.group(members, fit)
         return run
@@ -233,11 +235,11 @@ def alike(model: Lossy, call: Call, packed: bool, fit: Fit | None = None) -> lis
         return [(members, None) for members in found.values()]
 
 
-class _Run:
+class _GradientRun:
     """A run of a mini-batch."""
 
     def __init__(
-        self, model: Lossy, choices: Choices, call: Call, wanted: Wanted, wide: bool, together: bool, tell: bool
+        self, model: Lossy, choices: Choices, call: Call, wanted: Selection, wide: bool, together: bool, tell: bool
     ) -> None:
         self.model, self.choices, self.call, self.wanted, self.wide = model, choices, call, wanted, wide
         self.compiled = together

@@ -29,8 +29,8 @@ def value_and_grad(
         Its result is a loss: a float scalar of one instance.
     wrt : str or sequence of str, optional
         Names of parameters, or paths such as ``"p.encoder"``; by default all keyword-only parameters that hold float
-        arrays. One name gives gradients of its structure, several a tuple of them. A positional parameter gives a structure
-        for each instance, in a list. Globals and variables of enclosing functions are named like parameters.
+        arrays. One name gives gradients of its structure, several a tuple of them. A positional parameter gives a
+        structure for each instance, in a list. Globals and variables of enclosing functions are named like parameters.
     reduce : str
         "mean" or "sum" of the losses.
     aux : bool

@@ -23,7 +23,7 @@ import numpy as np
 
 from acronumba import nn, random
 from acronumba.api.plain import PlainCall, Range
-from acronumba.api.shadow import STAND_INS, Anchors, Number, Run, ShadowArray, apply, current, with_second
+from acronumba.api.shadow import STAND_INS, Anchors, Number, ShadowArray, ShadowRun, apply, current, with_second
 from acronumba.data.classes import is_record
 from acronumba.foreign import as_numpy, is_foreign
 from acronumba.generics import Value
@@ -84,7 +84,7 @@ class Reference:
         call = self._call if steps is None else replace(self._call, steps=steps)
         args = [self._of(number).of(value) for value in instance]
         before = getattr(current, "run", None)
-        current.run = run = Run(flips, anchors)
+        current.run = run = ShadowRun(flips, anchors)
         if anchors is not None:
             anchors.begin()
         result, error = None, None

@@ -26,7 +26,7 @@ from acronumba.generics import Value
 BOUNDS = {"float32": 1e-5, "float64": 1e-12}  # of an error, in parts of the largest magnitude
 FACTOR = 4.0  # times the plain call's own error
 
-current = threading.local()  # `run`: the `Run` of this thread
+current = threading.local()  # `run`: the `ShadowRun` of this thread
 
 
 class Anchors:
@@ -53,7 +53,7 @@ class Anchors:
         return base + factor * (second - base)
 
 
-class Run:
+class ShadowRun:
     """A run in progress."""
 
     __slots__ = ("anchors", "choices", "flips", "nearest", "single")

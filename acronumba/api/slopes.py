@@ -19,7 +19,7 @@ from acronumba.api.plain import PlainCall
 from acronumba.api.reference import SHARED, Reference
 from acronumba.api.shadow import BOUNDS, FACTOR, Anchors, wide
 from acronumba.api.structures import float_arrays, paths_of
-from acronumba.api.wanted import Choices, Totals, Wanted
+from acronumba.api.wanted import Choices, Selection, Totals
 
 STEPS = (1e-4, 1e-5, 1e-6)  # of numbers of magnitude 1; the best one counts
 BOUND = 1e-6  # of a slope, relative
@@ -72,8 +72,9 @@ class Slopes:
 
 
 def compare(
-    call: Call, plain: PlainCall, choices: Choices, wanted: Wanted, grads: Sequence[Any], totals: Mapping[int, Totals]
-) -> Slopes:
+    call: Call, plain: PlainCall, choices: Choices, wanted: Selection, grads: Sequence[Any],
+    totals: Mapping[int, Totals],
+) -> Slopes:  # fmt: skip
     """Compare gradients with central differences.
 
     Parameters
@@ -118,7 +119,7 @@ _Array: TypeAlias = "tuple[int, Any]"  # the number of its instance, or `SHARED`
 class _Losses:
     """The loss of a mini-batch by the plain call in float64, with arrays moved."""
 
-    def __init__(self, call: Call, plain: PlainCall, choices: Choices, wanted: Wanted) -> None:
+    def __init__(self, call: Call, plain: PlainCall, choices: Choices, wanted: Selection) -> None:
         self.call, self.aux = call, choices.aux
         self.share = 1.0 / call.count if choices.reduce == "mean" else 1.0
         self.reference = Reference(plain)

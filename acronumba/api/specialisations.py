@@ -19,7 +19,7 @@ from acronumba.locks import ForkLock, undivided
 from acronumba.memory import installed
 
 if TYPE_CHECKING:
-    from acronumba.data.extents import Columns
+    from acronumba.data.extents import KnownColumns
     from acronumba.data.pack import Batch
     from acronumba.pipeline.compiled import Compiled
     from acronumba.pipeline.rejected import Attempt, Rejected
@@ -94,7 +94,7 @@ class Cache:
     def __init__(self, entries: Mapping[Options, list[Compiled]] | None = None) -> None:
         self.entries: dict[Options, list[Compiled]] = dict(entries or {})
         self.lock = ForkLock()  # held during compilation
-        self.columns: Columns | None = None  # columns among the arrays of the mini-batches compiled for
+        self.columns: KnownColumns | None = None  # columns among the arrays of the mini-batches compiled for
         self.groups = 0  # largest number of groups of types in a mini-batch
         # In order of use, the last used last. By types and shared structure, or options and types: time of use, entry.
         self._rejected: dict[Hashable, tuple[int, tuple[int, Rejected]]] = {}

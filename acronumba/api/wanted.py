@@ -1,6 +1,6 @@
 """The selection of arrays to differentiate by, and the sums of their gradients.
 
-In: the choices of `value_and_grad` and the arguments of a call. Out: a `Wanted`: the float arrays by identity, the
+In: the choices of `value_and_grad` and the arguments of a call. Out: a `Selection`: the float arrays by identity, the
 structures that hold them, and per instance the adjoints from its tape (`Totals`).
 """
 
@@ -92,7 +92,7 @@ class Totals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Selection:
     """The selection of arrays to differentiate by."""
 
     paths: tuple[str, ...]
@@ -114,7 +114,7 @@ class Wanted:
         if (rejection := compiled.derivatives.active(self.in_program(compiled, leaves), width).rejection()) is not None:
             raise rejection
 
-    def in_program(self, compiled: Compiled, leaves: Sequence[Value]) -> active.Wanted:
+    def in_program(self, compiled: Compiled, leaves: Sequence[Value]) -> active.RequestedValues:
         """Return the selection by the numbers of shared values and parameters in a program."""
         from acronumba.analysis import active
 
@@ -123,7 +123,7 @@ class Wanted:
         others = (k for k, p in enumerate(shared) if not isinstance(p.type, TensorT))
         packed = {k for k in others if any(id(a) in self.arrays for a in float_arrays(leaves[k]))}
         params = frozenset(place for place in self.places if place is not None)
-        return active.Wanted(shared=frozenset(tensors), packed=frozenset(packed), params=params)
+        return active.RequestedValues(shared=frozenset(tensors), packed=frozenset(packed), params=params)
 
     def check_apart(self, compiled: Compiled, leaves: Sequence[Value], call: Call, members: Sequence[int]) -> None:
         """Raise if an instance holds an object of a packed shared value, and a gradient of one of the two is selected.
@@ -275,7 +275,7 @@ def _form(value: Value) -> str:
     return f"an array of {value.dtype}" if hasattr(value, "dtype") else type(value).__name__
 
 
-def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
+def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Selection:
     """Select the arrays of a call to differentiate by."""
     names = fn.__code__.co_varnames[: fn.__code__.co_argcount]
     paths = choices.wrt
@@ -318,7 +318,7 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Wanted:
             raise reject("ACR706", message=f"`{path}` holds no float array", seen=_form(held[0]),
                          rewrite="name a path that does, or convert numbers: np.array(w, np.float32)")  # fmt: skip
     single = choices.single or (choices.wrt is None and len(paths) == 1)
-    return Wanted(
+    return Selection(
         paths=paths, single=single, shared=tuple(shared), places=tuple(places), parts=tuple(parts),
         columns=columns, arrays=arrays, sparse=_tables(choices, call, fn, arrays),
     )  # fmt: skip

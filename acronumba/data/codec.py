@@ -71,7 +71,7 @@ class Reader(Protocol):
     def written(self, t: ArrayT, part: TensorForm, address: int, numbers: list[int]) -> Value: ...
 
 
-class Columns(Protocol):
+class ColumnDecoder(Protocol):
     """Creates the values of a column at once."""
 
     def references(self, t: Type, at: int) -> Take: ...
@@ -143,7 +143,7 @@ class Codec(Generic[T]):
         """Return the function that finds the references to objects and lists among the words of a value."""
         return lambda row, out: None
 
-    def take(self, t: T, at: int, columns: Columns) -> Take:
+    def take(self, t: T, at: int, columns: ColumnDecoder) -> Take:
         """Return a reader of a column of values whose words begin at index `at` of their row."""
         raise NotImplementedError
 

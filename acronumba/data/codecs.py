@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from acronumba.data.codec import Codec, Columns, Find, Read, Slot, T, TensorForm, Writer, variable
+from acronumba.data.codec import Codec, ColumnDecoder, Find, Read, Slot, T, TensorForm, Writer, variable
 from acronumba.data.collect import FLOATS, WHOLE
 from acronumba.data.pools import Reading, Take, Values, dict_maker
 from acronumba.data.words import MADE
@@ -79,7 +79,7 @@ class _Int(_Number[IntT]):
     def read(self, t: IntT, at: int) -> Read:
         return lambda reader, row: row[at]
 
-    def take(self, t: IntT, at: int, columns: Columns) -> Take:
+    def take(self, t: IntT, at: int, columns: ColumnDecoder) -> Take:
         return lambda reading, rows, owners: rows[:, at].tolist
 
 
@@ -93,7 +93,7 @@ class _Float(_Number[FloatT]):
     def read(self, t: FloatT, at: int) -> Read:
         return lambda reader, row: _DOUBLE.unpack(_BITS.pack(row[at]))[0]
 
-    def take(self, t: FloatT, at: int, columns: Columns) -> Take:
+    def take(self, t: FloatT, at: int, columns: ColumnDecoder) -> Take:
         return lambda reading, rows, owners: rows[:, at].copy().view(np.float64).tolist
 
 
@@ -115,7 +115,7 @@ class _Bool(Codec[BoolT]):
     def read(self, t: BoolT, at: int) -> Read:
         return lambda reader, row: bool(row[at])
 
-    def take(self, t: BoolT, at: int, columns: Columns) -> Take:
+    def take(self, t: BoolT, at: int, columns: ColumnDecoder) -> Take:
         return lambda reading, rows, owners: rows[:, at].astype(np.bool_).tolist
 
 
@@ -130,7 +130,7 @@ class _Numbered(Codec[T]):
         made = self.made(t)
         return lambda reader, row: made(row[at])
 
-    def take(self, t: T, at: int, columns: Columns) -> Take:
+    def take(self, t: T, at: int, columns: ColumnDecoder) -> Take:
         made = self.made(t)
         return lambda reading, rows, owners: lambda: list(map(made, rows[:, at].tolist()))
 
@@ -182,7 +182,7 @@ class _Constant(Codec[T]):
         value = self.value(t)
         return lambda reader, row: value
 
-    def take(self, t: T, at: int, columns: Columns) -> Take:
+    def take(self, t: T, at: int, columns: ColumnDecoder) -> Take:
         value = self.value(t)
         return lambda reading, rows, owners: lambda: [value] * len(rows)
 
@@ -235,7 +235,7 @@ class _Text(Codec[TextT]):
     def read(self, t: TextT, at: int) -> Read:
         return lambda reader, row: reader.text(row[at])
 
-    def take(self, t: TextT, at: int, columns: Columns) -> Take:
+    def take(self, t: TextT, at: int, columns: ColumnDecoder) -> Take:
         return lambda reading, rows, owners: lambda: reading.strings(rows[:, at].tolist())
 
 
@@ -253,7 +253,7 @@ class _Tensor(Codec[TensorT]):
         form = TensorForm.of(t)
         return lambda reader, row: reader.array(form, row[at])
 
-    def take(self, t: TensorT, at: int, columns: Columns) -> Take:
+    def take(self, t: TensorT, at: int, columns: ColumnDecoder) -> Take:
         return columns.references(t, at)
 
 
@@ -292,7 +292,7 @@ class _Array0(Codec[Array0T]):
             return lambda reader, row: reader.array(point, row[at])
         return lambda reader, row: reader.array(point if row[at] else scalar, row[at + 1])
 
-    def take(self, t: Array0T, at: int, columns: Columns) -> Take:
+    def take(self, t: Array0T, at: int, columns: ColumnDecoder) -> Take:
         if t.sure:
             return columns.references(t, at)
         both = columns.references(t.scalar, at + 1), columns.references(Array0T(t.dtype), at + 1)
@@ -304,7 +304,7 @@ class _Array(Codec[ArrayT]):
         part, end = TensorForm.of(t.item if t.item.rank else Array0T(t.item.dtype)), at + 1 + t.numbers
         return lambda reader, row: reader.written(t, part, row[at], row[at + 1 : end])
 
-    def take(self, t: ArrayT, at: int, columns: Columns) -> Take:
+    def take(self, t: ArrayT, at: int, columns: ColumnDecoder) -> Take:
         return lambda reading, rows, owners: lambda: [_written(t, reading, row) for row in rows[:, at:].tolist()]
 
 
@@ -338,7 +338,7 @@ class _Reference(Codec[R]):
     def find(self, t: R, at: int) -> Find:
         return lambda row, out: out.append((t, row[at]))
 
-    def take(self, t: R, at: int, columns: Columns) -> Take:
+    def take(self, t: R, at: int, columns: ColumnDecoder) -> Take:
         return columns.references(t, at)
 
 
@@ -414,7 +414,7 @@ class _Items(Codec[I]):
 
         return find_all
 
-    def take(self, t: I, at: int, columns: Columns) -> Take:
+    def take(self, t: I, at: int, columns: ColumnDecoder) -> Take:
         parts = [codec(item).take(item, start, columns) for item, start in _starts(t.items, at)]
 
         def take(reading: Reading, rows: Words, owners: Words) -> Values:
@@ -537,7 +537,7 @@ class _Union(Codec[UnionT]):
         find = codec(first).find(first, at)
         return lambda row, out: find(row, out) if row[at] else None
 
-    def take(self, t: UnionT, at: int, columns: Columns) -> Take:
+    def take(self, t: UnionT, at: int, columns: ColumnDecoder) -> Take:
         if union_word(t) is None:
             cases = {k: codec(case).take(case, at + of.start, columns) for k, (case, of) in enumerate(case_slices(t))}
             return _by_case(lambda rows: rows[:, at], cases)

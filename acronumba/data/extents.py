@@ -15,7 +15,7 @@ from acronumba.ir.types import DictT, ListT, TensorT, TupleT, Type, UnionT, clas
 CHANGES = 3  # so many changes of the set of columns, and a model prefers a program for any extents
 
 
-class Columns:
+class KnownColumns:
     """State of the choice: the columns in the mini-batches that a model was compiled for."""
 
     def __init__(self) -> None:

@@ -334,7 +334,7 @@ def assignment(names: tuple[str, ...]) -> Callable[..., None]:
     return made["fill"]  # type: ignore[no-any-return]
 
 
-class Kind:
+class Constructor:
     """Constructor of the objects of a class.
 
     Parameters
@@ -377,7 +377,7 @@ class Kind:
 class Objects(Pool):
     """Objects of one class."""
 
-    def __init__(self, kind: Kind, fields: Sequence[tuple[str, Take]]) -> None:
+    def __init__(self, kind: Constructor, fields: Sequence[tuple[str, Take]]) -> None:
         self._kind = kind
         self._fields = fields
 

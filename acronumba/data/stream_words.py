@@ -6,9 +6,9 @@ of a table has `..._BYTES` bytes.
 
 from __future__ import annotations
 
-from acronumba.emit.words import Words
+from acronumba.emit.words import RecordLayout
 
-STATE = Words("""
+STATE = RecordLayout("""
 pos         address of the next byte,
 end         ... and of the one behind the last
 high        no value that begins before this address is new: it is read again
@@ -26,7 +26,7 @@ roots       address of the first row of roots, one for each instance,
 step        ... and bytes of a row
 count       instances
 """)
-NODE = Words("""
+NODE = RecordLayout("""
 kind        one of the kinds below
 item        LIST, OPTIONAL: the node of what is in it; MAP: that of an item; DICT, TUPLE, UNION: rows of PART; CONSTANT:
             ... the word of the string
@@ -37,18 +37,18 @@ width       MAP: words of a key
 texts       MAP: a bit for each word of a key that is a string
 number      of the node
 """)
-PART = Words("""
+PART = RecordLayout("""
 node        of its type; 0: there is no such case
 offset      bytes from the first word of the value
 case        UNION: its number
 key         DICT: the word of its key
 """)
-REF = Words("""
+REF = RecordLayout("""
 at          address of its first byte
 node        of a list or dict
 word        of a list, dict or string that has been read; else 0
 """)
-HEAD = Words("""
+HEAD = RecordLayout("""
 items       address of the elements
 length      how many there are
 capacity    ... may be: none of a dict

@@ -96,7 +96,7 @@ class InMemory:
 
 
 @record()
-class Found:
+class FoundArray:
     """An array in a value."""
 
     array: Any
@@ -104,7 +104,7 @@ class Found:
     words: Sequence[Any]  # of a tensor: one
 
 
-def arrays_in(value: Value, t: Type, given: Sequence[Any], references: References) -> list[Found]:
+def arrays_in(value: Value, t: Type, given: Sequence[Any], references: References) -> list[FoundArray]:
     """Return the float arrays in a value: each object and list is visited once, an array as often as it is reached.
 
     Parameters
@@ -116,7 +116,7 @@ def arrays_in(value: Value, t: Type, given: Sequence[Any], references: Reference
     references
         Follows the references in words.
     """
-    out: list[Found] = []
+    out: list[FoundArray] = []
     seen: set[int] = set()
     stack: list[tuple[Value, Type, Sequence[Any]]] = [(value, t, given)]
     while stack:
@@ -125,9 +125,9 @@ def arrays_in(value: Value, t: Type, given: Sequence[Any], references: Reference
             t, given = _member(v, t, given)
         match t:
             case TensorT() | Array0T() if t.dtype.startswith("float"):
-                out.append(Found(v, t, given[-1:]))
+                out.append(FoundArray(v, t, given[-1:]))
             case ArrayT() if t.item.dtype.startswith("float"):
-                out.append(Found(v, t, given))
+                out.append(FoundArray(v, t, given))
             case TupleT() | DictT():
                 at = 0
                 for key, item in zip(t.keys if isinstance(t, DictT) else range(len(t.items)), t.items, strict=True):

@@ -20,9 +20,9 @@ from acronumba.data.classes import new_object, setter_of
 from acronumba.data.codec import Find, Read, TensorForm
 from acronumba.data.codecs import codec, holds_references
 from acronumba.data.decoder import FEW, FEW_CYCLIC, Decoder
-from acronumba.data.pools import Deep, Kind
+from acronumba.data.pools import Constructor, Deep
 from acronumba.data.texts import text_at
-from acronumba.data.unpack_columns import Columns, InfiniteType
+from acronumba.data.unpack_columns import ColumnReader, InfiniteType
 from acronumba.data.words import MADE
 from acronumba.generics import Value
 from acronumba.ir.nodes import StructLayout
@@ -116,10 +116,10 @@ class Unpacker:
         return lambda k: made_of([part(k) for part in parts])
 
     @lazy
-    def _columns(self) -> Columns | None:
+    def _columns(self) -> ColumnReader | None:
         """Reader of several values at once; None for types that it cannot read."""
         try:
-            return Columns(self.type, self.classes)
+            return ColumnReader(self.type, self.classes)
         except InfiniteType:
             return None
 
@@ -164,7 +164,7 @@ class Unpacker:
         return found
 
 
-class Class(Kind):
+class Class(Constructor):
     """Constructor of single objects of a class."""
 
     def __init__(self, layout: StructLayout) -> None:

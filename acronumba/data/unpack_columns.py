@@ -17,9 +17,9 @@ from acronumba.data.codecs import codec
 from acronumba.data.pools import (
     MOST,
     Arrays,
+    Constructor,
     CycleOfPools,
     Key,
-    Kind,
     Lists,
     Maps,
     Objects,
@@ -53,7 +53,7 @@ class InfiniteType(Exception):
     """A type contains itself through immutable values, which cannot be created empty."""
 
 
-class Columns:
+class ColumnReader:
     """Reads values of one type.
 
     Parameters
@@ -68,7 +68,7 @@ class Columns:
         If the type contains itself through immutable values (NamedTuples), which are created after their contents.
     """
 
-    def __init__(self, result: Type, classes: Sequence[Kind]) -> None:
+    def __init__(self, result: Type, classes: Sequence[Constructor]) -> None:
         self._classes = classes
         self._of = {kind.cls: k for k, kind in enumerate(classes)}
         self._wide: dict[Type, Any] = {}  # list and dict types, with those that differ only in extents merged

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from acronumba.emit.words import Words
+from acronumba.emit.words import RecordLayout
 
-RECORD = Words("""
+RECORD = RecordLayout("""
 data        address of the data
 head        node << 32 | depth; -1: it was given, no node computes it
 shape       address of the extents
 """)
-LIST = Words("""
+LIST = RecordLayout("""
 items       address of the elements
 length      how many there are
 capacity    ... may be

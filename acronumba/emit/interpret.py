@@ -1,8 +1,8 @@
 """Trees run in plain Python, over checked memory.
 
-In: a `tree.Module`, the name of one of its functions, and a `Memory` with the NumPy arrays that its addresses may
-reach. Out: the function's result; arrays change as compiled code would change them. This is the definition of the
-language and the test double of `llvm`: types are exact (integers wrap, float32 rounds after every operation, `fma`
+In: a `tree.Module`, the name of one of its functions, and an `InterpreterMemory` with the NumPy arrays that its
+addresses may reach. Out: the function's result; arrays change as compiled code would change them. This is the definition of
+the language and the test double of `llvm`: types are exact (integers wrap, float32 rounds after every operation, `fma`
 rounds once), and undefined behaviour of compiled code is an error here: an access outside the arrays or misaligned
 (IndexError), a division by zero (ZeroDivisionError), a shift by more than the width (ValueError), a local read before
 it is assigned (UnboundLocalError).
@@ -47,7 +47,7 @@ Function: TypeAlias = Callable[..., Value]
 _FORMATS = {"i1": "B", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "f32": "f", "f64": "d"}
 
 
-class Memory:
+class InterpreterMemory:
     """The arrays that interpreted code may reach, by address, and the functions it may call by address.
 
     >>> memory = Memory()
@@ -151,7 +151,7 @@ class Memory:
         storer(self, type)(address, value)
 
 
-def loader(memory: Memory, type: Ty) -> Callable[[int], Value]:
+def loader(memory: InterpreterMemory, type: Ty) -> Callable[[int], Value]:
     what, place = f"load of {type}", memory.place
     size = max(type.bits, 8) // 8
     if type.lanes > 1:
@@ -171,7 +171,7 @@ def loader(memory: Memory, type: Ty) -> Callable[[int], Value]:
     return lambda address: read(*place(address, size, size, what, False))[0]
 
 
-def storer(memory: Memory, type: Ty) -> Callable[[int, Value], None]:
+def storer(memory: InterpreterMemory, type: Ty) -> Callable[[int, Value], None]:
     what, place = f"store of {type}", memory.place
     size = max(type.bits, 8) // 8
     if type.lanes > 1:
@@ -186,7 +186,7 @@ def storer(memory: Memory, type: Ty) -> Callable[[int, Value], None]:
     return lambda address, value: write(*place(address, size, size, what, True), value)
 
 
-def _masked_loader(memory: Memory, type: Ty) -> Callable[[int, int, Value], Value]:
+def _masked_loader(memory: InterpreterMemory, type: Ty) -> Callable[[int, int, Value], Value]:
     size, form = max(type.bits, 8) // 8, dtype(type)
 
     def load(address: int, left: int, fill: Value) -> Value:
@@ -201,7 +201,7 @@ def _masked_loader(memory: Memory, type: Ty) -> Callable[[int, int, Value], Valu
     return load
 
 
-def _masked_storer(memory: Memory, type: Ty) -> Callable[[int, Value, int], None]:
+def _masked_storer(memory: InterpreterMemory, type: Ty) -> Callable[[int, Value, int], None]:
     size, form = max(type.bits, 8) // 8, dtype(type)
 
     def store(address: int, value: Value, left: int) -> None:
@@ -213,7 +213,7 @@ def _masked_storer(memory: Memory, type: Ty) -> Callable[[int, Value, int], None
     return store
 
 
-def _mover(memory: Memory) -> Callable[[int, int, int], None]:
+def _mover(memory: InterpreterMemory) -> Callable[[int, int, int], None]:
     def move(to: int, source: int, count: int) -> None:
         if count < 0:
             raise IndexError(f"copy of {count} bytes")
@@ -226,7 +226,7 @@ def _mover(memory: Memory) -> Callable[[int, int, int], None]:
     return move
 
 
-def _copier(memory: Memory) -> Callable[[int, int, int], None]:
+def _copier(memory: InterpreterMemory) -> Callable[[int, int, int], None]:
     move = _mover(memory)
 
     def copy(to: int, source: int, count: int) -> None:
@@ -237,7 +237,7 @@ def _copier(memory: Memory) -> Callable[[int, int, int], None]:
     return copy
 
 
-def _filler(memory: Memory) -> Callable[[int, int, int], None]:
+def _filler(memory: InterpreterMemory) -> Callable[[int, int, int], None]:
     def fill(to: int, value: int, count: int) -> None:
         if count < 0:
             raise IndexError(f"fill of {count} bytes")
@@ -248,7 +248,7 @@ def _filler(memory: Memory) -> Callable[[int, int, int], None]:
     return fill
 
 
-def _adder(memory: Memory) -> Callable[[int, int], int]:
+def _adder(memory: InterpreterMemory) -> Callable[[int, int], int]:
     def add(address: int, value: int) -> int:
         old = int(memory.load(address, I64))
         memory.store(address, wrap(old + value, 64), I64)
@@ -257,7 +257,7 @@ def _adder(memory: Memory) -> Callable[[int, int], int]:
     return add
 
 
-def _swapper(memory: Memory) -> Callable[[int, int, int], bool]:
+def _swapper(memory: InterpreterMemory) -> Callable[[int, int, int], bool]:
     def swap(address: int, expected: int, new: int) -> bool:
         if memory.load(address, I64) != expected:
             return False
@@ -267,7 +267,7 @@ def _swapper(memory: Memory) -> Callable[[int, int, int], bool]:
     return swap
 
 
-OF_MEMORY: dict[str, Callable[[Memory], Function]] = {
+OF_MEMORY: dict[str, Callable[[InterpreterMemory], Function]] = {
     "copy_bytes": _copier,
     "move_bytes": _mover,
     "fill_bytes": _filler,
@@ -278,7 +278,7 @@ OF_MEMORY: dict[str, Callable[[Memory], Function]] = {
 }
 
 
-def _intrinsic(name: str, e: tree.Call, memory: Memory) -> Function:
+def _intrinsic(name: str, e: tree.Call, memory: InterpreterMemory) -> Function:
     """Return the function of an intrinsic at the types of one call."""
     row = INTRINSICS.get(name)
     if row is None:
@@ -293,11 +293,11 @@ class _Writer:
 
     def __init__(self, module: tree.Module, functions: Mapping[str, tree.Function]) -> None:
         self.module, self.functions = module, functions
-        self.makers: dict[str, Callable[[Memory], Function]] = {}  # by the name in the source
+        self.makers: dict[str, Callable[[InterpreterMemory], Function]] = {}  # by the name in the source
         self.lines: list[str] = []
         self.locals: dict[str, str] = {}
 
-    def maker(self, name: str, make: Callable[[Memory], Function]) -> str:
+    def maker(self, name: str, make: Callable[[InterpreterMemory], Function]) -> str:
         self.makers.setdefault(name, make)
         return name
 
@@ -488,10 +488,10 @@ def _entry_check(entries: frozenset[int]) -> Callable[[int], None]:
     return check
 
 
-_MODULES: dict[int, tuple[tree.Module, CodeType, dict[str, Callable[[Memory], Function]]]] = {}
+_MODULES: dict[int, tuple[tree.Module, CodeType, dict[str, Callable[[InterpreterMemory], Function]]]] = {}
 
 
-def _translated(module: tree.Module) -> tuple[CodeType, dict[str, Callable[[Memory], Function]]]:
+def _translated(module: tree.Module) -> tuple[CodeType, dict[str, Callable[[InterpreterMemory], Function]]]:
     known = _MODULES.get(id(module))
     if known is None or known[0] is not module:
         writer = _Writer(module, {f.name: f for f in module.functions})
@@ -504,7 +504,7 @@ def _translated(module: tree.Module) -> tuple[CodeType, dict[str, Callable[[Memo
     return known[1], known[2]
 
 
-def run(module: tree.Module, name: str, args: Sequence[Value], memory: Memory) -> Value:
+def run(module: tree.Module, name: str, args: Sequence[Value], memory: InterpreterMemory) -> Value:
     """Run a function of a module in plain Python.
 
     Parameters

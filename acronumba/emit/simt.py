@@ -52,7 +52,7 @@ _WIDTH = re.compile(r"(?<=[a-z0-9])x\d+\b")
 
 
 @record()
-class Memory:
+class SharedArray:
     """An array that the threads of a block share."""
 
     type: str  # of an element: "f32", "f64"
@@ -81,7 +81,7 @@ class Setting:
         """Return the first argument of a call of a function, with its comma."""
         return "here, " if name in self.with_thread else ""
 
-    def memory(self, number: int, array: Memory) -> str:
+    def memory(self, number: int, array: SharedArray) -> str:
         """Return the text of an array of the function."""
         if self.places is None:
             return f"cuda.shared.array({array.written or array.count}, {array.type}, 16)"
@@ -92,13 +92,13 @@ ALONE = Setting()
 
 
 @record()
-class Part:
+class DeviceFunction:
     """A function of a GPU's text, which is written for a setting."""
 
     name: str
     write: Callable[[Setting], str]
     calls: frozenset[str] = frozenset()  # functions beside it
-    arrays: tuple[Memory, ...] = ()
+    arrays: tuple[SharedArray, ...] = ()
     asks: bool = False  # whether its text says which thread or lane this is
 
 
@@ -107,7 +107,7 @@ class _Found:
     """Facts about a function's text, collected while it is written."""
 
     calls: set[str] = field(default_factory=set)
-    arrays: list[Memory] = field(default_factory=list)
+    arrays: list[SharedArray] = field(default_factory=list)
     asks: bool = False
 
 
@@ -265,7 +265,7 @@ class _Printer(text._Printer):
         pad, out = "    " * depth, self.lines.append
         match s:
             case tree.Assign(target, tree.Call("block_memory", (tree.Const(size),))):
-                array = Memory("f64", -(-int(size) // 8))
+                array = SharedArray("f64", -(-int(size) // 8))
                 out(f"{pad}{target.name}_memory = {self.setting.memory(len(self.found.arrays), array)}")
                 self.found.arrays.append(array)
                 out(f"{pad}{target.name} = address({target.name}_memory)")
@@ -314,14 +314,14 @@ def _lines(
     return [*((line, None) for line in out), *zip(printer.lines, printer.places, strict=True)], printer.found
 
 
-def parts(module: tree.Module) -> tuple[Part, ...]:
+def parts(module: tree.Module) -> tuple[DeviceFunction, ...]:
     """Return the functions of a module, kernels last, for any setting: as device functions, also the kernels."""
     names = [f.name for f in module.functions]
 
-    def part(f: tree.Function) -> Part:
+    def part(f: tree.Function) -> DeviceFunction:
         _, found = _written(f, names, False, ALONE)
         write = lambda setting: _written(f, names, False, setting)[0]
-        return Part(_WIDTH.sub("", f.name), write, frozenset(found.calls), tuple(found.arrays), found.asks)
+        return DeviceFunction(_WIDTH.sub("", f.name), write, frozenset(found.calls), tuple(found.arrays), found.asks)
 
     return tuple(part(f) for f in sorted(module.functions, key=lambda f: f.name in module.exports))
 

@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 from acronumba.emit import tree
 from acronumba.emit.tree import F32, F64, I8, I16, I32, I64, VOID, Expr, Ty
-from acronumba.emit.words import Words
+from acronumba.emit.words import RecordLayout
 from acronumba.errors import Loc
 
 # how strongly operators bind, as in Python
@@ -53,7 +53,7 @@ def _typed(e: Expr) -> str:
 
 
 class _Printer:
-    def __init__(self, names: Sequence[str], tables: Mapping[str, Words] | None = None) -> None:
+    def __init__(self, names: Sequence[str], tables: Mapping[str, RecordLayout] | None = None) -> None:
         self.names = frozenset(names)
         self.tables = tables or {}
         self.lines: list[str] = []
@@ -279,7 +279,7 @@ def function_text(function: tree.Function, names: Sequence[str] = ()) -> str:
 
 
 def function_lines(
-    function: tree.Function, names: Sequence[str] = (), tables: Mapping[str, Words] | None = None
+    function: tree.Function, names: Sequence[str] = (), tables: Mapping[str, RecordLayout] | None = None
 ) -> list[Placed]:
     """Return the lines of `function_text`; `tables` as of `Module`."""
     printer = _Printer([*names, function.name], tables)

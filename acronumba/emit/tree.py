@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from acronumba.emit.intrinsics import INTRINSICS
-from acronumba.emit.words import Words
+from acronumba.emit.words import RecordLayout
 from acronumba.errors import Loc
 from acronumba.records import record
 
@@ -346,7 +346,7 @@ class Module:
     header: str = ""  # comment lines: the model, the source
     compact: bool = False
     notes: Sequence[Note] = ()
-    tables: Mapping[str, Words] = field(default_factory=dict)  # by parameter: the text names words of the table there
+    tables: Mapping[str, RecordLayout] = field(default_factory=dict)  # by parameter: names of its words
 
 
 def const(value: Operand, type: Ty) -> Expr:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 _NAME = re.compile(r"(\w+)(?:\[(\d+)\])?(?: |$)")
 
 
-class Words:
+class RecordLayout:
     """The words of a table.
 
     >>> row = Words('''

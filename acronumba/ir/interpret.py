@@ -25,7 +25,7 @@ from acronumba.ir.values import (
     List,
     Memo,
     Misfit,
-    Row,
+    ObjectRow,
     UserValue,
     WordValue,
     contents,
@@ -316,14 +316,14 @@ class Interpreter:
 
     def _class_tag(self, i: ir.ClassTag, env: Env) -> None:
         ref = env[i.ref]
-        if isinstance(ref, Row):
+        if isinstance(ref, ObjectRow):
             env[i.out] = self._layouts[ref.layout.cls][0]
         else:
             env[i.out] = next(self._layouts[c][0] for c in type(ref).__mro__ if c in self._layouts)
 
     def _is_made(self, i: ir.IsMade, env: Env) -> None:
         ref = env[i.ref]
-        env[i.out] = isinstance(ref, Row) and not ref.given
+        env[i.out] = isinstance(ref, ObjectRow) and not ref.given
 
     def _check(self, i: ir.Check, env: Env) -> None:
         if not env[i.cond]:
@@ -332,7 +332,7 @@ class Interpreter:
     def _load(self, i: ir.Load, env: Env) -> None:
         ref = env[i.ref]
         f = self._fields[i.cls, i.field]
-        if isinstance(ref, Row):
+        if isinstance(ref, ObjectRow):
             inner: Sequence[WordValue] = ref.words[f.offset - 1 : f.offset - 1 + f.width]
         else:
             try:
@@ -343,11 +343,11 @@ class Interpreter:
         env.update(zip(i.outs, inner, strict=True))
 
     def _new(self, i: ir.New, env: Env) -> None:
-        env[i.out] = Row(self._layouts[i.cls][1], tuple(env[a] for a in i.args), i.given)
+        env[i.out] = ObjectRow(self._layouts[i.cls][1], tuple(env[a] for a in i.args), i.given)
 
     def _store(self, i: ir.Store, env: Env) -> None:
         ref, f = env[i.ref], self._fields[i.cls, i.field]
-        assert isinstance(ref, Row) and not ref.given, "a row that was given changes"
+        assert isinstance(ref, ObjectRow) and not ref.given, "a row that was given changes"
         ref.words[f.offset - 1 : f.offset - 1 + f.width] = [env[a] for a in i.args]
 
     def _list_new(self, i: ir.ListNew, env: Env) -> None:

@@ -9,7 +9,7 @@ from acronumba.records import record
 
 
 @record()
-class Kind:
+class NoteKind:
     """A kind of note."""
 
     meaning: str  # for the legend of an explanation
@@ -17,23 +17,23 @@ class Kind:
     stage: str = ""  # the stage whose text lists these decisions; "" if none does
 
 
-KINDS: dict[str, Kind] = {  # in the order in which they are shown
-    "unrolled": Kind("a short loop written out: kernels reach across its iterations"),
-    "shared": Kind("the same tensor for all instances (shared parameter): not gathered", "cyan"),
-    "row": Kind("a row of a table that all instances share", "cyan"),
-    "once": Kind("computed once per mini-batch", "cyan", stage="once"),
-    "duplicated": Kind("compiled separately for each set of weights or for leaves", stage="copies"),
-    "refactored": Kind("the call that makes a result computes the caller's matrix product of it"),
-    "merged": Kind("copies without benefit are one kernel again", stage="copies"),
-    "hoisted": Kind("own kernel: not part of the recurrence, so all steps can be batched", "green", stage="hoist"),
-    "moved": Kind("loop-invariant: computed once before the loop", "green", stage="invariant"),
-    "rows": Kind("row-wise: recorded row by row, so that lengths do not matter", "green"),
-    "fused": Kind("fused with another operation into one kernel stage", "magenta"),
-    "fibers": Kind("fork-join: runs beside other fibers of the same instance while it waits"),
-    "serial": Kind("waits for other code of the same instance, as it may need its results"),
-    "kept": Kind("kept for the backward pass: the gradient of its kernel reads it", "magenta"),
-    "stops": Kind("no gradient flows through here", "yellow"),
-    "wait": Kind("sync point: needs the value of a tensor, so what is recorded so far runs first", "red"),
+KINDS: dict[str, NoteKind] = {  # in the order in which they are shown
+    "unrolled": NoteKind("a short loop written out: kernels reach across its iterations"),
+    "shared": NoteKind("the same tensor for all instances (shared parameter): not gathered", "cyan"),
+    "row": NoteKind("a row of a table that all instances share", "cyan"),
+    "once": NoteKind("computed once per mini-batch", "cyan", stage="once"),
+    "duplicated": NoteKind("compiled separately for each set of weights or for leaves", stage="copies"),
+    "refactored": NoteKind("the call that makes a result computes the caller's matrix product of it"),
+    "merged": NoteKind("copies without benefit are one kernel again", stage="copies"),
+    "hoisted": NoteKind("own kernel: not part of the recurrence, so all steps can be batched", "green", stage="hoist"),
+    "moved": NoteKind("loop-invariant: computed once before the loop", "green", stage="invariant"),
+    "rows": NoteKind("row-wise: recorded row by row, so that lengths do not matter", "green"),
+    "fused": NoteKind("fused with another operation into one kernel stage", "magenta"),
+    "fibers": NoteKind("fork-join: runs beside other fibers of the same instance while it waits"),
+    "serial": NoteKind("waits for other code of the same instance, as it may need its results"),
+    "kept": NoteKind("kept for the backward pass: the gradient of its kernel reads it", "magenta"),
+    "stops": NoteKind("no gradient flows through here", "yellow"),
+    "wait": NoteKind("sync point: needs the value of a tensor, so what is recorded so far runs first", "red"),
 }
 
 

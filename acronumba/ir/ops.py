@@ -78,7 +78,7 @@ Gives = Literal["same", "bool", "int64", "any"]
 
 
 @record(kw_only=True)
-class Kind:
+class OpKind:
     """Common properties of the operations of a kind: a row of `KINDS`."""
 
     loops: bool = False  # whether kernels compute it in loops of its own, not where an element of it is read
@@ -86,20 +86,20 @@ class Kind:
     folds: bool = False  # whether the work is one step for each element of the argument
 
 
-KINDS: Mapping[str, Kind] = {
-    "element": Kind(),
-    "reduce": Kind(loops=True, stored=True, folds=True),
-    "arg": Kind(loops=True, stored=True, folds=True),
-    "scan": Kind(loops=True, stored=True, folds=True),
-    "order": Kind(loops=True, stored=True, folds=True),
-    "search": Kind(loops=True, stored=True),
-    "product": Kind(loops=True, stored=True),
-    "view": Kind(),
-    "concat": Kind(loops=True),
-    "stack": Kind(loops=True, stored=True),
-    "fold": Kind(loops=True, stored=True, folds=True),
-    "scatter": Kind(loops=True, stored=True, folds=True),
-    "create": Kind(),
+KINDS: Mapping[str, OpKind] = {
+    "element": OpKind(),
+    "reduce": OpKind(loops=True, stored=True, folds=True),
+    "arg": OpKind(loops=True, stored=True, folds=True),
+    "scan": OpKind(loops=True, stored=True, folds=True),
+    "order": OpKind(loops=True, stored=True, folds=True),
+    "search": OpKind(loops=True, stored=True),
+    "product": OpKind(loops=True, stored=True),
+    "view": OpKind(),
+    "concat": OpKind(loops=True),
+    "stack": OpKind(loops=True, stored=True),
+    "fold": OpKind(loops=True, stored=True, folds=True),
+    "scatter": OpKind(loops=True, stored=True, folds=True),
+    "create": OpKind(),
 }
 
 

@@ -38,7 +38,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeAlias
 
-from acronumba.emit.words import Words
+from acronumba.emit.words import RecordLayout
 from acronumba.errors import NOWHERE, Loc
 from acronumba.records import record
 
@@ -53,7 +53,7 @@ class Dim:
 
 
 # The first words of P, which every kernel has.
-PARAMETERS = Words("""
+PARAMETERS = RecordLayout("""
 nodes       address of int64[batch]: address of each node's argument words
 fails       address of int64[batch]: a failure (1 + site) is written here
 extents     where the run-time extents of a node are, in bytes from its argument words
@@ -62,7 +62,7 @@ begun       how many batches of the kernel have begun: parity decides on the way
 FIXED = PARAMETERS.count
 
 # What the scratch of a block begins with.
-BLOCK = Words("""
+BLOCK = RecordLayout("""
 table       address of P
 first       first node of the block
 last        ... and where it ends
@@ -70,7 +70,7 @@ own         bytes from the beginning of a thread's scratch to what it needs for 
 finer       how often tiles of rows are halved, 0 to 2: written before `begin` is called
 """)
 # The units of a stage of a block.
-UNITS = Words("""
+UNITS = RecordLayout("""
 count       how many there are
 time        nanoseconds that they take, about
 times       address of int64[nodes + 1]: nanoseconds before those of each node; 0: all units take the same time

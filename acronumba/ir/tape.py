@@ -21,7 +21,7 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.evaluate import apply
 from acronumba.ir.interpret import Env, Interpreter
 from acronumba.ir.types import Array0T, ListT, TensorT, Type, UnionT, case_slices
-from acronumba.ir.values import List, Memo, Row, UserValue, WordValue, flatten
+from acronumba.ir.values import List, Memo, ObjectRow, UserValue, WordValue, flatten
 from acronumba.ir.vjp import RULES, Applied, Eager, adjoints, differentiable
 from acronumba.records import record
 
@@ -145,7 +145,8 @@ class Tape:
         return {number: g for number, g in found.items() if number in wanted}
 
 
-_NO_OBJECT = (int, float, str, type(None), np.ndarray, np.generic, Row)  # words that stand for no object of the user
+# Words that stand for no object of the user.
+_NO_OBJECT = (int, float, str, type(None), np.ndarray, np.generic, ObjectRow)
 
 
 def _rows_of(one: Applied) -> Array:
@@ -257,7 +258,7 @@ class Recorder(Interpreter):
 
     def fields(self, word: WordValue, value: UserValue) -> tuple[ir.StructLayout, Sequence[WordValue]]:
         """Return the layout of the row of an object, and its words."""
-        if isinstance(word, Row):
+        if isinstance(word, ObjectRow):
             return word.layout, word.words
         layout = next(self._layouts[c][1] for c in type(value).__mro__ if c in self._layouts)
         out: list[WordValue] = [None] * (layout.size - 1)

@@ -2,7 +2,7 @@
 
 In: a value of the user (an object, an array, a number, nested in tuples, lists and dicts) and its `Type`. Out: one
 entry per word of `ir.types.words`, as objects instead of bits: int, float, bool, a NumPy array, and for references
-None, `Row`, `List` or the user's object. `data.pack` does the same with 64-bit words and is compared with this.
+None, `ObjectRow`, `List` or the user's object. `data.pack` does the same with 64-bit words and is compared with this.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from acronumba.ir.types import (
 from acronumba.ir.written import elements
 
 UserValue: TypeAlias = Any
-WordValue: TypeAlias = Any  # int, float, bool, an array; of a reference None, `Row`, `List` or a `UserValue`
+WordValue: TypeAlias = Any  # int, float, bool, an array; of a reference None, `ObjectRow`, `List` or a `UserValue`
 
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 
@@ -67,7 +67,7 @@ class Misfit(TypeError):
         self.text = text
 
 
-class Row:
+class ObjectRow:
     """An object made by the model: the words of its fields; `given`: it stands for one that the model did not make."""
 
     __slots__ = ("given", "layout", "words")
@@ -346,7 +346,7 @@ class _Builder:
 
     def __init__(self) -> None:
         self._made: dict[int, UserValue] = {}  # of a Row or List, by its id
-        self._open: list[tuple[Row | List, UserValue]] = []  # made and still to be filled
+        self._open: list[tuple[ObjectRow | List, UserValue]] = []  # made and still to be filled
 
     def value(self, values: Sequence[WordValue], t: Type) -> UserValue:
         out = self._of(iter(values), values, t)
@@ -363,7 +363,7 @@ class _Builder:
                     object.__setattr__(made, name, item)
         return out
 
-    def _fields(self, row: Row) -> dict[str, UserValue]:
+    def _fields(self, row: ObjectRow) -> dict[str, UserValue]:
         out: dict[str, UserValue] = {}
         for f in row.layout.fields:
             inner = row.words[f.offset - 1 : f.offset - 1 + f.width]
@@ -462,14 +462,14 @@ class _Builder:
         match word:
             case None:
                 return None
-            case Row() | List():
+            case ObjectRow() | List():
                 return self._shell(word)
             case np.ndarray() | np.generic():
                 return word if np.ndim(word) else np.asarray(word)[()]  # a NumPy scalar if the rank is 0
             case _:
                 return word
 
-    def _shell(self, source: Row | List) -> UserValue:
+    def _shell(self, source: ObjectRow | List) -> UserValue:
         """Return the object of a row or list; a new one is still empty."""
         if id(source) in self._made:
             return self._made[id(source)]
@@ -485,7 +485,7 @@ class _Builder:
 
     def _close(self, values: Sequence[WordValue]) -> None:
         """Make the named tuples that the words refer to, innermost first, as they cannot be filled afterwards."""
-        stack = [v for v in values if isinstance(v, Row) and issubclass(v.layout.cls, tuple)]
+        stack = [v for v in values if isinstance(v, ObjectRow) and issubclass(v.layout.cls, tuple)]
         while stack:
             row = stack[-1]
             if id(row) in self._made:
@@ -494,7 +494,7 @@ class _Builder:
             below = [
                 v
                 for v in row.words
-                if isinstance(v, Row) and issubclass(v.layout.cls, tuple) and id(v) not in self._made
+                if isinstance(v, ObjectRow) and issubclass(v.layout.cls, tuple) and id(v) not in self._made
             ]
             if below:
                 stack += below

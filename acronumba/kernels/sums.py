@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred
 from acronumba.emit.parse import parse
-from acronumba.emit.words import Words
+from acronumba.emit.words import RecordLayout
 from acronumba.ir.spec import FIXED
 from acronumba.kernels.tiles import TYPES
 
@@ -46,12 +46,12 @@ SPANS = "parts apart count m k c step first panels".split()
 WORDS_OF = {"outer": OUTER, "columns": COLUMNS, "rows": ROWS, "spans": SPANS}
 
 # What `adjoints` reads: a sum and its parts.
-SUM = Words("""
+SUM = RecordLayout("""
 to          address of the sum
 size        bytes
 links       the first link
 """)
-LINK = Words("""
+LINK = RecordLayout("""
 source      address of a part of an adjoint
 key         node that gave it and which of its parts it is: parts are added in this order
 next        next link; 0: there is none

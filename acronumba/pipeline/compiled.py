@@ -38,7 +38,7 @@ from acronumba.pipeline.slices import Slices, memory_rejected
 
 if TYPE_CHECKING:
     from acronumba.analysis.plan import Plan
-    from acronumba.data.extents import Columns
+    from acronumba.data.extents import KnownColumns
     from acronumba.data.pack import Batch, Packer
     from acronumba.data.schema import Schema
     from acronumba.data.stream import Streams
@@ -83,7 +83,7 @@ class Compiled:
 
     def __init__(
         self, fn: FunctionType, columns: Sequence[Sequence[Value]], shared: Mapping[str, Value], options: Options,
-        like: Compiled | None = None, seen: Columns | None = None, rejected: list[Attempt] | None = None,
+        like: Compiled | None = None, seen: KnownColumns | None = None, rejected: list[Attempt] | None = None,
         tree: SharedTree | None = None,
     ) -> None:  # fmt: skip
         self.fn, self.options, self.tree = fn, options, tree or describe(shared)
@@ -104,7 +104,7 @@ class Compiled:
         self.slices = Slices()
 
     def _lower(
-        self, columns: Sequence[Sequence[Value]], shared: Mapping[str, Value], seen: Columns | None,
+        self, columns: Sequence[Sequence[Value]], shared: Mapping[str, Value], seen: KnownColumns | None,
         rejected: list[Attempt] | None,
     ) -> tuple[Schema, Lowered]:  # fmt: skip
         from acronumba.data.hints import hints_guard

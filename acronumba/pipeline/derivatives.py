@@ -9,7 +9,7 @@ from acronumba.pipeline.artifacts import Artifacts
 from acronumba.pipeline.boundary import bounded
 
 if TYPE_CHECKING:
-    from acronumba.analysis.active import Active, Wanted
+    from acronumba.analysis.active import Active, RequestedValues
     from acronumba.analysis.backward.derive import Backward
 
 T = TypeVar("T")
@@ -26,12 +26,12 @@ class Derivatives:
 
     def __init__(self, of: Artifacts) -> None:
         self.fn, self._of = of.fn, of
-        self._active: dict[tuple[Wanted, int | None], Active] = {}
-        self._backward: dict[tuple[Wanted, int | None], tuple[Backward, ...]] = {}
+        self._active: dict[tuple[RequestedValues, int | None], Active] = {}
+        self._backward: dict[tuple[RequestedValues, int | None], tuple[Backward, ...]] = {}
         self._compiled: dict[Hashable, Any] = {}
 
     @bounded
-    def active(self, wanted: Wanted, width: int | None) -> Active:
+    def active(self, wanted: RequestedValues, width: int | None) -> Active:
         """Return the variables of the program that gradients flow through (see `analysis.active`)."""
         from acronumba.analysis.active import active
 
@@ -40,7 +40,7 @@ class Derivatives:
         return self._active[wanted, width]
 
     @bounded
-    def backward(self, wanted: Wanted, width: int | None) -> tuple[Backward, ...]:
+    def backward(self, wanted: RequestedValues, width: int | None) -> tuple[Backward, ...]:
         """Return the backward of each kernel of the plan (see `analysis.backward`)."""
         from acronumba.analysis.backward.program import derive_all
 

@@ -18,7 +18,7 @@ from acronumba.pipeline.fit import getter, orders_by_layout, packed_of, same_typ
 from acronumba.pipeline.log import Times
 
 if TYPE_CHECKING:
-    from acronumba.data.extents import Columns
+    from acronumba.data.extents import KnownColumns
     from acronumba.data.schema import Schema
     from acronumba.frontend.lower import Lowered
     from acronumba.pipeline.rejected import Attempt
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 def infer_and_lower(
     columns: Sequence[Sequence[Value]], shared: Mapping[str, Value], tree: SharedTree, times: Times,
-    seen: Columns | None = None, rejected: list[Attempt] | None = None,
+    seen: KnownColumns | None = None, rejected: list[Attempt] | None = None,
 ) -> tuple[Schema, Lowered]:  # fmt: skip
     """Infer and lower, with columns as such unless that is rejected or changes the order of a sum.
 
@@ -43,14 +43,14 @@ def infer_and_lower(
     rejected
         Collects the rejections of the front end.
     """
-    from acronumba.data.extents import Columns
+    from acronumba.data.extents import KnownColumns
     from acronumba.data.pack import infer
 
     packed = packed_of(tree, shared)
     found = infer([*columns, *packed], None)
     rejection: AcronumbaError | None = None
     attempts: list[Attempt] = []
-    for places in [frozenset[str]()] if packed else (seen or Columns()).choose(found):
+    for places in [frozenset[str]()] if packed else (seen or KnownColumns()).choose(found):
         try:
             schema, lowered = _with_columns_at(places, columns, shared, packed, tree, found, times, attempts)
         except AcronumbaError as error:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from acronumba.analysis.backward.derive import AdjointOutput, Backward, ParameterGradient, Part, Source
+from acronumba.analysis.backward.derive import AdjointOutput, Backward, ParameterGradient, RowBlock, Source
 from acronumba.analysis.backward.program import BackwardPlan
 from acronumba.data.words import RECORD
 from acronumba.ir.reference import names_of_values
@@ -154,7 +154,7 @@ class BackRows:
         self.parts += len(rows)
         return rows
 
-    def _part(self, back: Backward, term: ParameterGradient, part: Part) -> list[int]:
+    def _part(self, back: Backward, term: ParameterGradient, part: RowBlock) -> list[int]:
         number, whole = part.dtype == "int64", term.kind == "sum"
         size = np.dtype(part.dtype).itemsize
         source = self._source(back, part.source, size)

@@ -43,7 +43,7 @@ from acronumba.runtime.program import KernelEntry
 from acronumba.runtime.run import Run
 from acronumba.runtime.shared import Prepared
 from acronumba.runtime.state import TABLE
-from acronumba.runtime.summing import Found, Sums, tables_of
+from acronumba.runtime.summing import SumRows, Sums, tables_of
 from acronumba.runtime.tables import Tables
 from acronumba.runtime.trace import BackRecord
 
@@ -151,7 +151,7 @@ class BackwardExecutable:
             workspace = Workspace(self)
         workspace.pack(run.prepared)
         with self.backend.turn():
-            way = _Run(self, workspace, run, graph, seeds, own)
+            way = _BackwardRun(self, workspace, run, graph, seeds, own)
             shared = way.gradients(sorted(tables))
             out = Done(shared=shared, own=way.own_adjoints(), records=way.records(), bytes=way.bytes)
         self._workspaces.append(workspace)
@@ -217,7 +217,7 @@ class Workspace:
         self._prepared = prepared
 
 
-class _Run:
+class _BackwardRun:
     """The backward pass of one mini-batch."""
 
     def __init__(
@@ -426,7 +426,7 @@ class _Run:
 
     # ---- sums over nodes
 
-    def _collect(self, counts: Words) -> list[Found]:
+    def _collect(self, counts: Words) -> list[SumRows]:
         """Return the addresses of the rows of each sum."""
         ends = np.cumsum(counts)
         all_rows = np.empty(ends[-1] + 1, np.int64)
@@ -435,7 +435,9 @@ class _Run:
         self.of.library.call("collect", self.buffers.address, address(self.words))
         many, last = counts.tolist(), ends.tolist()
         return [
-            Found(s, many[s.first], [all_rows[last[k] - many[k] : last[k]] for k in range(s.first, s.first + s.parts)])
+            SumRows(
+                s, many[s.first], [all_rows[last[k] - many[k] : last[k]] for k in range(s.first, s.first + s.parts)]
+            )
             for s in self.of.rows.sums
             if many[s.first]
         ]

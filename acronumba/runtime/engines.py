@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred, Pending, load
 from acronumba.memory import Array
-from acronumba.runtime.threads import Pool
+from acronumba.runtime.threads import ThreadPool
 
 # The files of the library, in the order of its text.
 _SCHEDULE = "keys components frontier batches schedule lookahead"
@@ -36,13 +36,13 @@ def library() -> Deferred:
     return Deferred(name="runtime", key="runtime", make=runtime_module)
 
 
-_pools: list[Pool] = []
+_pools: list[ThreadPool] = []
 
 
-def threads_of_process() -> Pool:
+def threads_of_process() -> ThreadPool:
     """Return the worker threads of this process; if two threads create them at once, the first ones stay."""
     if not _pools:
-        _pools.append(Pool(load([library()])[0].function("pool_worker")))
+        _pools.append(ThreadPool(load([library()])[0].function("pool_worker")))
     return _pools[0]
 
 
@@ -97,7 +97,7 @@ class Interpreted:
         from acronumba.emit import interpret
 
         self.interpret = interpret
-        self.memory = interpret.Memory()
+        self.memory = interpret.InterpreterMemory()
         self.modules = modules
         self.sorter = self.memory.add_function(order_by_python)
         self.address: dict[str, int] = {}

@@ -19,9 +19,9 @@ The structures that addresses point to, in words of 8 bytes:
 
 from __future__ import annotations
 
-from acronumba.emit.words import Words
+from acronumba.emit.words import RecordLayout
 
-STATE = Words("""
+STATE = RecordLayout("""
 machine             address of the host machine
 policy              who gives each node its level: BY_DEPTH, BY_AGENDA, BY_CALLER or BY_LOOKAHEAD
 stage               where `drive` goes on: TO_RECORD, TO_SCHEDULE, TO_LAYOUT, TO_EXECUTE, or EXECUTED
@@ -252,7 +252,7 @@ free                heads of the lists of free frames follow, and for each kerne
 AT = STATE.at
 
 # A row of `table`, of a kernel.
-KERNEL = Words("""
+KERNEL = RecordLayout("""
 plan        address of the function that says how large results are
 run         address of the function that computes them
 params      address of its parameter table
@@ -279,20 +279,20 @@ equal_late  whether looking for them begins when a node of any kernel has been f
 TABLE = KERNEL.at
 
 # A stage of a kernel that threads can share, see `shares`.
-STAGE = Words("""
+STAGE = RecordLayout("""
 run         address of the function
 weights     nanoseconds that its shared weights take
 """)
 
 # What the threads of `runtime.threads` share; each part has a cache line of its own.
-POOL = Words("""
+POOL = RecordLayout("""
 claim[8]    epoch << 32 | next unit
 jobs[24]    two rows of JOB: that of the epoch, and that of the one before
 finished[8] units that are done
 lock[8]     whether there is a job
 wanted[8]   most threads that any of the mini-batches that run may use, their callers' included
 """)
-JOB = Words("""
+JOB = RecordLayout("""
 run         address of a function of params, low, high, scratch
 params      what it is given
 rows        what is to be shared

@@ -29,7 +29,7 @@ from acronumba.runtime.tables import Rows, Tables, made_of, rows_in
 WORDS = max(map(len, (sums.OUTER, sums.COLUMNS, sums.ROWS)))  # of a job
 
 
-class Found(NamedTuple):
+class SumRows(NamedTuple):
     """The rows of a sum."""
 
     sum: SumOf
@@ -97,7 +97,7 @@ class Sums:
                 data = ctypes.string_at(int(heads[k, HEAD.at["source"]]), g.nbytes)
                 g += np.frombuffer(data, g.dtype).reshape(g.shape)
 
-    def jobs(self, found: Sequence[Found]) -> list[Job]:
+    def jobs(self, found: Sequence[SumRows]) -> list[Job]:
         """Return the jobs of all sums; sums without any row are set to zeros."""
         jobs = [job for one in found for job in self._jobs(one)]
         for g in self.totals.values():
@@ -116,7 +116,7 @@ class Sums:
         self._blank.discard(id(total))
         return found
 
-    def _jobs(self, found: Found) -> list[Job]:
+    def _jobs(self, found: SumRows) -> list[Job]:
         term, dtype, count, rows = found.sum.term, found.sum.dtype, found.many, found.rows
         if term.which >= 0:
             return self._jobs_of_each(dtype, term, *rows)
@@ -204,7 +204,7 @@ def numbers_of(records: Words, prepared: Prepared) -> Words:
 
 
 def tables_of(
-    wanted: Sequence[int], found: Sequence[Found], ordinary: Mapping[int, Rows], plan: Plan, prepared: Prepared
+    wanted: Sequence[int], found: Sequence[SumRows], ordinary: Mapping[int, Rows], plan: Plan, prepared: Prepared
 ) -> Tables:
     """Return the tables whose gradients are returned by rows.
 

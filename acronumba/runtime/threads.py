@@ -1,8 +1,8 @@
 """Threads that share batches: the workers of this process.
 
-In: the number of threads. Out: a `Pool` whose address is passed to compiled code. Its workers are Python daemon threads
-that run compiled code without the GIL (`runtime.library.workers`); between mini-batches they sleep in Python. A forked
-child makes a new pool.
+In: the number of threads. Out: a `ThreadPool` whose address is passed to compiled code. Its workers are Python daemon
+threads that run compiled code without the GIL (`runtime.library.workers`); between mini-batches they sleep in Python. A
+forked child makes a new pool.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WANTED = POOL.at["wanted"]
 _IDLE_TURNS = 20_000  # idle turns, about 0.2 to 1 ms, before a worker sleeps
 
 
-class Pool:
+class ThreadPool:
     """Workers of this process.
 
     Parameters

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from acronumba import AcronumbaError, model, nn, value_and_grad
-from acronumba.analysis.active import Wanted, parts
+from acronumba.analysis.active import RequestedValues, parts
 from acronumba.analysis.backward.derive import differentiate
 from acronumba.api.dispatch import bind, specialise
 from acronumba.ir import nodes as ir
@@ -238,7 +238,7 @@ def test_what_a_run_goes_through_is_known_before(module: Any, f: Any) -> None:
     compiled, leaves, _ = specialise(f, call, packed=False)
     program = compiled.program
     tensors = {k for k, s in enumerate(program.shared) if isinstance(s.type, TensorT)}
-    wanted = Wanted(
+    wanted = RequestedValues(
         shared=frozenset(tensors), packed=frozenset(set(range(len(program.shared))) - tensors), params=frozenset()
     )
     found = compiled.derivatives.active(wanted, 1)

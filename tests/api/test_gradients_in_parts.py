@@ -181,6 +181,8 @@ def test_a_pullback_that_does_not_fit_is_rejected(sizes: Sizes) -> None:
         round_trip()
     assert caught.value.code == "ACR704"
     small = vjp(fold.with_options(memory_limit=4 << 20))
-    with pytest.raises(AcronumbaError, match=r"of 200 instances did not fit in memory|does not fit in memory") as caught:
+    with pytest.raises(
+        AcronumbaError, match=r"of 200 instances did not fit in memory|does not fit in memory"
+    ) as caught:
         small.batch([x * 40 for x in XS], KS, p=P)
     assert caught.value.code == "ACR704"

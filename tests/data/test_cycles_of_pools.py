@@ -11,7 +11,7 @@ import pytest
 from acronumba import model
 from acronumba.data import unpack_columns
 from acronumba.data.pools import Deep
-from acronumba.data.unpack_columns import Columns
+from acronumba.data.unpack_columns import ColumnReader
 
 
 @dataclass
@@ -150,9 +150,9 @@ TREES = [tree(k) for k in range(40)]
 @pytest.fixture
 def waves(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """How mini-batches were read in columns."""
-    read, told = Columns.read, list[str]()
+    read, told = ColumnReader.read, list[str]()
 
-    def noted(self: Columns, *given: Any) -> Any:
+    def noted(self: ColumnReader, *given: Any) -> Any:
         try:
             found = read(self, *given)
         except Deep:
@@ -161,7 +161,7 @@ def waves(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         told.append("waves" if self.cyclic else "columns")
         return found
 
-    monkeypatch.setattr(unpack_columns.Columns, "read", noted)
+    monkeypatch.setattr(unpack_columns.ColumnReader, "read", noted)
     return told
 
 

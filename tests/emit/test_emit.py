@@ -47,7 +47,7 @@ class Both:
     def __call__(self, name: str, *args: Any) -> Any:
         """Arrays pass as their addresses; return the result after checking that both runs agree in every byte."""
         copies = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
-        memory = interpret.Memory(*(a for a in copies if isinstance(a, np.ndarray)))
+        memory = interpret.InterpreterMemory(*(a for a in copies if isinstance(a, np.ndarray)))
         expected = interpret.run(self.module, name, [address(a) for a in copies], memory)
         got = self.compiled.call(name, *[address(a) for a in args])
         assert bits(got) == bits(expected)
@@ -370,7 +370,7 @@ def test_random_expressions_agree_bit_for_bit(seed: int) -> None:
     for f, result in zip(again, results, strict=True):
         first, second = (np.zeros(result.lanes, arithmetic.dtype(result)) for _ in range(2))
         for module, out in ((both.module, first), (back, second)):
-            memory = interpret.Memory(out, *memory_values)
+            memory = interpret.InterpreterMemory(out, *memory_values)
             interpret.run(module, f.name, [address(x) for x in (out, *memory_values)], memory)
         assert same_bits(first, second), text.function_text(f)
 
@@ -601,7 +601,7 @@ def test_functions_call_each_other_and_by_address() -> None:
     user = Module("user", functions, ("run",))
     a = np.arange(8, dtype=np.float32)
     compiled_user, compiled_helper = compile.load([user, helper])
-    memory = interpret.Memory(a)
+    memory = interpret.InterpreterMemory(a)
     for known, run in (
         (memory.add_module(helper), lambda *args: interpret.run(user, "run", args, memory)),
         (compiled_helper.address, lambda *args: compiled_user.call("run", *args)),
@@ -671,12 +671,12 @@ def test_the_interpreter_reports_what_machine_code_would_not(source: str, error:
     module = Module("m", parse.parse(source), ("f",))
     a = np.zeros(4, np.int64)
     with pytest.raises(error, match=message):
-        interpret.run(module, "f", [address(a)], interpret.Memory(a))
+        interpret.run(module, "f", [address(a)], interpret.InterpreterMemory(a))
 
 
 def test_memory_may_grow_while_another_thread_reads() -> None:
     block = np.zeros(4000, np.int64)
-    memory, stop = interpret.Memory(block[2000:2001]), threading.Event()
+    memory, stop = interpret.InterpreterMemory(block[2000:2001]), threading.Event()
 
     def grow() -> None:
         while not stop.is_set():
@@ -699,7 +699,7 @@ def test_memory_may_grow_while_another_thread_reads() -> None:
 def test_memory_knows_parts_and_rejects_overlaps() -> None:
     a = np.arange(10)
     a.flags.writeable = False
-    memory = interpret.Memory(a[2:4])
+    memory = interpret.InterpreterMemory(a[2:4])
     with pytest.raises(IndexError):
         memory.load(a.ctypes.data, I64)
     memory.add(a)
@@ -823,7 +823,7 @@ def test_dispatch_on_entries() -> None:
     both = Both([f.function()], ["f"])
     assert [both("f", n) for n in (0, 2)] == [1, 1]
     with pytest.raises(ValueError, match="no entry"):
-        interpret.run(both.module, "f", [1], interpret.Memory())
+        interpret.run(both.module, "f", [1], interpret.InterpreterMemory())
     f.body[-1] = tree.Dispatch(pc, blocks, frozenset({5}))
     with pytest.raises(Malformed, match="no such blocks"):
         compile.load([Module("m", (f.function(),), ("f",))])

@@ -34,7 +34,7 @@ for i_{k} in range(n):
 def results(m: Module) -> Any:
     data = np.arange(COUNT + 1)
     other = data.copy()
-    interpret.run(m, "work", [other.ctypes.data, N], interpret.Memory(other))
+    interpret.run(m, "work", [other.ctypes.data, N], interpret.InterpreterMemory(other))
     (compiled,) = compile.load([m])
     compiled.call("work", data.ctypes.data, N)
     np.testing.assert_array_equal(data, other)

@@ -11,7 +11,7 @@ import pytest
 import acronumba.runtime.library
 from acronumba.data import words as values
 from acronumba.emit import interpret, parse, text, tree
-from acronumba.emit.words import Words
+from acronumba.emit.words import RecordLayout
 from acronumba.ir import spec
 from acronumba.kernels import sums
 from acronumba.kernels.cuda import marshal, persistent
@@ -34,7 +34,7 @@ TABLES = [
 
 
 def test_a_table_says_where_its_words_are() -> None:
-    row = Words("start  first byte\nshape[2]  rows,\n   and columns\nend  byte behind the last\n")
+    row = RecordLayout("start  first byte\nshape[2]  rows,\n   and columns\nend  byte behind the last\n")
     assert row.at == {"start": 0, "shape": 1, "end": 3} and (row.count, row.size) == (4, 32)
     assert row.constants("ROW_") == {"ROW_START": 0, "ROW_SHAPE": 1, "ROW_END": 3}
 
@@ -42,11 +42,11 @@ def test_a_table_says_where_its_words_are() -> None:
 @pytest.mark.parametrize("text", ["a  one\na  two\n", "a  one\n- two\n"])
 def test_two_words_of_one_name_and_lines_without_a_name_are_errors(text: str) -> None:
     with pytest.raises(ValueError, match="no name of a word, or one that is taken"):
-        Words(text)
+        RecordLayout(text)
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda t: next(iter(t.at)))
-def test_each_word_says_what_it_is(table: Words) -> None:
+def test_each_word_says_what_it_is(table: RecordLayout) -> None:
     lines = [line for line in table.text.strip().splitlines() if not line.startswith(" ")]
     bare = {line.split()[0] for line in lines if len(line.split()) == 1}
     assert bare <= {"known_groups", "depth_lengths", "root_dst", "count", "warps", "free"}, bare
@@ -99,7 +99,7 @@ def test_files_import_functions_numbers_and_what_python_makes_of_trees(package: 
     assert [f.name for f in functions] == ["run", "twice"]
     assert "return (twice(x) + 4 >> 1) + 2" in text.function_text(functions[0], ["twice"])
     module = tree.Module("words", functions, ("run",))
-    assert interpret.run(module, "run", [5], interpret.Memory()) == 9
+    assert interpret.run(module, "run", [5], interpret.InterpreterMemory()) == 9
 
 
 def test_several_words_of_an_array_are_read_one_after_the_other() -> None:
@@ -137,7 +137,7 @@ def test_the_text_of_a_module_names_the_words_of_its_tables() -> None:
     b = tree.Builder("f", [("T", tree.I64), ("other", tree.I64)])
     for k in range(4):
         b.store(b["T"], k, tree.load(b["other"], k))
-    table = Words("first   one\nmany[2]   two\nlast   four")
+    table = RecordLayout("first   one\nmany[2]   two\nlast   four")
     lines = text.module_text(tree.Module("m", (b.function(),), ("f",), tables={"T": table})).splitlines()
     written = {"FIRST": "ld(other)", "MANY": "ld(other, 1)", "MANY + 1": "ld(other, 2)", "LAST": "ld(other, 3)"}
     assert lines[1:] == [f"    st(T, {word}, {value})" for word, value in written.items()]

@@ -68,7 +68,7 @@ from acronumba.ir.types import (
     union,
     words,
 )
-from acronumba.ir.values import List, Misfit, Row, flatten, unflatten
+from acronumba.ir.values import List, Misfit, ObjectRow, flatten, unflatten
 from acronumba.ir.verify import VerifyError, verify
 
 
@@ -578,7 +578,7 @@ def test_deep_results_of_dataclasses_and_named_tuples() -> None:
     link_layout = layout(Link, head=INT, tail=link)
     made: Any = None
     for k in range(50_000):
-        made = Row(link_layout, (k, made))
+        made = ObjectRow(link_layout, (k, made))
     out = unflatten((made,), link)
     assert isinstance(out, Link)
     assert out.head == 49_999
@@ -588,7 +588,7 @@ def test_deep_results_of_dataclasses_and_named_tuples() -> None:
     assert count == 50_000
     tree: Any = None
     for k in range(50_000):
-        tree = Row(TREE_LAYOUT, (k, tree, None))
+        tree = ObjectRow(TREE_LAYOUT, (k, tree, None))
     back = unflatten((tree,), StructT(Tree))
     assert back.left.left.word == 49_997
 

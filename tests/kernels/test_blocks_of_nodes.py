@@ -96,7 +96,7 @@ def cuts_of(
 ) -> list[int]:
     """Return how the library cuts nodes that take so many nanoseconds and are so many units, in blocks."""
     module = tree.Module("cuts", parse_files([f"acronumba.runtime.library.{n}" for n in ("extents", "cuts")]), ())
-    memory = interpret.Memory()
+    memory = interpret.InterpreterMemory()
     bounds = [0, *borders, len(times)]
     stride = 8 * (BLOCK.count + UNITS.count)
     blocks = np.zeros((len(bounds) - 1, stride // 8), np.int64)

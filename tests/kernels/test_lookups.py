@@ -58,7 +58,7 @@ def looked_up(
             )  # fmt: skip
             name = TileKey(rows, shape.vectors, "lookups").name
             if run:
-                memory = interpret.Memory(where, lengths, packed, c, scratch, *pieces)
+                memory = interpret.InterpreterMemory(where, lengths, packed, c, scratch, *pieces)
                 interpret.run(module(shape.vectors, shape.rows), name, arguments, memory)
             else:
                 compiled(shape.vectors, shape.rows).call(name, *arguments)

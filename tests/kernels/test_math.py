@@ -93,7 +93,7 @@ def apply(name: str, scalar: Ty, lanes: int, *arrays: np.ndarray, interpreted: b
     out = np.empty_like(padded[0])
     arguments = [*(a.ctypes.data for a in padded), out.ctypes.data, len(out)]
     if interpreted:
-        memory = interpret.Memory(*padded, out)
+        memory = interpret.InterpreterMemory(*padded, out)
         interpret.run(module_for(scalar, lanes), f"apply_{name}", arguments, memory)
     else:
         compiled(scalar, lanes).call(f"apply_{name}", *arguments)

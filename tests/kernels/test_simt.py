@@ -209,7 +209,7 @@ def tile(
     Without `again` what cannot be split stays as it is: else sums of what is read too early, NaN, would be made good.
     With `own` the sums lie where steps were, and are copied from there.
     """
-    memory = interpret.Memory()
+    memory = interpret.InterpreterMemory()
     keep = []
 
     def place(array: np.ndarray, shift: int = 0) -> int:
@@ -375,7 +375,7 @@ def simulate(text: str, threads: int = 64, seeds: int = 1) -> list[Any]:
     found = []
     for seed in range(seeds):
         out = np.zeros(64, np.float32)
-        memory = interpret.Memory(out)
+        memory = interpret.InterpreterMemory(out)
         simulator.Simulator(text, memory, seed).launch("go", 1, threads, out.ctypes.data)
         found.append(out)
     return found
@@ -429,14 +429,16 @@ def test_an_access_outside_of_every_array_is_an_error() -> None:
 
 
 def test_numbers_have_the_types_that_numba_gives_them() -> None:
-    names = simulator.Simulator("def go():\n    return f32(1.0) * 0.5, i32(2147483647) + i32(1)\n", interpret.Memory())
+    names = simulator.Simulator(
+        "def go():\n    return f32(1.0) * 0.5, i32(2147483647) + i32(1)\n", interpret.InterpreterMemory()
+    )
     half, more = names.names["go"]()
     assert half.dtype == np.float64  # a number without a type makes a float64 of everything
     assert more == 1 << 31 and type(more) is int  # integers are computed with 64 bits
 
 
 def test_the_text_calls_what_the_simulator_has() -> None:
-    simulator_names = set(simulator.Simulator("", interpret.Memory()).names)
+    simulator_names = set(simulator.Simulator("", interpret.InterpreterMemory()).names)
     assert {name for name in NAMES if name not in ("lane",)} <= simulator_names
 
 

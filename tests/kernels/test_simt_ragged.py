@@ -126,7 +126,7 @@ def test_what_a_block_needs_grows_with_the_longest_row_alone() -> None:
 
     def own(n: int) -> int:
         extents = np.array([n, n, 0], np.int64)
-        memory = interpret.Memory(extents, sizes)
+        memory = interpret.InterpreterMemory(extents, sizes)
         interpret.run(code.sizes, "sizes", [extents.ctypes.data, 1, sizes.ctypes.data], memory)
         return int(sizes[1]) * 4
 
@@ -146,7 +146,7 @@ def test_a_kernel_without_extents_of_nodes_has_their_argument_words_only() -> No
 
 def product(left: Any, right: Any, way: str, columns: int, kind: str = "float32", shift: int = 0, seed: int = 0) -> Any:
     """Run a tile on all columns of a matrix that begins `shift` bytes behind a multiple of 16; its rows lie apart."""
-    memory = interpret.Memory()
+    memory = interpret.InterpreterMemory()
     keep = []
     size = left.itemsize
 

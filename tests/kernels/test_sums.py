@@ -39,7 +39,7 @@ class Machine:
         with target.override(vector_bits=bits) as self.on:
             self.module = sums.module(dtype, self.on)
             self.code = load([self.module])[0] if compiled else None
-        self.dtype, self.memory = dtype, interpret.Memory()
+        self.dtype, self.memory = dtype, interpret.InterpreterMemory()
         if not compiled:
             self.memory.add_module(self.module)
 
@@ -153,7 +153,7 @@ class Launch:
     """Jobs that a kernel for GPUs does at once, in the simulator."""
 
     def __init__(self, dtype: str) -> None:
-        self.code, self.memory, self.dtype = cuda_sums.code(dtype), interpret.Memory(), dtype
+        self.code, self.memory, self.dtype = cuda_sums.code(dtype), interpret.InterpreterMemory(), dtype
         self.on = generate.WARP
         self.rows: list[list[int]] = []
         self.keep: list[Any] = []

@@ -55,7 +55,7 @@ class Product:
                 )  # fmt: skip
                 name = tiles.TileKey(rows, self.shape.vectors, p.dtype).name
                 if self.interpreted:
-                    memory = interpret.Memory(where, lengths, packed, c, *pieces)
+                    memory = interpret.InterpreterMemory(where, lengths, packed, c, *pieces)
                     module = module_for(self.shape.vectors, self.shape.rows, p.dtype, self.bits)
                     interpret.run(module, name, arguments, memory)
                 else:

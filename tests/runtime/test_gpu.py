@@ -127,7 +127,7 @@ def test_what_a_gpu_keeps_is_given_up_for_what_it_needs(driver: Driver) -> None:
 def test_the_loop_over_launches_stops_at_an_error() -> None:
     from acronumba.emit import interpret
 
-    memory = interpret.Memory()
+    memory = interpret.InterpreterMemory()
     seen: list[tuple[int, ...]] = []
 
     def driver_call(*args: int) -> int:

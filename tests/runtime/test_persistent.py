@@ -346,7 +346,9 @@ def go(out):
 
 def meet(until: str) -> np.ndarray:
     out = np.zeros(16, np.float32)
-    simulator.Simulator(MEETING.format(until=until), interpret.Memory(out)).launch("go", 2, 32, out.ctypes.data)
+    simulator.Simulator(MEETING.format(until=until), interpret.InterpreterMemory(out)).launch(
+        "go", 2, 32, out.ctypes.data
+    )
     return out[8:10]
 
 
@@ -361,15 +363,15 @@ def test_waiting_for_a_block_that_never_comes_is_an_error() -> None:
         meet("acquire(out) < 3")
 
 
-def part(name: str, *calls: str, arrays: tuple[simt.Memory, ...] = (), asks: bool = False) -> simt.Part:
-    return simt.Part(name, lambda setting: "", frozenset(calls), arrays, asks)
+def part(name: str, *calls: str, arrays: tuple[simt.SharedArray, ...] = (), asks: bool = False) -> simt.DeviceFunction:
+    return simt.DeviceFunction(name, lambda setting: "", frozenset(calls), arrays, asks)
 
 
 def test_arrays_of_a_caller_lie_behind_those_of_what_it_calls() -> None:
     library = {
-        "inner": part("inner", arrays=(simt.Memory("f32", 3), simt.Memory("f64", 2))),
-        "outer": part("outer", "inner", arrays=(simt.Memory("f32", 4),)),
-        "other": part("other", arrays=(simt.Memory("f64", 2),)),
+        "inner": part("inner", arrays=(simt.SharedArray("f32", 3), simt.SharedArray("f64", 2))),
+        "outer": part("outer", "inner", arrays=(simt.SharedArray("f32", 4),)),
+        "other": part("other", arrays=(simt.SharedArray("f64", 2),)),
     }
     assert kernel.pool(library) == {"inner": ((0, 16), 32), "outer": ((32,), 48), "other": ((0,), 16)}
 
@@ -379,7 +381,7 @@ def test_a_text_says_where_its_arrays_are() -> None:
     at = f.let("at", simt.device("block_memory", const(20, I64), type=I64))
     f.ret(at + f.let("more", simt.device("block_memory", const(8, I64), type=I64)))
     (made,) = simt.parts(tree.Module("m", (f.function(),), ()))
-    assert made.arrays == (simt.Memory("f64", 3), simt.Memory("f64", 1))
+    assert made.arrays == (simt.SharedArray("f64", 3), simt.SharedArray("f64", 1))
     assert "at_memory = cuda.shared.array(3, f64, 16)" in made.write(simt.ALONE)
     text = made.write(simt.Setting(places=(16, 48)))
     assert "at_memory = pool(f64, 16, 3)" in text and "more_memory = pool(f64, 48, 1)" in text
@@ -394,7 +396,7 @@ def go(out):
     store(out, a[0])
 """
     out = np.zeros(4, np.float32)
-    gpu_ = simulator.Simulator(text, interpret.Memory(out))
+    gpu_ = simulator.Simulator(text, interpret.InterpreterMemory(out))
     gpu_.launch("go", 1, 1, out.ctypes.data, shared=16)
     assert np.isnan(out[0])
 
@@ -433,7 +435,7 @@ def test_kernels_of_one_name_are_told_apart() -> None:
 
 
 def test_steps_are_written_for_all_functions() -> None:
-    memory = interpret.Memory()
+    memory = interpret.InterpreterMemory()
     kernels = [[(7, 50, [Grid(4, 1)])], [(8, 50, [Grid(64, 1, 9), Grid(16, 2, 1)]), (9, 50, [Grid(8, 3, counted=2)])]]
     made = launches(Entries(launch=0, cooperate=0, upload=0, record=0, reach=0), 0, 4, kernels)
     assert made["blocks"] == 50

@@ -130,7 +130,7 @@ def test_a_range_is_run_block_by_block(seed: int) -> None:
         found.extend(int(firsts[params // stride]) + k for k in range(low, high))
 
     module = tree.Module("workers", parse_files(["acronumba.runtime.library.workers"]), ())
-    memory = interpret.Memory()
+    memory = interpret.InterpreterMemory()
     memory.add(firsts)
     run = memory.add_function(noted)
     for low, high in zip([0, *cuts], [*cuts, total], strict=True):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.analysis.active import Part
+from acronumba.analysis.active import ActiveOperands
 from acronumba.analysis.backward.derive import Backward, differentiate
 from acronumba.analysis.backward.reference import NodeBack, sweep
 from acronumba.ir import nodes as ir
@@ -28,7 +28,7 @@ from tests.support.derivatives import Slope, pulled
 class Planned(Interpreter):
     """Runs instances of a planned program and notes each node."""
 
-    def __init__(self, plan: Any, leaves: Sequence[Any], found: Sequence[Part] | None = None) -> None:
+    def __init__(self, plan: Any, leaves: Sequence[Any], found: Sequence[ActiveOperands] | None = None) -> None:
         found = list(map(everything, plan.kernels)) if found is None else found
         self.derived = [
             differentiate(k, p.wanted, p.results, p.shared) for k, p in zip(plan.kernels, found, strict=True)
@@ -171,11 +171,11 @@ class BackwardPlan:
         return [(o.index, found[v]) for v, o in enumerate(spec.operands) if o.kind == "shared" and v in found]
 
 
-def everything(spec: KernelSpec) -> Part:
+def everything(spec: KernelSpec) -> ActiveOperands:
     """Return that all of a kernel takes part."""
     kinds = ("tensor", "list", "shared")
     wanted = {v for v, o in enumerate(spec.operands) if o.dtype.startswith("float") and o.kind in kinds}
-    return Part(wanted=frozenset(wanted), results=frozenset(range(len(spec.results))), shared=frozenset())
+    return ActiveOperands(wanted=frozenset(wanted), results=frozenset(range(len(spec.results))), shared=frozenset())
 
 
 def kernel_errors(slope: Slope) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from acronumba.api.dispatch import bind, specialise
 from acronumba.ir.reference import KernelFailure, evaluate
 from acronumba.ir.spec import Dim, KernelSpec
-from acronumba.ir.values import List, Row
+from acronumba.ir.values import List, ObjectRow
 from acronumba.ir.vjp import RULES, Applied, Eager, adjoints, differentiable
 from tests.support.kernel_fuzz import Cell, Fuzz
 
@@ -196,7 +196,7 @@ def pairs_in(words: Sequence[Any], others: Sequence[Any]) -> list[tuple[Any, Any
             assert w.shape == v.shape and w.dtype == v.dtype
             if w.dtype.kind == "f":
                 out.append((w, v))
-        elif isinstance(w, Row | List) and (id(w), id(v)) not in seen:
+        elif isinstance(w, ObjectRow | List) and (id(w), id(v)) not in seen:
             seen.add((id(w), id(v)))
             todo += zip(w.words, v.words, strict=True)
     return out
@@ -211,7 +211,7 @@ def arrays_in(words: Sequence[Any]) -> list[Any]:
         w = todo.pop()
         if isinstance(w, np.ndarray):
             out.setdefault(id(w), w)
-        elif isinstance(w, Row | List) and id(w) not in seen:
+        elif isinstance(w, ObjectRow | List) and id(w) not in seen:
             seen.add(id(w))
             todo += w.words
     return list(out.values())

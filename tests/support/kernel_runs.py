@@ -78,7 +78,7 @@ class Runner:
     tiles: dict[Any, int]
     keep: list[Any]
 
-    def call(self, memory: interpret.Memory | None, name: str, *args: int) -> Any:
+    def call(self, memory: interpret.InterpreterMemory | None, name: str, *args: int) -> Any:
         if self.compiled is None:
             return interpret.run(self.code.module, name, args, memory)
         return self.compiled.call(name, *args)
@@ -104,7 +104,7 @@ class Runner:
         failures.
         """
         spec, code = self.spec, self.code
-        memory = interpret.Memory() if self.compiled is None else None
+        memory = interpret.InterpreterMemory() if self.compiled is None else None
         keep: list[Any] = []
 
         def place(array: Array) -> int:

@@ -42,7 +42,7 @@ class Recorded:
         compiled: bool = True,
     ) -> None:
         self.graph, self.compiled = graph, compiled
-        self.memory = interpret.Memory()
+        self.memory = interpret.InterpreterMemory()
         reach: Any = (lambda a: None) if compiled else self.memory.add
         n = len(graph)
         kernels = KernelTable((), (), DEFAULT, reach, more=kinds)

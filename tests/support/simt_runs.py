@@ -62,7 +62,7 @@ class Simulated:
         times: int,
     ) -> tuple[list[list[Array]], Array]:  # fmt: skip
         spec, code = self.spec, self.code
-        memory = interpret.Memory()
+        memory = interpret.InterpreterMemory()
         keep: list[Any] = []
 
         def place(array: Array) -> int:

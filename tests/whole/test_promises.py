@@ -497,7 +497,7 @@ def test_a_system_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     p, xs = params(h=64), trees(60)
     f = models.tree_rnn.with_options(threads=3)
     want = bits(f.batch(xs, p=p))
-    alone = workers.Pool(engines.threads_of_process()._worker)
+    alone = workers.ThreadPool(engines.threads_of_process()._worker)
 
     def reject(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

@@ -61,7 +61,7 @@ class AdjointOutput:
 
 
 @record(kw_only=True)
-class Part:
+class RowBlock:
     """One or more rows of numbers per node: all axes of `shape` but the last count rows."""
 
     source: Source
@@ -75,9 +75,9 @@ class ParameterGradient:
 
     kind: str  # "sum", "outer", "rows"
     of: int  # number of the value in the specification
-    parts: tuple[Part, ...]  # sum: g; outer: left, right; rows: index, g
+    parts: tuple[RowBlock, ...]  # sum: g; outer: left, right; rows: index, g
     start: tuple[int, int] = (0, 0)  # outer: row and column of C where it begins
-    row: Part | None = None  # outer: which matrix of a stack it is, of those along axis 0
+    row: RowBlock | None = None  # outer: which matrix of a stack it is, of those along axis 0
     which: int = -1  # outer: the argument of the node that is the matrix, a shared tensor; -1: it is not one
 
 
@@ -460,8 +460,8 @@ class _Writer:
         source = self._source(output.value, by_rows)
         return AdjointOutput(operand=output.operand, source=source, shape=self.b.shape(output.value), row=row)
 
-    def _part(self, v: int) -> Part:
-        return Part(source=self._source(v), dtype=self.b.dtype(v), shape=self.b.shape(v))
+    def _part(self, v: int) -> RowBlock:
+        return RowBlock(source=self._source(v), dtype=self.b.dtype(v), shape=self.b.shape(v))
 
     def _term(self, term: _RawGradient) -> ParameterGradient:
         row = None if term.row is None else self._part(term.row)

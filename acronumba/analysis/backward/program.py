@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from acronumba.analysis import active
-from acronumba.analysis.active import Wanted
+from acronumba.analysis.active import RequestedValues
 from acronumba.analysis.backward.derive import Backward, Pullback, depends, differentiate, pullback
 from acronumba.analysis.plan import Plan
 from acronumba.ir.nodes import Block, Emit, Extent, Instr, Var
@@ -34,7 +34,7 @@ class BackwardPlan:
     ]  # by kernel and value: the pullback of a value computed from shared tensors alone
 
 
-def derive_all(plan: Plan, wanted: Wanted, width: int | None) -> tuple[Backward, ...]:
+def derive_all(plan: Plan, wanted: RequestedValues, width: int | None) -> tuple[Backward, ...]:
     """Return the `Backward` of each kernel of a plan; `width`: number of words of the result that are the loss."""
     parts = active.parts(plan.program, plan.kernels, wanted, width)
     return tuple(
@@ -60,7 +60,7 @@ def plan_backward(
         Positional parameters, and shared objects and lists, whose arrays get gradients, too.
     """
     program = plan.program
-    given = Wanted(shared=frozenset(wanted), packed=frozenset(packed), params=frozenset(params))
+    given = RequestedValues(shared=frozenset(wanted), packed=frozenset(packed), params=frozenset(params))
     reached = set(wanted)
     for once in program.once:
         operands = plan.kernels[once.kernel].operands

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.analysis.backward.derive import FLOATS, Backward, ParameterGradient, Part, Source, has_extents
+from acronumba.analysis.backward.derive import FLOATS, Backward, ParameterGradient, RowBlock, Source, has_extents
 from acronumba.analysis.backward.joint import numbers_in
 from acronumba.ir.evaluate import apply
 from acronumba.ir.ops import Array
@@ -123,7 +123,7 @@ class NodeBack:
         (r, c) = term.start
         total[r : r + left.shape[1], c : c + right.shape[1]] += left.T @ right
 
-    def _rows(self, part: Part) -> Array:
+    def _rows(self, part: RowBlock) -> Array:
         return self.at(part.source, part.shape)
 
 

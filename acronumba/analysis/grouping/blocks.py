@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 
 from acronumba.analysis.grouping.hoist import Split
-from acronumba.analysis.grouping.rows import Found, OneRow, Rows, operands
+from acronumba.analysis.grouping.rows import OneRow, RowOperations, Rows, operands
 from acronumba.analysis.sharing.per_batch import Computed
 from acronumba.config import Options
 from acronumba.errors import NOWHERE, Loc
@@ -139,7 +139,7 @@ class Grouping:
         instrs = [i for i in block.instrs if not (isinstance(i, ir.Op) and i.out in moved and i.out not in stored)]
         extents = self._extents_at(block)
         needs = self._dependences(instrs, moved, extents)
-        found = Found(over={}, needs={}, equal={})
+        found = RowOperations(over={}, needs={}, equal={})
         if self.table.options.hoist:
             above = self.dominators[self.numbers[id(block)]]
             found = self.rows.find(instrs, needs, above, moved, extents)

@@ -51,7 +51,7 @@ class OneRow:
 
 
 @record(eq=False)
-class Found:
+class RowOperations:
     """The row-wise operations of a block."""
 
     over: Mapping[int, ir.Var]  # place in the block -> the extent; equal extents are one variable
@@ -194,7 +194,7 @@ class Rows:
         dominators: Collection[int],
         moved: Moved,
         extents: Mapping[tuple[int, ir.Var], Shape],
-    ) -> Found:
+    ) -> RowOperations:
         """Return the row-wise operations of a block.
 
         Parameters
@@ -221,7 +221,7 @@ class Rows:
             more[k] = {c for c in proofs.get(n, ()) if not _depends(c, k, needs)}
             if len(more[k]) < len(proofs.get(n, ())):
                 del over[k]
-        return Found(over=over, needs=more, equal=equal)
+        return RowOperations(over=over, needs=more, equal=equal)
 
     def _equal(
         self, instrs: Sequence[ir.Instr], dominators: Collection[int]
@@ -336,7 +336,7 @@ class Rows:
         body: Sequence[ir.Op],
         own: Collection[ir.Op],
         wanted: Collection[ir.Var],
-        found: Found,
+        found: RowOperations,
         moved: Moved,
         extents: Mapping[tuple[int, ir.Var], Shape],
     ) -> OneRow:

@@ -317,7 +317,7 @@ class Value:
         return None
 
     def has_field(self, w: Walker, name: str) -> Num | None:
-        """Return whether an object has an attribute that its class has not; None if its fields must be read for that."""
+        """Return whether an object has an attribute that its class has not; None if its fields must be read."""
         return None
 
     def attribute(self, w: Walker, name: str) -> Val | None:

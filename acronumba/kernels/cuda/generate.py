@@ -78,7 +78,7 @@ class CudaCode:
         """Source text of the kernel and of the tiles that it calls."""
         return "\n\n".join([*(tile.text() for tile in self.tiles), self.text])
 
-    def parts(self) -> tuple[simt.Part, ...]:
+    def parts(self) -> tuple[simt.DeviceFunction, ...]:
         """Return the functions, tiles first, for any setting."""
         return (*(part for tile in self.tiles for part in tile.parts()), *simt.parts(self.module))
 

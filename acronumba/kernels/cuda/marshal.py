@@ -17,11 +17,11 @@ from typing import Any
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I64, Builder, Expr, Local, const, select
-from acronumba.emit.words import Words
+from acronumba.emit.words import RecordLayout
 from acronumba.ir.spec import FIXED, PARAMETERS, Dim, KernelSpec, Size
 from acronumba.kernels.cuda.generate import CudaCode
 
-STREAM = Words("""
+STREAM = RecordLayout("""
 start       of the buffer
 tail        of the buffer, where the steps of `kernels.cuda.persistent` begin
 event       of the device, behind the copy of the buffer
@@ -39,7 +39,7 @@ most        the most nodes of a launch, or of what is counted of them
 batch       the most bytes of scratch of a batch
 warp        the most bytes of scratch of a warp
 """)
-ROW = Words("""
+ROW = RecordLayout("""
 kernel      its number
 nodes       of the batch
 p           the GPU's address of P

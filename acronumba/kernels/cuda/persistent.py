@@ -26,18 +26,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from acronumba.emit import simt
-from acronumba.emit.words import Words
+from acronumba.emit.words import RecordLayout
 from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.tiles import Tile
 from acronumba.records import record
 
-STEP = Words("""
+STEP = RecordLayout("""
 function    its number; functions are numbered kernel by kernel
 nodes       of the batch
 p           its table P
 blocks      by how many blocks it is run
 """)
-BARRIER = Words("""
+BARRIER = RecordLayout("""
 come        how often blocks have come, 0 at first
 word        address of a word that is set to 1 when blocks have waited in vain
 looks       how often a block looks before it gives up
@@ -101,7 +101,7 @@ class PersistentCode:
 
 def persistent(codes: Sequence[CudaCode]) -> PersistentCode:
     """Return the kernel that runs the given ones, whose functions are numbered in their order."""
-    library: dict[str, simt.Part] = {}
+    library: dict[str, simt.DeviceFunction] = {}
     stages: list[str] = []
     for number, code in enumerate(codes):
         for part in code.parts():
@@ -133,7 +133,7 @@ def persistent(codes: Sequence[CudaCode]) -> PersistentCode:
     return PersistentCode(own_text, "\n\n".join([*texts, own_text]), shared)
 
 
-def asking(library: Mapping[str, simt.Part]) -> frozenset[str]:
+def asking(library: Mapping[str, simt.DeviceFunction]) -> frozenset[str]:
     """Return the functions that ask which thread this is, or call one that does."""
     found: set[str] = set()
     while more := {n for n, part in library.items() if n not in found and (part.asks or found & part.calls)}:
@@ -141,7 +141,7 @@ def asking(library: Mapping[str, simt.Part]) -> frozenset[str]:
     return frozenset(found)
 
 
-def pool(library: Mapping[str, simt.Part]) -> dict[str, tuple[tuple[int, ...], int]]:
+def pool(library: Mapping[str, simt.DeviceFunction]) -> dict[str, tuple[tuple[int, ...], int]]:
     """Map each function to the offsets of its arrays in the pool, and to the end of them and of its callees' arrays."""
     found: dict[str, tuple[tuple[int, ...], int]] = {}
 

@@ -122,7 +122,7 @@ class _Wrapping(ast.NodeTransformer):
 
 
 class _Block:
-    def __init__(self, number: int, memory: interpret.Memory, pool: int) -> None:
+    def __init__(self, number: int, memory: interpret.InterpreterMemory, pool: int) -> None:
         self.number = number
         self.memory = memory
         self.shared: dict[object, Array] = {}
@@ -176,7 +176,7 @@ class Simulator:
     """
 
     def __init__(
-        self, text: str, memory: interpret.Memory, seed: int = 0, extra: Mapping[str, Any] | None = None
+        self, text: str, memory: interpret.InterpreterMemory, seed: int = 0, extra: Mapping[str, Any] | None = None
     ) -> None:
         self.memory = memory
         self.random = random.Random(seed)

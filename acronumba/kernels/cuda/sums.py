@@ -12,13 +12,13 @@ import functools
 
 from acronumba.emit import simt, tree
 from acronumba.emit.parse import parse
-from acronumba.emit.words import Words
+from acronumba.emit.words import RecordLayout
 from acronumba.kernels import sums
 from acronumba.kernels.cuda.generate import WARP, CudaCode
 from acronumba.kernels.cuda.nodes import NodeTable
 from acronumba.kernels.cuda.writer import WARPS, Grid
 
-TASKS = Words("""
+TASKS = RecordLayout("""
 end         tasks of the launch up to the last of this job,
 first       ... and before the first of it
 what        number of the function, in `FUNCTIONS`

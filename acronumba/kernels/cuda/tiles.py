@@ -379,23 +379,23 @@ class Tile:
         """Return the text of the functions, for kernels that are launched alone."""
         return "\n\n".join(part.write(simt.ALONE) for part in self.parts())
 
-    def parts(self) -> tuple[simt.Part, ...]:
+    def parts(self) -> tuple[simt.DeviceFunction, ...]:
         """Return the functions for any setting."""
         own = self.name.removeprefix("tile_")
         if self.kind not in MOST:
-            return (simt.Part(self.name, partial(self._write, _PLAIN, ()), asks=True),)
+            return (simt.DeviceFunction(self.name, partial(self._write, _PLAIN, ()), asks=True),)
         arrays = (
-            simt.Memory("f32", self.ring()),
-            simt.Memory("f64", self.rows + self.width, f"{self.rows} + {self.width}"),
+            simt.SharedArray("f32", self.ring()),
+            simt.SharedArray("f64", self.rows + self.width, f"{self.rows} + {self.width}"),
         )
         called = frozenset((f"again_{own}", f"fetch_{own}"))
         return (
-            simt.Part(f"again_{own}", partial(self._write, _AGAIN, ()), asks=True),
-            simt.Part(f"fetch_{own}", partial(self._write, _FETCH, ())),
-            simt.Part(self.name, partial(self._write, _TILE, arrays), called, arrays, asks=True),
+            simt.DeviceFunction(f"again_{own}", partial(self._write, _AGAIN, ()), asks=True),
+            simt.DeviceFunction(f"fetch_{own}", partial(self._write, _FETCH, ())),
+            simt.DeviceFunction(self.name, partial(self._write, _TILE, arrays), called, arrays, asks=True),
         )
 
-    def _write(self, template: str, arrays: tuple[simt.Memory, ...], setting: simt.Setting) -> str:
+    def _write(self, template: str, arrays: tuple[simt.SharedArray, ...], setting: simt.Setting) -> str:
         common = {
             "name": self.name.removeprefix("tile_"), "threads": THREADS, "chunk": CHUNK, "rows": self.rows,
             "width": self.width, "gates": self.gates, "columns": self.columns,

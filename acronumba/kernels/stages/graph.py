@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
-from acronumba.ir.ops import KINDS, TENSORS, Kind
+from acronumba.ir.ops import KINDS, TENSORS, OpKind
 from acronumba.ir.spec import Dim, KernelOp, KernelSpec, Operand, Size
 from acronumba.kernels.stages.index import ZERO, Index, Poly, divide, reindex, size_poly
 
@@ -65,7 +65,7 @@ class Graph:
         op = self.op(v)
         return "leaf" if op is None else TENSORS[op.op].kind
 
-    def has(self, v: int) -> Kind:
+    def has(self, v: int) -> OpKind:
         """Return the properties of the kind of `v`; operands are read in place, like views."""
         return KINDS.get(self.kind(v), KINDS["view"])
 

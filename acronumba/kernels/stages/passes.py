@@ -14,7 +14,7 @@ from acronumba.ir.spec import Size
 from acronumba.kernels.stages.graph import Place
 from acronumba.kernels.stages.index import ZERO, Poly
 from acronumba.kernels.stages.steps import Step, steps_of, touched_by
-from acronumba.kernels.stages.tasks import Part, ProductStage, Stages
+from acronumba.kernels.stages.tasks import ProductPart, ProductStage, Stages
 from acronumba.kernels.tiles import narrow, panel_shape, widest
 from acronumba.records import record
 from acronumba.strategy import Strategy
@@ -35,7 +35,7 @@ class Call:
     weights: the rows of their left operands lie side by side in the table of addresses, and so do their sums.
     """
 
-    members: list[list[Part]]
+    members: list[list[ProductPart]]
 
     @property
     def gates(self) -> int:
@@ -76,7 +76,7 @@ def passes_of(stage: ProductStage, stages: Stages, target: Target) -> list[Pass]
     """
     graph = stages.graph
     dtype, form = graph.dtype(stage.parts[0].product.value), stage.parts[0].product.form
-    same: dict[object, list[list[Part]]] = {}
+    same: dict[object, list[list[ProductPart]]] = {}
     for parts in _side_by_side(stage, target, form, stages.strategy):
         sizes = tuple(graph.shape(piece)[-1] for piece in parts[0].product.pieces)
         same.setdefault((sizes, *((part.product.matrix, part.gates) for part in parts)), []).append(parts)
@@ -118,9 +118,9 @@ def table_of(passes: Sequence[Pass], rows: Poly) -> tuple[dict[Lefts, tuple[Poly
     return out, end, pieces
 
 
-def _side_by_side(stage: ProductStage, target: Target, form: str, strategy: Strategy) -> list[list[Part]]:
+def _side_by_side(stage: ProductStage, target: Target, form: str, strategy: Strategy) -> list[list[ProductPart]]:
     """Put products with one left operand next to each other where each alone leaves a tile idle."""
-    left: dict[tuple[int, ...], list[Part]] = {}
+    left: dict[tuple[int, ...], list[ProductPart]] = {}
     out = []
     for part in stage.parts:
         if part.gates < widest(target) and narrow(part.gates, stage.n, target, form, strategy):
@@ -128,7 +128,7 @@ def _side_by_side(stage: ProductStage, target: Target, form: str, strategy: Stra
         else:
             out.append([part])
     for parts in left.values():
-        together: list[Part] = []
+        together: list[ProductPart] = []
         for part in parts:
             if together and sum(p.gates for p in together) + part.gates > widest(target):
                 out.append(together)

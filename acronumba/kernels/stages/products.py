@@ -11,7 +11,7 @@ from acronumba.ir.spec import Size
 from acronumba.kernels.stages.graph import Symbolic, Untraceable, arguments
 from acronumba.kernels.stages.index import ZERO, Index, Poly, reindex
 from acronumba.kernels.stages.pending import Pending
-from acronumba.kernels.stages.tasks import Part, Product, ProductStage
+from acronumba.kernels.stages.tasks import Product, ProductPart, ProductStage
 from acronumba.kernels.write.element import DTYPES
 
 
@@ -103,7 +103,7 @@ def _try_stage(pending: Pending, first: Product, n: int, ready: Sequence[int]) -
     for v in group:
         p = pending.products[v]
         assert isinstance(p.columns, int)
-        parts.append(Part(p, p.columns // n if n else 1))
+        parts.append(ProductPart(p, p.columns // n if n else 1))
     order = {v: k for k, v in enumerate(pending.tasks)}
     return ProductStage(first.lead, n, parts, sorted(tail, key=order.__getitem__))
 

@@ -117,7 +117,7 @@ class RowStage:
 
 
 @record(eq=False, frozen=False)
-class Part:
+class ProductPart:
     """A product of a stage: its gates, and where its columns start."""
 
     product: Product
@@ -128,7 +128,7 @@ class Part:
 class ProductStage:
     lead: tuple[Size, ...]
     n: int  # columns of one gate
-    parts: list[Part]
+    parts: list[ProductPart]
     tail: list[int]  # values stored panel by panel; the parts' own values are among them where they are stored
 
 

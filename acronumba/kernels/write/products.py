@@ -18,7 +18,7 @@ from acronumba.kernels.stages.graph import Place, axes_of, axis_of, stretch
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.stages.passes import Pass, panels_of, passes_of, table_of, tiles_of
 from acronumba.kernels.stages.steps import Step, column
-from acronumba.kernels.stages.tasks import Nest, Part, Product, ProductStage, Single
+from acronumba.kernels.stages.tasks import Nest, Product, ProductPart, ProductStage, Single
 from acronumba.kernels.stages.weights import SideBySide, ViewPacking
 from acronumba.kernels.tiles import CodePacking, Packing, bytes_of_panel, packing_of
 from acronumba.kernels.write.element import DTYPES, cast, combine, identity, less
@@ -337,14 +337,14 @@ class ProductWriter(OrderWriter):
         assert product.weight is not None
         return product.weight.shape[1] if product.flip else product.weight.shape[0]
 
-    def weights(self, parts: Sequence[Part], n: int, q: int, lanes: int, dtype: str) -> Local:
+    def weights(self, parts: Sequence[ProductPart], n: int, q: int, lanes: int, dtype: str) -> Local:
         """Return the address of the packed weights of some products, side by side."""
         operands = tuple(part.product.right for part in parts)
         entry = self.kernel.share(operands, self.packing(parts, n, q, lanes, dtype))
         name = "_".join(self.kernel.names[v] for v in operands)
         return self.bind(f"{name}_packed", tree.load(self.f["P"], FIXED + self.kernel.results + entry))
 
-    def packing(self, parts: Sequence[Part], n: int, q: int, lanes: int, dtype: str) -> object:
+    def packing(self, parts: Sequence[ProductPart], n: int, q: int, lanes: int, dtype: str) -> object:
         """Return the packing of the weights of some products."""
         if dtype == "lookups":  # never side by side
             return LookupPacking(gates=parts[0].gates, n=n, k=self.inner(parts[0].product), q=q)

@@ -30,9 +30,9 @@ class SimulatedDevice:
     cooperative = True
 
     def __init__(self, seed: int = 0) -> None:
-        from acronumba.emit.interpret import Memory
+        from acronumba.emit.interpret import InterpreterMemory
 
-        self.memory = Memory()
+        self.memory = InterpreterMemory()
         self.seed = seed
         self.launches = 0
         self._arrays: dict[int, NDArray[np.uint8]] = {}

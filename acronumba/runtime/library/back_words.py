@@ -6,10 +6,10 @@ row of a table has `..._BYTES` bytes.
 
 from __future__ import annotations
 
-from acronumba.emit.words import Words
+from acronumba.emit.words import RecordLayout
 from acronumba.kernels.sums import LINK, SUM
 
-BACK = Words("""
+BACK = RecordLayout("""
 table       address of the rows of KERNEL, one for each kernel of the plan
 heads       address of rows of HEAD: for each node as many as `most`, then one for each shared tensor, and each of OWN
 most        most results of a kernel that may have an adjoint
@@ -47,7 +47,7 @@ batches     of the backward pass
 lost        whether links had no room
 """)
 
-KERNEL = Words("""
+KERNEL = RecordLayout("""
 active      whether it has an adjoint at all
 kernel      number of its backward kernel; -1: there is nothing to compute
 own         results that may have an adjoint
@@ -68,7 +68,7 @@ first       ... and the number of the first
 """)
 
 # Where something lies: see `analysis.backward.derive.Source`.
-SOURCE = Words("""
+SOURCE = RecordLayout("""
 kind        OF_ARGUMENT, OF_RESULT, OF_ADJOINT, OF_BACKWARD, OF_TABLE, or AS_NUMBER: an argument, itself
 number      of the argument, result, ... or shared tensor
 start       bytes
@@ -80,13 +80,13 @@ rows        ... and how many rows there are
 OF_ARGUMENT, OF_RESULT, OF_ADJOINT, OF_BACKWARD, OF_TABLE, AS_NUMBER = range(6)
 
 # A product of extents.
-EXTENT = Words("""
+EXTENT = RecordLayout("""
 factor      a number that is known
 count       ... and how many run-time extents
 dims        int64[count]: their numbers
 """)
 
-GIVE = Words(f"""
+GIVE = RecordLayout(f"""
 source[{SOURCE.count}]    what is given
 arg         argument of the forward node that it is for
 list        whether that is a list, whose elements get a piece each
@@ -102,19 +102,19 @@ PART_ALL, PART_AT, PART_BY = range(3)
 OF_WHOLE, OF_ROWS, OF_ITEMS = range(3)
 
 # A part of a sum over nodes.
-PART = Words(f"""
+PART = RecordLayout(f"""
 source[{SOURCE.count}]    where the first row lies
 rows[{EXTENT.count}]     how many rows a node has
 step[{EXTENT.count}]     bytes from one to the next
 read        whether it is what lies there, int64, that is wanted
 """)
 
-HEAD = Words("""
+HEAD = RecordLayout("""
 source      address of the only part; or of the first link
 key         0: there is none; -1: there are links; else 1 + key of the only part
 """)
 
-OWN = Words("""
+OWN = RecordLayout("""
 data        address of the data,
 instance    ... and which instance it is of; -1: it is shared
 size        bytes of it

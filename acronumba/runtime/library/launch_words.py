@@ -5,7 +5,7 @@ A table of rows also has `ROW_BYTES`, the bytes of a row.
 
 from __future__ import annotations
 
-from acronumba.emit.words import Words
+from acronumba.emit.words import RecordLayout
 from acronumba.kernels.cuda.marshal import ROW, STREAM
 from acronumba.kernels.cuda.persistent import BARRIER, STEP
 from acronumba.kernels.cuda.sums import TASKS
@@ -15,7 +15,7 @@ LAUNCHED, WRITTEN, UNWRITTEN = range(3)  # results of `whole`
 WARPS = THREADS // 32
 OWN = 1 << 28  # bytes of scratch of all warps, as long as one block has enough
 
-LAUNCH = Words("""
+LAUNCH = RecordLayout("""
 parameters[4]   addresses of the next four words: what the driver calls kernelParams
 p               P of the launch at hand,
 nodes           ... nodes,
@@ -39,23 +39,23 @@ blocks          most blocks of a launch of this mini-batch
 whole           whether `whole` launches
 status          what `drive` has returned, see `whole`
 """)
-KERNEL = Words("""
+KERNEL = RecordLayout("""
 first           the first of its functions
 count           how many there are
 """)
-FUNCTION = Words("""
+FUNCTION = RecordLayout("""
 handle          of the driver
 blocks          most blocks that run at the same time
 grids           the first of its grids
 count           how many there are
 """)
-GRID = Words("""
+GRID = RecordLayout("""
 nodes           `Grid.nodes`
 times           `Grid.times`
 cost            `Grid.cost`
 counted         `Grid.counted`
 """)
-ABOUT = Words("""
+ABOUT = RecordLayout("""
 steps           what the one kernel is told: address of its steps,
 count           ... how many,
 scratch         ... addresses of both scratch memories,
