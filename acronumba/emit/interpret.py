@@ -1,15 +1,13 @@
 """Trees run in plain Python, over checked memory.
 
 In: a `tree.Module`, the name of one of its functions, and an `InterpreterMemory` with the NumPy arrays that its
-addresses may reach. Out: the function's result; arrays change as compiled code would change them. This is the definition of
-the language and the test double of `llvm`: types are exact (integers wrap, float32 rounds after every operation, `fma`
-rounds once), and undefined behaviour of compiled code is an error here: an access outside the arrays or misaligned
-(IndexError), a division by zero (ZeroDivisionError), a shift by more than the width (ValueError), a local read before
-it is assigned (UnboundLocalError).
-
-A float outside the integers' range converts to the smallest integer, as on CPUs; code must not depend on it.
-
-Each function becomes Python source, which runs about ten times as fast as walking the tree.
+addresses may reach. Out: the function's result; arrays change as compiled code would change them. This is the
+definition of the language and the test double of `llvm`: types are exact (integers wrap, float32 rounds after every
+operation, `fma` rounds once), and undefined behaviour of compiled code is an error here: an access outside the arrays
+or misaligned (IndexError), a division by zero (ZeroDivisionError), a shift by more than the width (ValueError), a
+local read before it is assigned (UnboundLocalError). A float outside the integers' range converts to the smallest
+integer, as on CPUs; code must not depend on it. Each function becomes Python source, which runs about ten times as
+fast as walking the tree.
 """
 
 from __future__ import annotations
