@@ -217,7 +217,9 @@ def _as_array(w: Walker, ref: ArrayRef, dtype: str | None) -> Tensor:
     return out if dtype is None else w.cast(out, dtype)
 
 
-def each_part(w: Walker, offset: Num, listed: Sequence[Axis], f: Any, carried: Sequence[Any] = ()) -> None:
+def each_part(
+    w: Walker, offset: Num, listed: Sequence[Axis], f: Callable[[Num], None], carried: Sequence[tuple[Any, str]] = ()
+) -> None:
     """Call `f` with the offset of each part along some axes, in order."""
     if not listed:
         f(offset)

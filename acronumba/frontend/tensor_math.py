@@ -5,7 +5,6 @@ from __future__ import annotations
 import string
 import warnings
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -22,8 +21,8 @@ LANES = 16  # columns from which a product fills the CPU's vector registers with
 class TensorMath(Ufuncs):
     """Reductions, scans, orders and products of tensors."""
 
-    def reduce(self, op: str, x: Tensor, axis: Any, keepdims: bool, dtype: str | None = None) -> Tensor:
-        axes = self.axes_of(axis, x.type.rank)
+    def reduce(self, op: str, x: Tensor, axes: tuple[int, ...], keepdims: bool, dtype: str | None = None) -> Tensor:
+        """Reduce over sorted axes."""
         if op in ("sum", "prod"):
             x = self.cast(x, dtype or self._summed(op, x))
         elif op in ("any", "all"):
@@ -84,23 +83,20 @@ class TensorMath(Ufuncs):
             if isinstance(d, ir.Var) and self.block is not None:
                 self.check(self.scalar("gt", self.extent(d), number(0)), "ValueError", message)
 
-    def mean(self, x: Tensor, axis: Any, keepdims: bool, dtype: str | None = None) -> Tensor:
+    def mean(self, x: Tensor, axes: tuple[int, ...], keepdims: bool, dtype: str | None = None) -> Tensor:
         dtype = dtype or (x.type.dtype if x.type.dtype.startswith("float") else "float64")
         wide = dtype if dtype.startswith("float") else "float64"  # integers are summed, then divided as floats
-        total = self.cast(self.reduce("sum", self.cast(x, dtype), axis, keepdims, dtype), wide)
-        count = self.count([x.dims[a] for a in self.axes_of(axis, x.type.rank)])
-        mean = self.element("div", [total, self.from_number(self.read_float(count), wide)], wide)
+        total = self.cast(self.reduce("sum", self.cast(x, dtype), axes, keepdims, dtype), wide)
+        count = self.as_float(self.count([x.dims[a] for a in axes]))
+        mean = self.element("div", [total, self.from_number(count, wide)], wide)
         return self.cast(mean, dtype)
 
-    def read_float(self, num: Num) -> Num:
-        return self.as_float(num)
-
-    def variance(self, x: Tensor, axis: Any, keepdims: bool, ddof: Num) -> Tensor:
+    def variance(self, x: Tensor, axes: tuple[int, ...], keepdims: bool, ddof: Num) -> Tensor:
         dtype = x.type.dtype if x.type.dtype.startswith("float") else "float64"
         x = self.cast(x, dtype)
-        centred = self.element("sub", [x, self.mean(x, axis, True)], dtype)
-        total = self.reduce("sum", self.element("mul", [centred, centred], dtype), axis, keepdims, dtype)
-        count = self.as_float(self.count([x.dims[a] for a in self.axes_of(axis, x.type.rank)]))
+        centred = self.element("sub", [x, self.mean(x, axes, True)], dtype)
+        total = self.reduce("sum", self.element("mul", [centred, centred], dtype), axes, keepdims, dtype)
+        count = self.as_float(self.count([x.dims[a] for a in axes]))
         count = self.scalar("max", self.scalar("sub", count, self.as_float(ddof)), number(0.0))
         return self.element("div", [total, self.from_number(count, dtype)], dtype)
 

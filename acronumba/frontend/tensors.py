@@ -114,7 +114,7 @@ class TensorOps(Merge):
             self.widenings[self.loc] = None
         return self.cast(x, dtype)
 
-    def dtype_name(self, dtype: Any) -> str:
+    def dtype_name(self, dtype: np.typing.DTypeLike) -> str:
         known = np.dtype(dtype)
         name = str(known.name)
         if name not in DTYPES or not known.isnative:
@@ -140,7 +140,7 @@ class TensorOps(Merge):
 
     # ---- element-wise
 
-    def resolve(self, ufunc: Any, args: Sequence[Tensor | Num]) -> tuple[list[str], str]:
+    def resolve(self, ufunc: np.ufunc, args: Sequence[Tensor | Num]) -> tuple[list[str], str]:
         """Return the dtypes that a ufunc computes with and returns, by NumPy's own rules (Python numbers are weak)."""
         kinds = tuple(np.dtype(a.type.dtype) if isinstance(a, Tensor) else PYTHON[a.type] for a in args)
         given = tuple(k if k is not bool else np.dtype(bool) for k in kinds)
@@ -260,10 +260,8 @@ class TensorOps(Merge):
 
     # ---- extents
 
-    def axes_of(self, axis: Any, rank: int) -> tuple[int, ...]:
-        """Return normalised, sorted axes; None stands for all axes."""
-        if axis is None:
-            return tuple(range(rank))
+    def axes_of(self, axis: int | tuple[int, ...], rank: int) -> tuple[int, ...]:
+        """Return normalised, sorted axes."""
         axes = axis if isinstance(axis, tuple) else (axis,)
         out = []
         for a in axes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from acronumba.frontend.tensors import PYTHON
 from acronumba.ir.ops import SCALARS, TENSORS
 from acronumba.ir.types import INT, Array0T
 
-CLIP: Any = getattr(np, "_core").umath.clip  # noqa: B009 -- its rules of dtypes have no public name
+CLIP: np.ufunc = getattr(np, "_core").umath.clip  # noqa: B009 -- its rules of dtypes have no public name
 
 
 # Ufuncs that users call: operations of the IR, and functions composed of these.
@@ -24,7 +23,7 @@ CALLED: dict[str, np.ufunc] = {
     **{name: row.ufunc for name, row in TENSORS.items() if row.ufunc is not None},
     "square": np.square, "reciprocal": np.reciprocal,
 }  # fmt: skip
-UFUNCS: dict[str, Any] = {**CALLED, "positive": np.positive, "clip": CLIP}
+UFUNCS: dict[str, np.ufunc] = {**CALLED, "positive": np.positive, "clip": CLIP}
 
 _SUMS = {"add", "sub", "neg", "positive"}  # their derivatives do not depend on the operands
 _SMOOTH = {"mul", "pow"}  # finite for any finite second operand

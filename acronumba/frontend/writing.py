@@ -150,7 +150,7 @@ def assign(w: Walker, ref: ArrayRef, val: Val) -> None:
     listed = [a for a in ref.axes if a.stride is not None]
     inside = [a for a in ref.axes if a.stride is None]
     if not listed:
-        store_part(w, ref, ref.offset, ordered(w, fitted(w, v, ref.dims), ref, inside))
+        store_part(w, ref, ref.offset, ordered(w, fitted(w, v, ref.dims), inside))
         return
     trailing = 0
     for a in reversed(ref.axes):
@@ -158,7 +158,7 @@ def assign(w: Walker, ref: ArrayRef, val: Val) -> None:
             break
         trailing += 1
     if v.type.rank <= trailing == len(inside):  # every part becomes the same
-        same = ordered(w, fitted(w, v, tuple(a.extent for a in inside)), ref, inside)
+        same = ordered(w, fitted(w, v, tuple(a.extent for a in inside)), inside)
         each_part(w, ref.offset, listed, lambda offset: store_part(w, ref, offset, same))
         return
     v = fitted(w, v, ref.dims)
@@ -172,7 +172,7 @@ def assign(w: Walker, ref: ArrayRef, val: Val) -> None:
         k = w.state[key]
         assert isinstance(k, Num)
         row = index_known(w, rows, k, 0)
-        store_part(w, ref, offset, ordered(w, row, ref, inside))
+        store_part(w, ref, offset, ordered(w, row, inside))
         w.state[key] = w.scalar("add", k, number(1))
 
     each_part(w, ref.offset, listed, one, (key,))
@@ -190,7 +190,7 @@ def fitted(w: Walker, v: Tensor, dims: Sequence[ir.Extent]) -> Tensor:
     return w.refine(v, both)
 
 
-def ordered(w: Walker, v: Tensor, ref: ArrayRef, inside: Sequence[Axis]) -> Tensor:
+def ordered(w: Walker, v: Tensor, inside: Sequence[Axis]) -> Tensor:
     """Return new elements with their axes in the order of a part's axes, without new axes (of extent 1)."""
     kept = sorted((a for a in inside if a.cut >= 0), key=lambda a: a.cut)
     have = [a for a in inside if a.cut >= 0]

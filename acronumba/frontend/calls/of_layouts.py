@@ -39,10 +39,10 @@ def _tile(w: Walker, a: Args) -> Val:
 def _pairs(w: Walker, a: Args, name: str, rank: int) -> list[tuple[Val, Val]]:
     """Return a (before, after) pair per axis, from one number, one pair, or a pair per axis."""
     val, where = a[name], a.where[name]
-    items = None if isinstance(val, Num) else w.items_of(val)
+    items = w.items_of(val)
     if items is None:
         return [(val, val)] * rank
-    inner = [None if isinstance(v, Num | Tensor) else w.items_of(v) for v in items]
+    inner = list(map(w.items_of, items))
     if inner and all(i is None for i in inner):
         pair = (items[0], items[-1])
         if len(items) > 2:
@@ -169,11 +169,11 @@ row("*arrays", np.atleast_3d)(_each(_of_rank_3))
 @row("arrays", np.block)
 def _block(w: Walker, a: Args) -> Val:
     def depth(v: Val) -> int:
-        items = None if isinstance(v, Num | Tensor) else w.items_of(v)
+        items = w.items_of(v)
         return 0 if not items else 1 + depth(items[0])
 
     def joined(v: Val, levels: int) -> Tensor:
-        items = None if isinstance(v, Num | Tensor) else w.items_of(v)
+        items = w.items_of(v)
         if items is None:
             return w.as_tensor(v)
         parts = [joined(i, levels - 1) for i in items]

@@ -91,7 +91,7 @@ for _op, _f in CALLED.items():
     row("x" if _f.nin == 1 else "x y", _f)(_ufunc(_op))
 
 
-def _logical(op: str, count: int) -> Handler:
+def _logical(op: str) -> Handler:
     def handler(w: Walker, a: Args) -> Val:
         parts = [w.cast(w.as_tensor(v), "bool") for v in a.values.values()]
         return w.element(op, parts, "bool")
@@ -99,16 +99,15 @@ def _logical(op: str, count: int) -> Handler:
     return handler
 
 
-row("x y", np.logical_and)(_logical("and", 2))
-row("x y", np.logical_or)(_logical("or", 2))
-row("x y", np.logical_xor)(_logical("xor", 2))
-row("x", np.logical_not)(_logical("not", 1))
+row("x y", np.logical_and)(_logical("and"))
+row("x y", np.logical_or)(_logical("or"))
+row("x y", np.logical_xor)(_logical("xor"))
+row("x", np.logical_not)(_logical("not"))
 
 
 @row("x min max", np.ndarray.clip)
 def _clip(w: Walker, a: Args) -> Val:
-    x = a["x"] if isinstance(a["x"], Num) else a.tensor("x")
-    x = w.from_number(x, w.natural(x)) if isinstance(x, Num) else x  # an array: its dtype is not weak
+    x = a.tensor("x")  # also of a number: its dtype is not weak
     bounds = [None if a.is_none(name) else a[name] for name in ("min", "max")]
     if np.dtype(x.type.dtype).kind in "iu":
         info = np.iinfo(x.type.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -115,7 +116,7 @@ class Num(Value):
 
 @record(eq=False, frozen=False)
 class EnumVal(Value):
-    cls: type
+    cls: type[enum.Enum]
     var: ir.Var | None = None
     const: Any = NOT_CONST  # a member
 
@@ -144,7 +145,7 @@ class EnumVal(Value):
     def loop_shape(self, w: Merge) -> JoinShape:
         return self.join_shape(w)
 
-    def by_member(self, w: Words, value: Callable[[Any], Any]) -> Num:
+    def by_member(self, w: Words, value: Callable[[Any], Constant]) -> Num:
         """Return `value(member)`: a constant, or a chain of selects if the member is known only at run time."""
         if self.const is not NOT_CONST:
             return number(value(self.const))
@@ -245,6 +246,6 @@ def number(value: Any) -> Num:
 ALWAYS = number(True)  # the last test of a dispatch
 
 
-def members_of(cls: Any) -> list[Any]:
+def members_of(cls: type[enum.Enum]) -> list[enum.Enum]:
     """Return the members of an enum, in the order of their numbers at run time."""
     return list(cls)
