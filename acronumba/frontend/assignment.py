@@ -20,7 +20,7 @@ from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import STATEMENTS, TARGETS, UNPACKED, handles
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
-from acronumba.frontend.kinds.iterators import Columns, Generator, Stream
+from acronumba.frontend.kinds.iterators import Generator, Stream, Zip
 from acronumba.frontend.kinds.lists import ListVal, is_row
 from acronumba.frontend.kinds.maps import MapVal
 from acronumba.frontend.kinds.numbers import NoneVal, number
@@ -132,15 +132,15 @@ def _of_generator(w: Walker, val: Generator, count: int) -> Sequence[Val]:
     return _of_list(w, to_list(w, val), count)
 
 
-@handles(UNPACKED, Columns)
-def _of_columns(w: Walker, val: Columns, count: int) -> Sequence[Val]:
+@handles(UNPACKED, Zip)
+def _of_columns(w: Walker, val: Zip, count: int) -> Sequence[Val]:
     """`xs, ys = zip(*pairs)`."""
-    t = val.rows.item
-    if not isinstance(t, TupleT) or len(t.items) != count:
-        return _of_list(w, to_list(w, val), count)
-    text = f"not enough values to unpack (expected {count}, got 0)"
-    w.check(w.scalar("gt", w.list_lengths(val.rows), number(0)), "ValueError", text)
-    return [column(w, val, number(k)) for k in range(count)]
+    rows = val.parts[0]
+    if val.starred and isinstance(rows, ListVal) and isinstance(t := rows.item, TupleT) and len(t.items) == count:
+        text = f"not enough values to unpack (expected {count}, got 0)"
+        w.check(rows.truth(w), "ValueError", text)
+        return [column(w, rows, number(k)) for k in range(count)]
+    return _of_list(w, to_list(w, val), count)
 
 
 @handles(STATEMENTS, ast.AugAssign)

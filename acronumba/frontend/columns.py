@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from acronumba.frontend.comprehensions import built
 from acronumba.frontend.handlers import PROTOCOLS, handles
-from acronumba.frontend.kinds.iterators import Columns
+from acronumba.frontend.kinds.iterators import Zip
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.loops import fold
@@ -15,15 +15,16 @@ from acronumba.frontend.subscripts import get_item
 from acronumba.frontend.walker import Walker
 
 
-def column(w: Walker, val: Columns, k: Num) -> Val:
+def column(w: Walker, rows: Val, k: Num) -> Val:
     """Return the k-th elements of all rows, as a tuple."""
     what = f"column {k.const}" if k.var is None else "column"
-    return replace(built(w, val.rows, lambda row: get_item(w, row, k), what), cls=tuple)
+    return replace(built(w, rows, lambda row: get_item(w, row, k), what), cls=tuple)
 
 
-@handles(PROTOCOLS, Columns)
-def _turns(w: Walker, val: Columns) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
+@handles(PROTOCOLS, Zip)
+def _turns(w: Walker, val: Zip) -> tuple[Callable[[], Num], Callable[[Num], Val]]:
     """Return two functions: one gives the number of columns (the length of the shortest row), the other one column."""
+    (rows,) = val.parts
 
     def shorter(least: Val, row: Val) -> Num:
         size = w.call(w.constant(len), (row,), {})
@@ -31,9 +32,10 @@ def _turns(w: Walker, val: Columns) -> tuple[Callable[[], Num], Callable[[Num], 
         return w.scalar("min", least, size)
 
     def length() -> Num:
-        some = w.scalar("gt", w.list_lengths(val.rows), number(0))
-        out = fold(w, "least", val.rows, shorter, w.select(some, number(2**62), number(0)))
+        some = rows.truth(w)
+        assert some is not None
+        out = fold(w, "least", rows, shorter, w.select(some, number(2**62), number(0)))
         assert isinstance(out, Num)
         return out
 
-    return length, lambda k: column(w, val, k)
+    return length, lambda k: column(w, rows, k)

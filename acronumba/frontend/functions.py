@@ -22,7 +22,7 @@ from acronumba.frontend.handlers import CALLS, EXPRESSIONS, handles
 from acronumba.frontend.instances import call_instance
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import Func, MethodName, OneOfFunctions, Static, method_of
-from acronumba.frontend.kinds.iterators import Columns, Generator
+from acronumba.frontend.kinds.iterators import Generator, Zip
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal
 from acronumba.frontend.kinds.numbers import NoneVal, number
@@ -87,7 +87,7 @@ def arguments(w: Walker, func: Val, node: ast.Call) -> list[Val]:
         if items is None and isinstance(func, Static) and func.value in (min, max) and len(given) > 2:
             return [listed(w, given)]
         if items is None and isinstance(func, Static) and func.value is zip and len(given) == 1:
-            return [Columns(rows_of(w, val))]
+            return [Zip((rows_of(w, val),), starred=True)]
         if items is None:
             raise w.reject("ACR203", a, seen="* of a value whose length is known only at run time")
         args += items

@@ -23,7 +23,6 @@ from acronumba.frontend.handlers import ARRAYS, handles
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.iterators import (
-    Columns,
     Enumerate,
     Generator,
     Range,
@@ -193,7 +192,7 @@ def _range(w: Walker, a: Args) -> Val:
 
 @row("*args strict", zip, whole=True)
 def _zip(w: Walker, a: Args) -> Val:
-    if len(a.rest) == 1 and isinstance(a.rest[0], Columns):
+    if len(a.rest) == 1 and isinstance(a.rest[0], Zip) and a.rest[0].starred:
         if a.static("strict"):
             raise w.reject("ACR202", a.where["strict"], seen="zip(*rows, strict=True)", rewrite="test the lengths")
         return a.rest[0]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from acronumba.frontend.kinds.functions import Func
-from acronumba.frontend.kinds.lists import ListVal, at_run_time
+from acronumba.frontend.kinds.lists import at_run_time
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Turns, Val, Value
@@ -101,8 +102,11 @@ class SliceVal(Value):
 
 @record(eq=False, frozen=False)
 class Zip(Value):
+    """`zip(*parts)`; `starred`: the only part is a list of run time, whose elements are the arguments."""
+
     parts: tuple[Val, ...]
     strict: bool = False
+    starred: bool = False
 
     stored_as = "list(...)"
     is_iterator = True
@@ -110,28 +114,31 @@ class Zip(Value):
     iterable = True
 
     def form_key(self, w: Walker) -> object:
-        return "zip", self.strict
+        return "zip", self.strict, self.starred
 
     def children(self) -> tuple[Val, ...]:
         return self.parts
 
     def with_children(self, children: Sequence[Val]) -> Value:
-        return Zip(tuple(children), self.strict)
+        return replace(self, parts=tuple(children))
 
     def _alike(self, other: Value) -> bool:
         assert isinstance(other, Zip)
-        return self.strict == other.strict and len(self.parts) == len(other.parts)
+        mine, others = ((v.strict, v.starred, len(v.parts)) for v in (self, other))
+        return mine == others
 
     def known_items(self, w: Walker) -> tuple[Val, ...] | None:
         columns = [c for c in map(w.items_of, self.parts) if c is not None]
-        if len(columns) < len(self.parts):
+        if self.starred or len(columns) < len(self.parts):
             return None
         lengths = set(map(len, columns))
         if self.strict and len(lengths) > 1:
             raise w.reject("ACR305", seen=f"zip of {sorted(lengths)} items")
         return tuple(TupleVal(t) for t in zip(*columns, strict=False))
 
-    def turns(self, w: Walker) -> Turns:
+    def turns(self, w: Walker) -> Turns | None:
+        if self.starred:
+            return Value.turns(self, w)
         parts = [w.turns(v if (items := w.items_of(v)) is None else at_run_time(w, items)) for v in self.parts]
         if self.strict:
             first = parts[0][0]()
@@ -234,26 +241,6 @@ class Stream(Value):
 
     def turns(self, w: Walker) -> Turns:
         return w.turns(self.inner)
-
-
-@record(eq=False, frozen=False)
-class Columns(Value):
-    """`zip(*rows)` of a run-time list: the k-th item is the tuple of the k-th elements of all rows."""
-
-    rows: ListVal
-
-    is_iterator = True
-
-    iterable = True
-
-    def children(self) -> tuple[Val, ...]:
-        return (self.rows,)
-
-    def with_children(self, children: Sequence[Val]) -> Value:
-        return Columns(*children)  # type: ignore[arg-type]
-
-    def _alike(self, other: Value) -> bool:
-        return True
 
 
 @record(eq=False, frozen=False)
