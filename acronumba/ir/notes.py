@@ -18,22 +18,22 @@ class NoteKind:
 
 
 KINDS: dict[str, NoteKind] = {  # in the order in which they are shown
-    "unrolled": NoteKind("a short loop written out: kernels reach across its iterations"),
+    "unrolled": NoteKind("a short unrolled loop: kernels span its iterations"),
     "shared": NoteKind("the same tensor for all instances (shared parameter): not gathered", "cyan"),
     "row": NoteKind("a row of a table that all instances share", "cyan"),
     "once": NoteKind("computed once per mini-batch", "cyan", stage="once"),
     "duplicated": NoteKind("compiled separately for each set of weights or for leaves", stage="copies"),
-    "refactored": NoteKind("the call that makes a result computes the caller's matrix product of it"),
-    "merged": NoteKind("copies without benefit are one kernel again", stage="copies"),
-    "hoisted": NoteKind("own kernel: not part of the recurrence, so all steps can be batched", "green", stage="hoist"),
+    "refactored": NoteKind("a call computes its caller's matrix product of the result"),
+    "merged": NoteKind("copies without benefit were merged into one kernel", stage="copies"),
+    "hoisted": NoteKind("separate kernel: not in the recurrence, all steps batch together", "green", stage="hoist"),
     "moved": NoteKind("loop-invariant: computed once before the loop", "green", stage="invariant"),
     "rows": NoteKind("row-wise: recorded row by row, so that lengths do not matter", "green"),
     "fused": NoteKind("fused with another operation into one kernel stage", "magenta"),
-    "fibers": NoteKind("fork-join: runs beside other fibers of the same instance while it waits"),
+    "fibers": NoteKind("fork-join: runs concurrently with other fibers of the instance"),
     "serial": NoteKind("waits for other code of the same instance, as it may need its results"),
     "kept": NoteKind("kept for the backward pass: the gradient of its kernel reads it", "magenta"),
     "stops": NoteKind("no gradient flows through here", "yellow"),
-    "wait": NoteKind("sync point: needs the value of a tensor, so what is recorded so far runs first", "red"),
+    "wait": NoteKind("sync point: needs the value of a tensor, so all recorded operations run first", "red"),
 }
 
 

@@ -530,9 +530,9 @@ RULES: Mapping[str, Rule] = {
     "scatter": _apart(lambda b, o: b.take(o.adjoint, o.args[1], o.attrs[0])),
 }  # fmt: skip
 
-_STEPS = "its result is constant but for jumps"
-_PLACES = "its result is a place, not a value"
-_BITS = "it is of integers and bools"
+_STEPS = "its result is piecewise constant"
+_PLACES = "its result is an index"
+_BITS = "it has integer or bool values"
 _MADE = "it has no argument"
 
 NONE: Mapping[str, str] = {

@@ -123,7 +123,7 @@ def test_the_root_has_a_copy() -> None:
     assert "states_3" in functions(of_the_root) and "states_3" not in functions(
         of_the_root.with_options(duplicate=False)
     )
-    assert "without the matrix products of `_`, which nobody reads" in of_the_root.stages(TREES, p=P)["copies"]
+    assert "without the matrix products of `_`, which are never read" in of_the_root.stages(TREES, p=P)["copies"]
     inner = sum(t.left is not None for t in TREES)
     batches = of_the_root.trace(TREES, p=P).batches
     assert inner == batches[-1].size, "all roots that are no leaf are one batch"

@@ -271,7 +271,7 @@ def test_arms_of_conditions_go_on_beside_each_other() -> None:
     c = same(optional_children, [*trees, Tree(1, left=Tree(2)), Tree(1, right=Tree(2, left=Tree(3)))])
     first = optional.__code__.co_firstlineno
     assert {s.loc.line - first for s in spawns(c)} == {2, 3}
-    assert any("goes on beside line" in t for t in remarks(c, "fibers"))
+    assert any("runs beside line" in t for t in remarks(c, "fibers"))
 
 
 def refine(x: Array, p: Params) -> tuple[Array, int]:
@@ -542,7 +542,7 @@ def sums(xs: list[Array], *, p: Params) -> Any:
 def test_sums_keep_their_order() -> None:
     c = same(sums, [vectors(9), vectors(3)])
     assert len(spawns(c)) == 4  # the two loops, and the steps of each
-    assert any("the rest runs after it" in t for t in remarks(c, "fibers"))
+    assert any("the rest runs afterwards" in t for t in remarks(c, "fibers"))
     m = sums._interpret([vectors(9), vectors(3)], p=params())
     off = sums.with_options(forkjoin=False)._interpret([vectors(9), vectors(3)], p=params())
     assert equal(m, off)  # to the bit

@@ -590,7 +590,7 @@ def explained(x: np.ndarray, *, w: np.ndarray) -> Any:
 def test_explain_shows_what_is_kept_and_where_gradients_stop() -> None:
     text = str(explained.value_and_grad.explain([X], w=W))
     assert "kept: int64[], 8 bytes a node" in text and "kept: int64" not in str(explained.explain([X], w=W))
-    assert "argmax: its result is a place" in text and "as it is asked for" in text
+    assert "argmax: its result is an index" in text and "requested by the model" in text
     assert "returns a Python number" in text
 
 

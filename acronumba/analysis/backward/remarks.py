@@ -38,7 +38,7 @@ def _stops(found: Active) -> Iterator[Note]:
     for op in found.ends:
         if op.op == "scale_gradient":
             if "_gradient" in spanned(op.loc):  # not inside of a function of `nn`, where it changes nothing
-                yield Note(loc=op.loc, kind="stops", text="as it is asked for", option="")
+                yield Note(loc=op.loc, kind="stops", text="requested by the model", option="")
         elif op.op == "cast":
             yield Note(loc=op.loc, kind="stops", text="a cast to integers or bools", option="")
         elif op.op in NONE:

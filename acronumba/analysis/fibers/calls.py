@@ -49,7 +49,7 @@ class Scheduler:
                 out.append(Join(outs=outs, loc=instrs[spawned[-1]].loc))
                 for k in spawned:
                     others = [self.world.name(instrs[j]) for j in spawned if j != k] or ["what is read after it"]
-                    told = f"goes on beside {listed(others)}: neither needs the other"
+                    told = f"runs beside {listed(others)}: they are independent"
                     self.world.note(instrs[k].loc, "fibers", told)
         return tuple(out)
 

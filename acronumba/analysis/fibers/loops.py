@@ -124,9 +124,9 @@ class Loops:
             number, args = call.function, call.args
             prefix = [i for item in parted for i in item.instrs if i is not call]
         assert not written & set(params)
-        text = "each step of the loop is a fiber, as none needs another"
+        text = "each iteration of the loop is a fiber: they are independent"
         if to is None:
-            text = "this part of each step of the loop is a fiber: no step needs another's, and the rest runs after it"
+            text = "this part of each iteration is a fiber: they are independent, and the rest runs afterwards"
         self.world.note(to.loc if to is not None else waiting.loc, "fibers", text)
         self._rewrite(steps, _Fork(number, tuple(args), tuple(prefix), results, to, waiting.loc), parted)
 

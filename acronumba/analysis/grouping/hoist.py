@@ -101,9 +101,9 @@ class Split:
         out: dict[Note, None] = {}
         for op, after in self.free:
             if after:
-                text = "no later step depends on it: own kernel, one batch for all steps"
+                text = "no later step depends on it: separate kernel, one batch for all steps"
             else:
-                text = "does not depend on earlier steps: own kernel, one batch for all steps"
+                text = "does not depend on earlier steps: separate kernel, one batch for all steps"
             out[Note(loc=op.loc, kind="hoisted", text=text, option="hoist")] = None
         return tuple(out)
 

@@ -55,7 +55,7 @@ class _DeadResults:
             return call
         names = " and ".join(f"`{call.outs[k].name}`" for k in sorted(dead))
         name = self.functions[call.function].name
-        told = f"a copy of `{name}` runs here, without the matrix products of {names}, which nobody reads"
+        told = f"a copy of `{name}` runs here, without the matrix products of {names}, which are never read"
         self.notes.append(Note(loc=call.loc, kind="duplicated", text=told, option="duplicate"))
         return replace(call, function=copy, outs=_others(call.outs, dead))
 

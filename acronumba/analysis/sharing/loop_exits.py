@@ -89,7 +89,7 @@ class _LoopExits:
             if product is None or not isinstance(blocks[entry].end, ir.Jump):
                 continue
             self._copy(blocks, entry, head, after, start)
-            text = "where the loop before makes no step, this matrix product is the same for all instances"
+            text = "if the preceding loop has no iterations, this matrix product is the same for all instances"
             self.notes.append(Note(loc=product, kind="duplicated", text=text, option="duplicate"))
         return replace(self.function, blocks=tuple(blocks))
 

@@ -230,7 +230,7 @@ def find_per_batch(program: ir.Program, options: Options) -> tuple[ir.Program, t
         loc = value.op.loc
         computed.append(Computed(index=index[value], body=body, single=single, loc=loc))
         told = f"`{value.text}` is the same for all instances: it is computed once per mini-batch"
-        told += ", unless all that reads it looks sums up" if pool else ""
+        told += ", unless all its readers look up sums" if pool else ""
         notes.append(Note(loc=loc, kind="once", text=told, option="hoist"))
     functions = tuple(_rewritten(f, finder.of[k], index) for k, f in enumerate(program.functions))
     return replace(program, functions=functions, shared=tuple(shared)), tuple(computed), tuple(notes)

@@ -82,7 +82,7 @@ def merge_variants(
         names += f" and {len(members) - 3} more" * (len(members) > 3)
         loc = spec.body[0].loc
         if options.duplicate and weights_of(spec) & differ and len(members) <= COPIES:
-            told = f"{len(members)} copies of the kernel, one for each of {names}: matrix products read these packed"
+            told = f"{len(members)} copies of the kernel, one for each of {names}: matrix products read packed weights"
             notes.append(Note(loc=loc, kind="duplicated", text=told, option="duplicate"))
             continue
         if options.duplicate and len(members) <= COPIES:
