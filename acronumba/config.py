@@ -5,9 +5,10 @@ environment is read on each use, never at import:
 
     ACRONUMBA_DEBUG=0..6        log to standard error: 1 compilations and their times, 2 the program,
                                 3 the plan, 4 the host program, 5 the kernels, 6 every mini-batch
-    ACRONUMBA_VERIFY=0..3       checks: 0 none, 1 (default) the program after each stage, 2 also every mini-batch
-                                against the plain call, and operands marked as shared, by their addresses; 3 also nodes
-                                that were merged as equal: each is computed again, and its bits are compared
+    ACRONUMBA_VERIFY=0..3       checks: 0 none, 1 (default) the program after each stage, 2 also against that
+                                of a complete walk, every mini-batch against the plain call, and operands marked as
+                                shared, by their addresses; 3 also nodes that were merged as equal: each is computed
+                                again, and its bits are compared
     ACRONUMBA_QUIET=0..1        1: no line on standard error where compiling takes more than two seconds
     ACRONUMBA_LESSONS=0..1      1: a check of a lesson (`acronumba.learn`) that fails raises; else it prints the hint
     ACRONUMBA_CACHE_DIR         folder of the cache of compiled code

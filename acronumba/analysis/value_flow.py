@@ -152,7 +152,7 @@ class Inclusion:
         """Do something with every allocation that reaches a variable."""
         slot = self.slot(ref)
         self.watch[slot].append(act)
-        for site in _numbers(self.told[slot] >> len(self.nodes)):
+        for site in bits_of(self.told[slot] >> len(self.nodes)):
             act(site)
 
     def solve(self) -> None:
@@ -161,7 +161,7 @@ class Inclusion:
             slot = self.work.pop()
             new = self.sets[slot] & ~self.told[slot]
             self.told[slot] |= new
-            for site in _numbers(new >> len(self.nodes)):
+            for site in bits_of(new >> len(self.nodes)):
                 for act in list(self.watch[slot]):
                     act(site)
             for target in self.into[slot]:
@@ -298,7 +298,7 @@ class Inclusion:
             bits = self.sets[self.slot(v)]
             others = bits & mask
             if isinstance(v.type, ListT):
-                for site in _numbers(bits >> len(self.nodes)):
+                for site in bits_of(bits >> len(self.nodes)):
                     others |= self.sets[self.slot((site, "", 0))] & mask
             return frozenset(), others
 
@@ -308,7 +308,7 @@ class Inclusion:
                 found = [held(v) for v in used]
                 node = frozenset((len(near),))
                 near.append(frozenset(u for close, _ in found for u in close))
-                far.append(frozenset(u for _, others in found for u in _numbers(others)))
+                far.append(frozenset(u for _, others in found for u in bits_of(others)))
                 for v in writes(instr):
                     here[v] = node, 0
                 continue
@@ -326,7 +326,8 @@ class Inclusion:
                     here[v] = near_here, others
 
 
-def _numbers(bits: int) -> list[int]:
+def bits_of(bits: int) -> list[int]:
+    """Return the numbers of the bits that are set, in order."""
     out = []
     while bits:
         out.append((bits & -bits).bit_length() - 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
@@ -18,6 +18,7 @@ from acronumba.data.shared import SharedLeaf
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.errors.codes import reject
 from acronumba.frontend.exceptions import Abandoned, Dead, Hopeless, Rejected, Restart
+from acronumba.frontend.join_shapes import JoinShape
 from acronumba.frontend.kinds.arrays import AllocationSite, ArrayRef
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.lists import ElementInfo
@@ -82,9 +83,13 @@ class FunctionCode:
 
 
 class Facts:
-    """Facts of the program that persist over iterations: they only grow, until an iteration changes none."""
+    """Facts of the program that persist over iterations: they only grow, until an iteration changes none.
 
-    def __init__(self) -> None:
+    If `complete`, nothing is derived from earlier iterations but these facts, to verify what is.
+    """
+
+    def __init__(self, complete: bool = False) -> None:
+        self.complete = complete
         self.cells: dict[Any, ElementInfo] = {}
         self.places: dict[Any, AllocationSite] = {}  # of arrays that the call makes
         self.arrays: dict[Any, ArrayRef] = {}  # a representative of each form of arrays passed by reference
@@ -109,11 +114,22 @@ class Facts:
         self.keyed: set[Any] = set()  # key tuples of dict displays whose dicts are mutated elsewhere
         self.loops_kept = False  # whether a loop may stay a loop only because its iterations would be much code,
         self.written_out = False  # and whether all such loops are unrolled
+        self.loops: dict[Hashable, tuple[JoinShape, ...]] = {}  # of the names that a loop assigns, at its last walk
         self.changed = False
+
+    def begin_iteration(self) -> None:
+        """Forget which facts the last iteration has read."""
+        self.changed = False
+        for cell in self.cells.values():
+            cell.asked.clear()
+
+    def note_change(self, cell: ElementInfo, fact: str) -> None:
+        """Note that a fact of lists has changed, which matters only if this iteration has read it."""
+        self.changed |= self.complete or fact in cell.asked
 
     def begin_again(self) -> None:
         """Forget the types of stored and returned values: some are passed in another way from now on."""
-        self.cells, self.results, self.arrays, self.built = {}, {}, {}, {}
+        self.cells, self.results, self.arrays, self.built, self.loops = {}, {}, {}, {}, {}
         self.fields = {cls: dict(table) for cls, table in self.given.items()}
         self.changed = True
 

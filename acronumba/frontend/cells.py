@@ -32,6 +32,7 @@ from acronumba.ir.types import (
     TupleT,
     Type,
     UnionT,
+    all_parts,
     members,
     nesting,
     pieces,
@@ -132,15 +133,16 @@ class Cells(Blocks):
         self._note_places(cell, val.places_in())
 
     def _note_places(self, cell: ElementInfo, made: Iterable[AllocationSite]) -> None:
-        places = cell.find().places
-        before = len(places)
-        places.update(dict.fromkeys(p.find() for p in made))
-        self.facts.changed |= len(places) > before
+        cell = cell.find()
+        before = len(cell.stored)
+        cell.stored.update(dict.fromkeys(p.find() for p in made))
+        if len(cell.stored) > before:
+            self.facts.note_change(cell, "stored")
 
     def same_places(self, a: ElementInfo, b: ElementInfo) -> None:
         """Note that lists of two element infos may be one list: their elements come from the same allocation sites."""
-        self._note_places(a, tuple(b.find().places))
-        self._note_places(b, tuple(a.find().places))
+        self._note_places(a, b.places)
+        self._note_places(b, a.places)
 
     def mix(self, cell: ElementInfo, own: bool) -> None:
         """Note an element stored in lists: unless `own`, it may be a list that was not made in the call."""
@@ -232,14 +234,8 @@ def emptier(a: Type, b: Type) -> bool:
 
 def without_end(t: Type) -> str:
     """Return a description of an infinite type, in the user's terms."""
-    todo: list[Type] = [t]
-    for u in todo:  # grows while it is iterated over
-        if len({len(m.items) for m in members(u) if isinstance(m, TupleT)}) > 2:
-            return GROWS
-        for m in members(u):
-            todo += getattr(m, "items", ())
-            todo += [inner for name in ("item", "key") if (inner := getattr(m, name, None)) is not None]
-    return type_text(t)[:200]
+    lengths = ({len(m.items) for m in members(u) if isinstance(m, TupleT)} for u in all_parts(t))
+    return GROWS if any(len(found) > 2 for found in lengths) else type_text(t)[:200]
 
 
 def endless(t: Type) -> bool:

@@ -46,7 +46,7 @@ from acronumba.ir.types import FLOAT, INT
 
 DEEPEST = 16  # maximal depth of nested comparisons, beyond the depth of real data
 DEEP = 6  # depth beyond which nested comparisons are counted,
-MOST_COMPARED = 128  # and their maximal number
+MOST_COMPARED = 40  # and their maximal number
 MOST_PAIRS = 512  # maximal number of pairs of element types in one comparison, each of which is compiled separately
 
 _COMPARE = {

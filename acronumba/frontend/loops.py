@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,10 @@ from acronumba.frontend.join_shapes import (
     JoinShape,
     ListShape,
     MapShape,
+    MaybeShape,
+    PartsShape,
     StaticShape,
+    TensorShape,
     TypeShape,
     compatible_shapes,
 )
@@ -25,9 +28,9 @@ from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.iterators import Enumerate, Generator, Range, Stream
 from acronumba.frontend.kinds.lists import at_run_time
 from acronumba.frontend.kinds.numbers import Num, number
-from acronumba.frontend.kinds.objects import is_field
+from acronumba.frontend.kinds.objects import ObjectValue, is_field
 from acronumba.frontend.kinds.tuples import TupleVal
-from acronumba.frontend.kinds.unions import UnionVal
+from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.magic import iterated, one_string
 from acronumba.frontend.names import scope_of
@@ -35,7 +38,7 @@ from acronumba.frontend.source import assigned_names, yields
 from acronumba.frontend.unrolling import note_turns, unrolled_range
 from acronumba.frontend.walker import Loop, Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import ListT, TupleT, unlike
+from acronumba.ir.types import ListT, TupleT, nesting, unlike
 from acronumba.ir.visit import reads, writes
 
 
@@ -53,35 +56,23 @@ def write_loop(
     """
     entry_block, entry_state = w.point()
     names = [key for key in names if key not in w.boxes]
-    assumed: dict[Any, JoinShape] = {
+    first: dict[Hashable, JoinShape] = {
         key: entry_state[key].loop_shape(w) if key in entry_state else AbsentShape() for key in names
     }
+    place = (w.code.name, w.frame.path, w.site, len(names))
+    known = {} if w.facts.complete else _known_shapes(w, zip(names, w.facts.loops.get(place, ()), strict=False))
+    assumed = first | known
     moving: list[Any] = []
     for _ in range(20):
         before = w.mark()
         w.block, w.state = entry_block, dict(entry_state)
         head, vars = _enter_loop(w, assumed, entry_state)
         state = dict(w.state)
-        frame = w.frame
-        frame.loops.append(Loop())
-        yes, no = test()
-        w.join(yes)
+        no, here = _walk_iteration(w, test, body, advance)
+        stable, least = True, {key: shape for key, shape in first.items() if key in known}
         if w.block is not None:
-            try:
-                body()
-            except Dead:
-                w.block = None
-        here = frame.loops.pop()
-        end_turn(w, here)
-        if w.block is not None:
-            advance()
-        stable = True
-        if w.block is not None:
-            wider = {
-                key: shape if _is_rejected(w.state.get(key)) else
-                w.join_templates(shape, StaticShape(w.state[key]) if key in w.state else AbsentShape())
-                for key, shape in assumed.items()
-            }  # fmt: skip
+            least = _with_ends(w, least)
+            wider = _with_ends(w, assumed)
             new = changed_fields(w, state, assumed)
             wider |= {key: state[key].loop_shape(w) if key in state else AbsentShape() for key in new}
             stable = not new and all(compatible_shapes(wider[k], assumed[k]) for k in assumed)
@@ -92,11 +83,81 @@ def write_loop(
             else:
                 moving = [k for k in assumed if not compatible_shapes(wider[k], assumed[k])]
                 assumed = wider
-        if stable:
+        if stable and all(compatible_shapes(_after_iteration(least[k], before.names), assumed[k]) for k in known):
+            w.facts.loops[place] = tuple(assumed[key] for key in names)
             end_loop(w, no, here, otherwise)
             return
+        if stable:
+            assumed, known = first, {}
         w.go_back(before)
     raise always_another(w, {key: assumed[key] for key in moving})
+
+
+def _walk_iteration(
+    w: Walker, test: Callable[[], tuple[list[Point], list[Point]]], body: Callable[[], None],
+    advance: Callable[[], None]
+) -> tuple[list[Point], Loop]:  # fmt: skip
+    """Walk a loop from its condition to the next one; return the points where it ends, and the loop."""
+    frame = w.frame
+    frame.loops.append(Loop())
+    yes, no = test()
+    w.join(yes)
+    if w.block is not None:
+        try:
+            body()
+        except Dead:
+            w.block = None
+    here = frame.loops.pop()
+    end_turn(w, here)
+    if w.block is not None:
+        advance()
+    return no, here
+
+
+def _known_shapes(w: Walker, earlier: Iterable[tuple[Hashable, JoinShape]]) -> dict[Hashable, JoinShape]:
+    """Return the join shapes with which a loop may begin: of names that varied in its last walk, as facts only grow."""
+    known: dict[Hashable, JoinShape] = {}
+    for key, shape in earlier:
+        val = w.state.get(key)
+        if _lasts(shape) and isinstance(shape, MaybeShape) is (val is None or isinstance(val, MaybeUnbound)):
+            joined = w.join_templates(AbsentShape() if val is None else StaticShape(val), shape)
+            if compatible_shapes(joined, shape):
+                known[key] = joined
+    return known
+
+
+def _lasts(a: JoinShape) -> bool:
+    """Whether a join shape means the same in another walk: it has no values, variables, or types that facts widen."""
+    match a:
+        case TensorShape():
+            return all(d is None or isinstance(d, int) for d in a.dims)
+        case ListShape():
+            return a.outer is None
+        case MaybeShape():
+            return _lasts(a.inner)
+        case PartsShape():
+            return isinstance(a.val, TupleVal | ObjectValue) and all(map(_lasts, a.items))
+        case TypeShape():
+            return not nesting(a.type)
+    return isinstance(a, MapShape)
+
+
+def _after_iteration(a: JoinShape, known: Container[str]) -> JoinShape:
+    """Return the join shape of values at the end of an iteration: extents vary but for `known` variables."""
+    match a:
+        case TensorShape():
+            return replace(a, dims=tuple(d if isinstance(d, int) or (d and d.name in known) else None for d in a.dims))
+        case MaybeShape():
+            return MaybeShape(_after_iteration(a.inner, known))
+        case PartsShape():
+            return replace(a, items=tuple(_after_iteration(item, known) for item in a.items))
+    return a
+
+
+def _with_ends(w: Walker, shapes: Mapping[Hashable, JoinShape]) -> dict[Hashable, JoinShape]:
+    """Return the joins of shapes with the values at the end of an iteration."""
+    ends = {key: StaticShape(w.state[key]) if key in w.state else AbsentShape() for key in shapes}
+    return {k: s if _is_rejected(w.state.get(k)) else w.join_templates(s, ends[k]) for k, s in shapes.items()}
 
 
 def always_another(w: Walker, moving: Mapping[Any, JoinShape]) -> Rejected:

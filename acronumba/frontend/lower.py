@@ -8,18 +8,25 @@ constants, inlines every helper that is not recursive, and emits IR. A loop is w
 loop-carried names are stable. Recursive functions are walked once for each set of argument types, and called.
 Assumptions that proved too narrow (the result type of a recursion, the element type of a list) are widened in `Facts`,
 and the whole program is walked again, up to a fixed point of the facts. The IR of the last iteration is the result.
+
+Invariant: the result is the program that the last facts give, however they were found. An iteration is the last one if
+no fact has changed after it was read. A loop begins with the join shapes with which its last walk ended; shared ints
+that become constants are constants from the next iteration on. This relies on the growth of facts and join shapes: with
+ACRONUMBA_VERIFY=2 the program is compared with that of a walk which begins each loop anew.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import combinations, count, starmap
 from pathlib import Path
 from typing import Any
 
+from acronumba.config import verify_level
 from acronumba.data.layouts import make_layouts
 from acronumba.data.result_wrappers import Wrap
 from acronumba.data.schema import NODES, classes_of
@@ -60,17 +67,10 @@ from acronumba.frontend.walker import Frame, GlobalRead, Walker
 from acronumba.frontend.wrapping import ANYTHING, either, finished, unwrapped
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
+from acronumba.ir.printer import function_text
 from acronumba.ir.source import line_text
-from acronumba.ir.types import (
-    ListT,
-    MapT,
-    NoneT,
-    Type,
-    UnionT,
-    nesting,
-    words,
-)  # fmt: skip
-from acronumba.ir.visit import rename, writes
+from acronumba.ir.types import ListT, NoneT, Type, all_parts, nesting, words
+from acronumba.ir.visit import reassigned, rename, writes
 from acronumba.records import record
 
 SWEEPS = 60  # maximal number of iterations to the fixed point,
@@ -147,7 +147,7 @@ def lower(
         return not all(starmap(SourceGuard.agrees, combinations([sweep.source_guard for sweep in sweeps], 2)))
 
     try:
-        lowered = _lower(fn, params, fields, shared, constants, sweeps)
+        lowered = _lower(fn, params, fields, shared, constants, sweeps, Facts())
     except Exception as error:
         if changed():
             raise Changed from None
@@ -156,7 +156,16 @@ def lower(
         raise
     if changed():
         raise Changed
+    if verify_level() > 1:
+        complete = _lower(fn, params, fields, shared, constants, [], Facts(complete=True))
+        same = _function_texts(lowered.program) <= _function_texts(complete.program)
+        assert same or lowered.demanded != complete.demanded, f"{fn.__name__}: a complete walk gives another program"
     return lowered
+
+
+def _function_texts(program: ir.Program) -> set[str]:
+    """Return the functions as text, without numbers that count undone walks: of sites, counters and functions."""
+    return {re.sub(r"(?<=#)\w+|(?<=site )\d+|_\d+(?=\()| +", "", function_text(f, program)) for f in program.functions}
 
 
 def _read_by(sweeps: Sequence[Walker]) -> Read:
@@ -169,27 +178,23 @@ def _read_by(sweeps: Sequence[Walker]) -> Read:
 
 
 def _lower(
-    fn: types.FunctionType,
-    params: Sequence[Type],
-    fields: Mapping[type, Mapping[str, Type]],
-    shared: SharedTree,
-    constants: Mapping[str, Any],
-    sweeps: list[Walker],
-) -> Lowered:
+    fn: types.FunctionType, params: Sequence[Type], fields: Mapping[type, Mapping[str, Type]], shared: SharedTree,
+    constants: Mapping[str, Any], sweeps: list[Walker], facts: Facts
+) -> Lowered:  # fmt: skip
     """Implement `lower`; append each iteration's walker to `sweeps`."""
-    facts = Facts()
     facts.given = {cls: dict(table) for cls, table in fields.items()}
     facts.begin_again()
+    given = (*params, *(t for table in fields.values() for t in table.values()), *(leaf.type for leaf in shared.leaves))
     facts.outside = {*fields, *(c for leaf in shared.leaves for c in classes_of(leaf.type))}
     told: object = None
     settled = 0  # number of successive iterations with the same rejections
     for _ in range(SWEEPS):
-        facts.changed = False
+        facts.begin_iteration()
         sweep = Walker(facts)
         sweeps.append(sweep)
         sweep.constants = dict(constants)
         sweep.roots = frozenset(shared.roots)
-        sweep.data_lists = set(_data_lists(params, fields, shared))
+        sweep.data_lists = {t for t in all_parts(*given) if isinstance(t, ListT)}
         try:
             result = _sweep(sweep, fn, params, shared)
         except Restart:
@@ -207,8 +212,7 @@ def _lower(
         if not sweep.errors and sweep.silent:  # the cause of an `ErrorValue` was rejected in a walk that was undone
             sweep.errors += sweep.undone
             assert result is None or sweep.errors, f"{sweep.silent[0]}: left out, and nothing says why"
-        if result is not None and not sweep.errors and not sweep.demanded.isdisjoint(sweep.shared_index):
-            facts.folded |= sweep.demanded  # constant in one use, and therefore in all
+        if result is not None and not sweep.errors and _fold(sweep):
             continue
         if result is not None and not sweep.errors:
             return result
@@ -220,28 +224,12 @@ def _lower(
     raise together(sweep.errors or [reject("ACR303", sweep.loc, seen, NODES)])
 
 
-def _data_lists(
-    params: Sequence[Type], fields: Mapping[type, Mapping[str, Type]], shared: SharedTree
-) -> Iterator[ListT]:
-    def walk(t: Type) -> Iterator[ListT]:
-        match t:
-            case ListT():
-                yield t
-                yield from walk(t.item)
-            case MapT():
-                yield from walk(t.entry)
-            case UnionT():
-                for m in t.members:
-                    yield from walk(m)
-        for inner in getattr(t, "items", ()):
-            yield from walk(inner)
-
-    for t in (
-        *params,
-        *(u for table in fields.values() for u in table.values()),
-        *(leaf.type for leaf in shared.leaves),
-    ):
-        yield from walk(t)
+def _fold(sweep: Walker) -> bool:
+    """Make shared ints constant in all uses if they are in one; return whether one has another use."""
+    found = not sweep.demanded.isdisjoint(sweep.shared_index)
+    if found:
+        sweep.facts.folded |= sweep.demanded
+    return found
 
 
 def _check_entry(sweep: Walker, func: Func, loc: Loc) -> None:
@@ -298,12 +286,12 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         if result is None:
             result = NoneT()
     if sweep.facts.changed:
+        if not sweep.errors and not sweep.facts.complete:
+            _fold(sweep)
         raise Restart
     program = _program(sweep, code.name, params, result or NoneT())
     reads = {cls: frozenset(names) for cls, names in sweep.reads.items()}
-    inherited: dict[type, frozenset[str]] = {}
-    for cls, attribute in sweep.inherited:
-        inherited[cls] = inherited.get(cls, frozenset()) | {attribute}
+    inherited = {cls: frozenset(name for c, name in sweep.inherited if c is cls) for cls, _ in sweep.inherited}
     return Lowered(
         program=program,
         reads=reads,
@@ -383,15 +371,7 @@ def _name_variables(code: FunctionCode) -> None:
         taken.add(name)
         to[var] = ir.Var(name, var.type)
 
-    def named(i: ir.Instr) -> ir.Instr:
-        i = rename(i, to)  # type: ignore[assignment]
-        outs = writes(i)
-        if not any(v in to for v in outs):
-            return i
-        new = tuple(to.get(v, v) for v in outs)
-        return replace(i, outs=new) if hasattr(i, "outs") else replace(i, out=new[0])  # type: ignore[arg-type]
-
-    code.blocks = [[named(i) for i in instrs] for instrs in code.blocks]
+    code.blocks = [[reassigned(i, to) for i in instrs] for instrs in code.blocks]
     code.ends = [None if end is None else rename(end, to) for end in code.ends]  # type: ignore[misc]
 
 

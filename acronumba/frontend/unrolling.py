@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from acronumba.frontend.exceptions import Abandoned, Dead, Rejected
 from acronumba.frontend.kinds.iterators import Range
@@ -101,12 +102,21 @@ def fits(w: Walker, items: Sequence[Val], turn: Callable[[Val], object]) -> bool
     return w.fitting[key]
 
 
+@contextmanager
+def _trial(w: Walker) -> Iterator[None]:
+    """Undo the walk of iterations of a loop in the body of the `with` statement."""
+    before, here, loc = w.mark(), w.here, w.loc
+    w.frame.loops.append(Loop())
+    yield
+    w.go_back(before)
+    w.here, w.loc = here, loc
+
+
 def _tried(w: Walker, items: Sequence[Val], turn: Callable[[Val], object]) -> bool:
     """Decide `fits` by a trial walk of two iterations; each further one is assumed to add the code of the second."""
     if w.block is None:
         return True
-    before, here, loc, block, picked = w.mark(), w.here, w.loc, w.block, w.picked
-    blocks = w.code.blocks
+    block, picked, blocks = w.block, w.picked, w.code.blocks
     first, start = len(blocks), len(blocks[block])
 
     def written() -> list[ir.Instr]:
@@ -115,18 +125,17 @@ def _tried(w: Walker, items: Sequence[Val], turn: Callable[[Val], object]) -> bo
         return [i for i in all_ if not isinstance(i, ir.Const)]
 
     counts = []
-    w.frame.loops.append(Loop())
-    for item in items[:2]:
-        try:
-            turn(item)
-        except (Dead, Rejected):
-            w.block = None
-        counts.append(len(written()))
-        if w.block is None:
-            break
-    apart = w.picked > picked or any(map(_reads_weight, written()))
-    w.go_back(before)
-    w.here, w.loc, w.picked = here, loc, picked + apart
+    with _trial(w):
+        for item in items[:2]:
+            try:
+                turn(item)
+            except (Dead, Rejected):
+                w.block = None
+            counts.append(len(written()))
+            if w.block is None:
+                break
+        apart = w.picked > picked or any(map(_reads_weight, written()))
+    w.picked = picked + apart
     return apart or counts[0] + (counts[-1] - counts[0] or counts[0]) * (len(items) - 1) <= MOST_INSTRUCTIONS
 
 
@@ -143,16 +152,13 @@ def is_small(w: Walker, items: Sequence[Val], turn: Callable[[Val], object]) -> 
     Then one kernel computes all iterations of the unrolled loop, where a loop would make nodes for each.
     """
     assert w.block is not None
-    before, here, loc, block = w.mark(), w.here, w.loc, w.block
-    start, errors = len(w.code.blocks[block]), len(w.errors)
-    w.trying = True
-    w.frame.loops.append(Loop())
-    try:
-        turn(items[0])
-    except (Abandoned, Dead, Rejected):
-        w.block = None
-    straight = w.block == block and len(w.errors) == errors
-    operations = sum(isinstance(i, ir.Op) for i in w.code.blocks[block][start:])
-    w.go_back(before)
-    w.here, w.loc = here, loc
+    block, start, errors = w.block, len(w.code.blocks[w.block]), len(w.errors)
+    with _trial(w):
+        w.trying = True
+        try:
+            turn(items[0])
+        except (Abandoned, Dead, Rejected):
+            w.block = None
+        straight = w.block == block and len(w.errors) == errors
+        operations = sum(isinstance(i, ir.Op) for i in w.code.blocks[block][start:])
     return straight and 0 < operations * len(items) <= MOST_OPERATIONS

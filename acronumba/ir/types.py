@@ -351,31 +351,14 @@ def with_parts(t: Type, change: Callable[[Type], Type]) -> Type:
 
 
 def nesting(t: Type) -> int:
-    """Return the nesting depth of lists, tuples and dicts."""
-    match t:
-        case TupleT() | DictT():
-            return 1 + max(map(nesting, t.items), default=0)
-        case ListT():
-            return 1 + nesting(t.item)
-        case MapT():
-            return 1 + nesting(t.entry)
-        case UnionT():
-            return max(map(nesting, t.members))
-    return 0
+    """Return the nesting depth of lists, tuples and dicts; the entries of a dict are tuples."""
+    inner = max(map(nesting, parts(t)), default=0)
+    return inner + isinstance(t, TupleT | DictT | ListT | MapT) + (isinstance(t, MapT) and t.item is not None)
 
 
 def pieces(t: Type) -> int:
     """Return the number of leaves of a type: its parts other than lists, tuples, dicts and unions."""
-    match t:
-        case TupleT() | DictT():
-            return sum(map(pieces, t.items))
-        case UnionT():
-            return sum(map(pieces, t.members))
-        case ListT():
-            return pieces(t.item)
-        case MapT():
-            return pieces(t.entry)
-    return 1
+    return sum(map(pieces, parts(t))) if isinstance(t, TupleT | DictT | UnionT | ListT | MapT) else 1
 
 
 def exchanged(t: Type, old: Type, new: Type) -> Type:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
-from acronumba.analysis.value_flow import Inclusion
+from acronumba.analysis.value_flow import Inclusion, bits_of
 from acronumba.ir import nodes as ir
 from acronumba.ir.graph import definitions
 from acronumba.ir.types import ListT, RefT
@@ -96,7 +96,7 @@ class Mutation:
         while new:
             out |= new
             found = 0
-            for site in _bits(new):
+            for site in bits_of(new):
                 for slot in self._inside[site]:
                     found |= self._solved.sets[slot] >> self._first
             new = found & ~out
@@ -138,11 +138,3 @@ def own_things(function: ir.Function) -> set[ir.Var]:
 
 def _makes(instr: ir.ListOp) -> bool:
     return instr.op in ("slice", "fill")
-
-
-def _bits(bits: int) -> list[int]:
-    out = []
-    while bits:
-        out.append((bits & -bits).bit_length() - 1)
-        bits &= bits - 1
-    return out

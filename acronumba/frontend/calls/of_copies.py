@@ -297,9 +297,7 @@ class _Deep:
         w = self.w
         if isinstance(val, MapVal):
             self.only_one("dict", val)
-        if not all(map(_unchangeable, members(val.cell.find().item))) or any(
-            p.find().written for p in val.cell.find().places
-        ):
+        if not all(map(_unchangeable, members(val.cell.find().item))) or any(p.find().written for p in val.cell.places):
             seen = f"copy.deepcopy of {w.describe(val)}, whose elements may be changed"
             rewrite = "[copy.deepcopy(x) for x in xs], if no two elements are one"
             raise w.reject("ACR202", seen=seen, rewrite=rewrite)

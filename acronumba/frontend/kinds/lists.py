@@ -40,16 +40,20 @@ MUTATORS = frozenset("append pop extend insert sort reverse clear remove setdefa
 
 @record(eq=False, frozen=False)
 class ElementInfo:
-    """Facts of the lists made at one allocation site; they grow from iteration to iteration."""
+    """Facts of the lists made at one allocation site; they grow from iteration to iteration.
+
+    `touched` and `places` note that they are read; another iteration is due only if one of them changes after that.
+    """
 
     item: Type = NEVER  # the union of the elements seen so far
     real: bool = False  # must be a list at run time: it is mutated, stored, or merged
     fixed: bool = False  # the item type cannot be widened
     data: bool = False  # lists of this type may be instance data, dicts of this type are
-    touched: bool = False  # a list of it is mutated somewhere
+    mutated: bool = False  # a list of it is mutated somewhere
     mixed: bool = False  # an element that is a list of the instance data was stored in it
     unsure: bool = False  # ... or may have been, as the instance data have lists of the item type
-    places: dict[AllocationSite, None] = field(default_factory=dict)  # allocation sites of arrays stored in them
+    stored: dict[AllocationSite, None] = field(default_factory=dict)  # allocation sites of arrays stored in them
+    asked: set[str] = field(default_factory=set)  # `mutated` and `stored`, if this iteration has read them
     link: ElementInfo | None = None  # unified with another
 
     def find(self) -> ElementInfo:
@@ -57,6 +61,19 @@ class ElementInfo:
         while cell.link is not None:
             cell = cell.link
         return cell
+
+    @property
+    def touched(self) -> bool:
+        """Whether a list of it is mutated somewhere."""
+        self.asked.add("mutated")
+        return self.mutated
+
+    @property
+    def places(self) -> tuple[AllocationSite, ...]:
+        """The allocation sites of arrays stored in them."""
+        cell = self.find()
+        cell.asked.add("stored")
+        return tuple(cell.stored)
 
     @property
     def pure(self) -> bool:
@@ -192,9 +209,9 @@ class ListVal(Value):
         if not self.assignable:
             Value.mutable(self, w)
         cell = w.cells_by_type(ListT(self.item))
-        if not cell.touched:
-            cell.touched = True
-            w.facts.changed = True
+        if not cell.mutated:
+            cell.mutated = True
+            w.facts.note_change(cell, "mutated")
         if not self.own and self.item == NEVER and not self.cell.find().data:  # made in the call, or an input
             seen = f"a change of `{_name_of(w)}`, an empty list: what it was made to hold is not known here"
             raise w.reject("ACR303", seen=seen, rewrite="put it into a field of a dataclass, with its type")
@@ -353,7 +370,7 @@ def at_run_time(w: Walker, items: Sequence[Val]) -> ListVal:
 
 def inner_value(w: Walker, container: ListVal | MapVal, t: Type, outs: tuple[ir.Var, ...]) -> Val:
     """Return a value of a type from its words, read from an item of a list or dict."""
-    return w.from_words(t, outs).with_places(tuple(container.cell.find().places)).within(container)
+    return w.from_words(t, outs).with_places(container.cell.places).within(container)
 
 
 def _parameter_shape(

@@ -76,7 +76,7 @@ class UnionVal(Value):
         return self.places
 
     def from_field(self, place: FieldPlace, cell: ElementInfo) -> Val:
-        return replace(self, place=place, places=tuple(cell.places))
+        return replace(self, place=place, places=cell.places)
 
 
 @record(eq=False, frozen=False)

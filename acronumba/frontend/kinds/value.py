@@ -203,7 +203,7 @@ class Value:
     def from_field(self, place: FieldPlace, cell: ElementInfo) -> Val:
         """Return it as read from a field of an object made in the call, with the facts of this field's values."""
         if not self.compound:
-            return self.with_places(tuple(cell.places))
+            return self.with_places(cell.places)
         return self.with_children([v.from_field(place, cell) for v in self.children()])
 
     def with_places(self, places: Sequence[AllocationSite]) -> Val:

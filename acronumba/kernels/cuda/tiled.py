@@ -99,7 +99,7 @@ class BlockTiles:
                 node = w.local("node", u // many)
                 unit = w.local("unit", u - node * many)
             else:
-                node = w.find(starts, u)
+                node = w.find("of_node", starts, u, f["nodes"])
                 unit = w.local("unit", u - tree.load(starts, node))
             w.at_node(node, None)
             self.unit(unit, high)
@@ -128,14 +128,9 @@ class BlockTiles:
         w, stage = self.w, self.stage
         rows = w.number(size_poly(stage.lead[-1]))
         tiles = w.local("tiles", (rows + (high - 1)) // high)
-        matrix = w.local("matrix", unit // tiles)
-        tile = w.local("tile", unit - matrix * tiles)
-        first, w.stop = w.local("first", rows * tile // tiles), w.local("stop", rows * (tile + 1) // tiles)
-        batch = w.place_of(matrix, stage.lead[:-1])
-        for at, size in zip(batch, stage.lead, strict=False):
-            w.extents.update(dict.fromkeys(at.symbols, size))
-        outer = Index(stage.lead[:-1], tuple(batch))
-        w.lead, w.views = (*batch, w.named("first", first)), stage.views
+        _, outer, first = w.tile_at(unit, rows, tiles, stage)
+        w.lead, w.views = (*outer.at, w.named("first", first)), stage.views
+        assert w.stop is not None
         if stage.band is None:
             self.items(outer, first)
         else:
@@ -153,7 +148,7 @@ class BlockTiles:
                 w.nest(item)
             w.f.do(device("meet"))
 
-    def in_band(self, outer: Index, first: Local, stop: Local, band: Band) -> None:
+    def in_band(self, outer: Index, first: Local, stop: Expr, band: Band) -> None:
         """Write the tasks for the columns of the band of the current rows; then for all columns, if the band was wrong.
 
         It is wrong, which all threads of the block see, if a right operand has an element that times 0 is not 0, or if

@@ -9,12 +9,12 @@ element, the elements shared out to threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from acronumba.emit import tree
 from acronumba.emit.simt import NAMES, WARP, device
-from acronumba.emit.tree import I64, VOID, Const, Expr, Load, Local, const, convert, select
+from acronumba.emit.tree import I64, VOID, Const, Expr, Load, Local, const, select
 from acronumba.ir.spec import PARAMETERS, Size
 from acronumba.kernels.cuda.nodes import Counted, NodeTable
 from acronumba.kernels.cuda.tiles import MOST, MOST_STAGES, ROWS, THREADS, WIDEST, Tile, kind_of, shapes
@@ -23,8 +23,10 @@ from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, size_p
 from acronumba.kernels.stages.passes import Pass
 from acronumba.kernels.stages.steps import Step
 from acronumba.kernels.stages.tasks import Nest, Product, ProductStage, Single
-from acronumba.kernels.write.element import DTYPES, Dtype, cast, combine, less
+from acronumba.kernels.write.element import DTYPES, Dtype, combine
 from acronumba.kernels.write.kernel import Home, Kernel
+from acronumba.kernels.write.matrices import Along
+from acronumba.kernels.write.orders import NOWHERE, Relation
 from acronumba.kernels.write.products import ProductWriter
 from acronumba.kernels.write.scopes import Scope
 from acronumba.records import record
@@ -110,16 +112,6 @@ class SimtWriter(ProductWriter):
         table = self.loaded("words", self.f["P"], PARAMETERS.at["nodes"])
         before = self.f["nodes"] * (8 * (self.table.words + k)) + 8 * k
         return self.bind("starts", table + before)
-
-    def find(self, starts: Expr, at: Expr) -> Local:
-        """Return the node that a row, or tile of rows, belongs to."""
-        node, end = self.local("of_node", const(0, I64)), self.local("above", self.f["nodes"])
-        with self.f.while_(end - node > 1), self.scope():
-            middle = self.local("middle", (node + end) >> 1)
-            before = self.local("before", tree.load(starts, middle) <= at)
-            self.f.set(node, select(before, middle, node))
-            self.f.set(end, select(before, end, middle))
-        return node
 
     def scratch(self, slot: int) -> Expr:
         key = ("scratch", slot)
@@ -225,51 +217,21 @@ class SimtWriter(ProductWriter):
         # of equal numbers, such as +0 and -0, each lane has kept its own: let it be that of the first
         return self.local("total", tree.Call("extract", (out, const(0, I64)), x.type.scalar))
 
-    def arg_lanes(self, v: int, shape: tuple[Size, ...], axis: int, at: list[Poly]) -> None:
-        op = self.graph.op(v)
-        assert op is not None
-        source = op.args[0]
-        t = DTYPES[self.graph.dtype(source)]
-        name = self.kernel.names[v]
-        nowhere = (1 << 63) - 1
-
-        def better(x: Expr, best: Expr) -> Expr:
-            out = less(best, x, t) if op.op == "argmax" else less(x, best, t)
-            return out | (x.ne(x) & best.eq(best)) if t.kind == "f" else out
-
-        best = self.local(f"{name}_best", const(0, t.ty.vector(WARP)))
-        wide = I64.vector(WARP)
-        found = self.local(f"{name}_at", const(nowhere, wide))
-        with self.axis(0, shape[axis], True, WARP) as j:
-            at[axis] = Poly.of(j.name)
-            here = Index(shape, tuple(at))
-            self.prepare(source, here)
-            x = self.value(source, here)
-            x = const(x, best.type) if x.type.lanes == 1 else x
-            take = better(x, best) | found.eq(const(nowhere, wide))
-            if self.left is not None:
-                take = take & self.inside()
-            take = self.local("better", take)
-            numbers = tree.Call("lanes", (const(0, wide),), wide)
-            self.f.set(best, select(take, x, best))
-            self.f.set(found, select(take, const(j, wide) + numbers, found))
+    def first_of_lanes(
+        self, name: str, t: Dtype, best: Local, found: Local, better: Relation, equal: Relation
+    ) -> Local:
+        nowhere = const(NOWHERE, found.type)
         d = WARP // 2
         while d:
             x = self.local("x", device("exchange", best, const(d, I64), type=best.type))
-            place = self.local("place", device("exchange", found, const(d, I64), type=wide))
-            tie = x.eq(best)
-            if t.kind == "f":
-                tie = tie | (x.ne(x) & best.ne(best))
-            none = found.eq(const(nowhere, wide))
-            take = place.ne(const(nowhere, wide)) & (none | better(x, best) | (tie & (place < found)))
+            place = self.local("place", device("exchange", found, const(d, I64), type=found.type))
+            take = found.eq(nowhere) | better(x, best) | (equal(x, best) & (place < found))
+            take = place.ne(nowhere) & take
             take = self.local("better", take)
             self.f.set(best, select(take, x, best))
             self.f.set(found, select(take, place, found))
             d //= 2
-        top = self.local(name, device("own", found, type=I64))
-        out = Index(op.shape, tuple(a for k, a in enumerate(at) if k != axis))
-        with self.when(top.ne(nowhere)):
-            self.put(v, out, cast(top, DTYPES["int64"], DTYPES[op.dtype]))
+        return self.local(name, device("own", found, type=I64))
 
     @contextmanager
     def workers(self, many: Expr) -> Iterator[Expr]:
@@ -348,25 +310,11 @@ class SimtWriter(ProductWriter):
         self.node = r
         self.row = r
 
-    def stack(self, v: int) -> None:
-        """Copy the elements of a list into the rows of an array: its word is the address of theirs."""
-        op = self.graph.op(v)
-        assert op is not None
-        operand = self.graph.spec.operands[op.args[0]]
-        t = DTYPES[op.dtype]
-        self.note_names([v])
-        items = self.bind("items", self.operand_word(op.args[0]))
-        out = self.base(v)
-        rows = self.number(size_poly(op.shape[0]))
-        if operand.kind == "list":
-            size = self.number(count(op.shape[1:]) * t.size)
-            with self.loop("k", 0, rows) as k:
-                self.copy(out + k * size, tree.load(items, k), size)
-        elif t.size == 8:
-            self.copy(out, items, rows * 8)
-        else:
-            with self.loop("k", 0, rows) as k:
-                self.f.store(out, k, convert(tree.load(items, k), tree.I8))
+    def elements_of_list(self, operand: int) -> Expr:
+        return self.operand_word(operand)
+
+    def elements_of_array(self, items: Expr, k: Expr) -> Expr:
+        return tree.load(items, k)
 
     def copy(self, to: Expr, source: Expr, size: Expr) -> None:
         self.f.do(tree.Call("copy_bytes", (to, source, size), VOID))
@@ -388,50 +336,21 @@ class SimtWriter(ProductWriter):
         else:
             self.loops_product(product)
 
-    def lanes_product(self, product: Product) -> None:
-        """Sums along contiguous memory: lanes along k, a few rows of the matrix at a time."""
-        op = self.graph.op(product.value)
-        assert op is not None
-        rank = len(op.shape)
-        if rank == 0:
-            super().lanes_product(product)
-            return
-        f, v, matrix = self.f, product.value, product.left
-        shape, n = self.graph.shape(matrix), op.shape[-1]
-        t = DTYPES[op.dtype]
+    def sums_of_rows(self, v: int, j: Local, last: Local, row: Callable[[Poly], Expr], along: Along) -> Local:
+        """Return the sums along rows from `j` on, a few rows at a time."""
+        t = DTYPES[self.graph.dtype(v)]
         ty = t.ty.vector(WARP)
-        size = self.graph.shape(product.right)[0]
-        at = [ZERO] * rank
-        x = self.bind("vector", self.address(product.right, Index((size,), (ZERO,))), self.home_depth)
-
-        def inner() -> None:
-            with self.loop("j", 0, self.number(size_poly(n)), WARP, extent=n) as j:
-                last = self.bind("last_row", self.number(size_poly(n)) - 1)
-                total = self.local(self.kernel.names[v], const(0.0, ty))
-                with self.loop("i", 0, WARP, TOGETHER) as i, self.when(j + i <= last):
-                    places = [self.named("at", select(j + i + k < last, j + i + k, last)) for k in range(TOGETHER)]
-                    ends = [ZERO if n == 1 else place for place in places]
-                    outer = (ZERO,) if product.flip else tuple(at[:-1])
-                    rows = [
-                        self.local(
-                            "row",
-                            self.address(matrix, Index(shape, (*outer, e) if product.flip else (*outer, e, ZERO))),
-                        )
-                        for e in ends
-                    ]
-                    sums = [self.local("c", const(0.0, ty)) for _ in rows]
-                    with self.axis(9, size, True, WARP) as k:
-                        xs = self.local("x", Load(x + k * t.size, ty, self.left))
-                        for row, c in zip(rows, sums, strict=True):
-                            f.set(c, tree.Call("fma", (Load(row + k * t.size, ty, self.left), xs, c), ty))
-                    lanes = tree.Call("lanes", (const(0, I64.vector(WARP)),), I64.vector(WARP))
-                    for k_, c in enumerate(sums):
-                        one = self.horizontal("sum", c, t)
-                        f.set(total, select(lanes.eq(const(i + k_, lanes.type)), const(one, ty), total))
-                at[-1] = ZERO if n == 1 else Poly.of(j.name)
-                self.put_lanes(v, Index(op.shape, tuple(at)), total, j, WARP)
-
-        self.space(range(rank - 1), op.shape, at, inner)
+        total = self.local(self.kernel.names[v], const(0.0, ty))
+        with self.loop("i", 0, WARP, TOGETHER) as i, self.when(j + i <= last):
+            places = [self.named("at", select(j + i + k < last, j + i + k, last)) for k in range(TOGETHER)]
+            rows = [self.local("row", row(place)) for place in places]
+            sums = [self.local("c", const(0.0, ty)) for _ in rows]
+            along(rows, sums)
+            lanes = tree.Call("lanes", (const(0, I64.vector(WARP)),), I64.vector(WARP))
+            for k, c in enumerate(sums):
+                one = self.horizontal("sum", c, t)
+                self.f.set(total, select(lanes.eq(const(i + k, lanes.type)), const(one, ty), total))
+        return total
 
     # ---- products with shared weights
 
@@ -581,7 +500,7 @@ class _Tiles:
         with w.anew(), w.shared_out("e", m, w.thread(), const(THREADS, I64)) as e:
             row = w.local("r", a + e)
             if self.starts is not None and self.owners is not None:
-                f.store(self.owners, e, w.find(self.starts, row))
+                f.store(self.owners, e, w.find("of_node", self.starts, row, f["nodes"]))
             at = self.enter(row, e)
             k = 0
             for parts, lefts in self.members:

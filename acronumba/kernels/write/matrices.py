@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from typing import TypeAlias
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address, const, convert, intrinsic, select
@@ -26,6 +27,7 @@ from acronumba.kernels.write.writer import BandRows
 from acronumba.records import record
 
 LINE = 64  # bytes of memory that a cache takes in at once
+Along: TypeAlias = Callable[[Sequence[Local], Sequence[Local]], None]  # addresses of rows, sums to add to
 
 
 @record()
@@ -238,19 +240,24 @@ class MatrixWriter(NestWriter):
             n = op.shape[-1]
             with self.loop("j", 0, self.number(size_poly(n)), lanes, extent=n) as j:
                 last = self.bind("last_row", self.number(size_poly(n)) - 1)
-                sums = []
-                for first in range(0, lanes, 8):
-                    several = range(first, min(first + 8, lanes))
-                    places = [self.named("i", select(j + t_ < last, j + t_, last)) for t_ in several]
-                    rows = [self.local("row", row(p if n != 1 else ZERO)) for p in places]
-                    here = [self.local("c", const(0.0, ty)) for _ in several]
-                    along(rows, here)
-                    sums += here
-                self.one_vector(sums)
+                total = self.sums_of_rows(v, j, last, lambda place: row(ZERO if n == 1 else place), along)
                 at[-1] = ZERO if n == 1 else Poly.of(j.name)
-                self.put_lanes(v, Index(op.shape, tuple(at)), sums[0], j, lanes)
+                self.put_lanes(v, Index(op.shape, tuple(at)), total, j, lanes)
 
         self.space(range(rank - 1), op.shape, at, inner)
+
+    def sums_of_rows(self, v: int, j: Local, last: Local, row: Callable[[Poly], Expr], along: Along) -> Local:
+        """Return the sums along rows from `j` on, in the lanes of a vector."""
+        ty = DTYPES[self.graph.dtype(v)].ty
+        lanes, sums = self.target.lanes(ty), list[Local]()
+        for first in range(0, lanes, 8):
+            several = range(first, min(first + 8, lanes))
+            places = [self.named("i", select(j + k < last, j + k, last)) for k in several]
+            rows = [self.local("row", row(place)) for place in places]
+            sums += (here := [self.local("c", const(0.0, ty.vector(lanes))) for _ in several])
+            along(rows, here)
+        self.one_vector(sums)
+        return sums[0]
 
     def transposed_product(self, product: Product) -> None:
         """Write a product that sums along the rows of a large matrix: squares of it are transposed in registers.

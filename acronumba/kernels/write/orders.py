@@ -1,24 +1,29 @@
-"""Writes stores to computed positions: sorts, and scatter-adds of rows.
+"""Writes argmax, sorts, and scatter-adds of rows.
 
 In: a value of such a kind. Out: statements of one function; one text serves CPUs and GPUs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeAlias
 
+from acronumba.emit import tree
 from acronumba.emit.tree import I64, Expr, Load, Local, const, select
 from acronumba.ir.spec import Size
 from acronumba.kernels.stages.graph import axis_of
-from acronumba.kernels.stages.index import ZERO, Index, size_poly
-from acronumba.kernels.write.element import DTYPES, Dtype, less
+from acronumba.kernels.stages.index import ZERO, Index, Poly, size_poly
+from acronumba.kernels.write.element import DTYPES, Dtype, cast, less
 from acronumba.kernels.write.matrices import MatrixWriter
 from acronumba.kernels.write.writer import to_memory
 
+NOWHERE = (1 << 63) - 1  # the position of the best element of a lane without elements
+Relation: TypeAlias = Callable[[Expr, Expr], Expr]
+
 
 class OrderWriter(MatrixWriter):
-    """Writes sorts and scatter-adds."""
+    """Writes argmax, sorts and scatter-adds."""
 
     def order(self, v: int) -> None:
         """Write a stable argsort along an axis.
@@ -76,6 +81,102 @@ class OrderWriter(MatrixWriter):
         with self.loop("bit", 0, 62) as bit, self.when((const(1, I64) << bit) < n):
             self.f.set(bits, bit + 1)
         return n, bits
+
+    def arg(self, v: int) -> None:
+        """Write argmax or argmin: the first position of the largest or smallest element, or of the first NaN."""
+        op = self.graph.op(v)
+        assert op is not None
+        source = op.args[0]
+        shape = self.graph.shape(source)
+        axis = axis_of(op)
+        t = DTYPES[self.graph.dtype(source)]
+        at = [ZERO] * len(shape)
+        self.note_names([v])
+
+        def element(place: Index) -> Expr:
+            self.prepare(source, place)
+            return to_memory(self.value(source, place), t)
+
+        real = [k for k in range(len(shape)) if shape[k] != 1]
+        outer = [k for k in range(len(shape)) if k != axis]
+        if real and real[-1] == axis and t.kind != "b" and t.size >= 4:
+            self.space(outer, shape, at, lambda: self.arg_lanes(v, shape, axis, at))
+            return
+
+        def inner() -> None:
+            name = self.kernel.names[v]
+            best = self.local(f"{name}_best", const(0, t.memory))
+            found = self.local(name, const(0, I64))
+            with self.loop("k", 0, self.number(size_poly(shape[axis])), extent=shape[axis]) as k:
+                at[axis] = Poly.of(k.name) if shape[axis] != 1 else ZERO
+                x = self.bind("x", element(Index(shape, tuple(at))), len(self.scopes) - 1)
+                better = less(best, x, t) if op.op == "argmax" else less(x, best, t)
+                if t.kind == "f":
+                    better = better | (x.ne(x) & best.eq(best))
+                if t.kind == "b":
+                    better = x > best if op.op == "argmax" else x < best
+                with self.when(better | k.eq(0)):
+                    self.f.set(best, x)
+                    self.f.set(found, k)
+            place = Index(op.shape, tuple(a for k, a in enumerate(at) if k != axis))
+            self.put(v, place, cast(found, DTYPES["int64"], DTYPES[op.dtype]))
+
+        self.space(outer, shape, at, inner)
+
+    def arg_lanes(self, v: int, shape: tuple[Size, ...], axis: int, at: list[Poly]) -> None:
+        """Write `arg` along the innermost axis: every lane keeps its best, then the lanes are compared in order."""
+        op = self.graph.op(v)
+        assert op is not None
+        source = op.args[0]
+        t = DTYPES[self.graph.dtype(source)]
+        f, name, lanes = self.f, self.kernel.names[v], self.lanes_for([source])
+        wide = I64.vector(lanes)
+
+        def better(x: Expr, best: Expr) -> Expr:
+            out = less(best, x, t) if op.op == "argmax" else less(x, best, t)
+            return out | (x.ne(x) & best.eq(best)) if t.kind == "f" else out
+
+        def equal(x: Expr, best: Expr) -> Expr:
+            return x.eq(best) | (x.ne(x) & best.ne(best)) if t.kind == "f" else x.eq(best)
+
+        best = self.local(f"{name}_best", const(0, t.ty.vector(lanes)))
+        found = self.local(f"{name}_at", const(NOWHERE, wide))
+        with self.axis(0, shape[axis], True, lanes) as j:
+            at[axis] = Poly.of(j.name)
+            here = Index(shape, tuple(at))
+            self.prepare(source, here)
+            x = self.value(source, here)
+            x = const(x, best.type) if x.type.lanes == 1 else x
+            take = better(x, best) | found.eq(const(NOWHERE, wide))
+            if self.left is not None:
+                take = take & self.inside()
+            take = self.local("better", take)
+            numbers = tree.Call("lanes", (const(0, wide),), wide)
+            f.set(best, select(take, x, best))
+            f.set(found, select(take, const(j, wide) + numbers, found))
+        top = self.first_of_lanes(name, t, best, found, better, equal)
+        out = Index(op.shape, tuple(a for k, a in enumerate(at) if k != axis))
+        with self.when(top.ne(NOWHERE)):
+            self.put(v, out, cast(top, DTYPES["int64"], DTYPES[op.dtype]))
+
+    def first_of_lanes(
+        self, name: str, t: Dtype, best: Local, found: Local, better: Relation, equal: Relation
+    ) -> Local:
+        """Return the first position of the best element among those of the lanes; `NOWHERE` if no lane has one."""
+        values = self.scratch(self.kernel.lane_slot)
+        places = values + 512
+        self.f.store_lanes(values, best)
+        self.f.store_lanes(places, found)
+        top = self.local(name, tree.load(places))
+        most = self.local(f"{name}_best", Load(values, t.memory))
+        with self.loop("lane", 1, best.type.lanes) as k:
+            x = self.local("x", Load(values + k * t.size, t.memory))
+            place = self.local("place", tree.load(places, k))
+            first = top.eq(NOWHERE) | better(x, most) | (equal(x, most) & (place < top))
+            with self.when(place.ne(NOWHERE) & first):
+                self.f.set(most, x)
+                self.f.set(top, place)
+        return top
 
     def search(self, v: int) -> None:
         """Find where values belong in a vector by halves, from where the last one was found: as NumPy does."""

@@ -1,4 +1,4 @@
-"""Writes stages: matrix products, concatenations, argmax, and checks that fail a node.
+"""Writes stages: matrix products, concatenations, and checks that fail a node.
 
 In: a stage of `kernels.stages`. Out: statements of one function. Products with shared weights call register tiles
 (`kernels.tiles`) by address, panel by panel of the packed weight, and finish the panel while it is in the cache.
@@ -11,21 +11,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 
 from acronumba.emit import tree
-from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address, const, convert, intrinsic, select
+from acronumba.emit.tree import I1, I64, Const, Expr, Local, call_address, const, convert, intrinsic, select
 from acronumba.ir.spec import FIXED, Dim, Size
 from acronumba.kernels.lookups import LookupPacking
 from acronumba.kernels.stages.graph import Place, axes_of, axis_of, stretch
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.stages.passes import Pass, panels_of, passes_of, table_of, tiles_of
 from acronumba.kernels.stages.steps import Step, column
-from acronumba.kernels.stages.tasks import Nest, Product, ProductPart, ProductStage, Single
+from acronumba.kernels.stages.tasks import Nest, Product, ProductPart, ProductStage, RowStage, Single
 from acronumba.kernels.stages.weights import SideBySide, ViewPacking
 from acronumba.kernels.tiles import CodePacking, Packing, bytes_of_panel, packing_of
-from acronumba.kernels.write.element import DTYPES, cast, combine, identity, less
+from acronumba.kernels.write.element import DTYPES, cast, combine, identity
 from acronumba.kernels.write.kernel import Kernel
 from acronumba.kernels.write.matrices import LINE, Turn
 from acronumba.kernels.write.orders import OrderWriter
-from acronumba.kernels.write.writer import to_memory
 
 _FETCHED = 8  # vectors of a panel that are fetched ahead, for each value
 
@@ -80,110 +79,30 @@ class ProductWriter(OrderWriter):
         assert op is not None
         operand = self.graph.spec.operands[op.args[0]]
         t = DTYPES[op.dtype]
-        f = self.f
         self.note_names([v])
-        items = self.bind("items", tree.load(self.operand_word(op.args[0])))
+        items = self.bind("items", self.elements_of_list(op.args[0]))
         out = self.base(v)
         rows = self.number(size_poly(op.shape[0]))
         if operand.kind == "list":
             size = self.number(count(op.shape[1:]) * t.size)
             with self.loop("k", 0, rows) as k:
-                f.do(intrinsic("copy_bytes", out + k * size, tree.load(tree.load(items, k)), size, type=tree.VOID))
+                self.copy(out + k * size, self.elements_of_array(items, k), size)
         elif t.size == 8:
-            f.do(intrinsic("copy_bytes", out, items, rows * 8, type=tree.VOID))
+            self.copy(out, items, rows * 8)
         else:
             with self.loop("k", 0, rows) as k:
-                f.store(out, k, convert(tree.load(items, k), tree.I8))
+                self.f.store(out, k, convert(tree.load(items, k), tree.I8))
 
-    def arg(self, v: int) -> None:
-        """Write argmax or argmin: the first position of the largest or smallest element, or of the first NaN."""
-        op = self.graph.op(v)
-        assert op is not None
-        source = op.args[0]
-        shape = self.graph.shape(source)
-        axis = axis_of(op)
-        t = DTYPES[self.graph.dtype(source)]
-        at = [ZERO] * len(shape)
-        self.note_names([v])
+    def elements_of_list(self, operand: int) -> Expr:
+        """Return the address of the elements of a list."""
+        return tree.load(self.operand_word(operand))
 
-        def element(place: Index) -> Expr:
-            self.prepare(source, place)
-            return to_memory(self.value(source, place), t)
+    def elements_of_array(self, items: Expr, k: Expr) -> Expr:
+        """Return the address of the elements of the k-th array in a list."""
+        return tree.load(tree.load(items, k))
 
-        real = [k for k in range(len(shape)) if shape[k] != 1]
-        outer = [k for k in range(len(shape)) if k != axis]
-        if real and real[-1] == axis and t.kind != "b" and t.size >= 4:
-            self.space(outer, shape, at, lambda: self.arg_lanes(v, shape, axis, at))
-            return
-
-        def inner() -> None:
-            name = self.kernel.names[v]
-            best = self.local(f"{name}_best", const(0, t.memory))
-            found = self.local(name, const(0, I64))
-            with self.loop("k", 0, self.number(size_poly(shape[axis])), extent=shape[axis]) as k:
-                at[axis] = Poly.of(k.name) if shape[axis] != 1 else ZERO
-                x = self.bind("x", element(Index(shape, tuple(at))), len(self.scopes) - 1)
-                better = less(best, x, t) if op.op == "argmax" else less(x, best, t)
-                if t.kind == "f":
-                    better = better | (x.ne(x) & best.eq(best))
-                if t.kind == "b":
-                    better = x > best if op.op == "argmax" else x < best
-                with self.when(better | k.eq(0)):
-                    self.f.set(best, x)
-                    self.f.set(found, k)
-            place = Index(op.shape, tuple(a for k, a in enumerate(at) if k != axis))
-            self.put(v, place, cast(found, DTYPES["int64"], DTYPES[op.dtype]))
-
-        self.space(outer, shape, at, inner)
-
-    def arg_lanes(self, v: int, shape: tuple[Size, ...], axis: int, at: list[Poly]) -> None:
-        """Write `arg` along the innermost axis: every lane keeps its best, then the lanes are compared in order."""
-        op = self.graph.op(v)
-        assert op is not None
-        source = op.args[0]
-        t = DTYPES[self.graph.dtype(source)]
-        f, name, lanes = self.f, self.kernel.names[v], self.lanes_for([source])
-        wide = I64.vector(lanes)
-        nowhere = (1 << 63) - 1
-
-        def better(x: Expr, best: Expr) -> Expr:
-            out = less(best, x, t) if op.op == "argmax" else less(x, best, t)
-            return out | (x.ne(x) & best.eq(best)) if t.kind == "f" else out
-
-        best = self.local(f"{name}_best", const(0, t.ty.vector(lanes)))
-        found = self.local(f"{name}_at", const(nowhere, wide))
-        with self.axis(0, shape[axis], True, lanes) as j:
-            at[axis] = Poly.of(j.name)
-            here = Index(shape, tuple(at))
-            self.prepare(source, here)
-            x = self.value(source, here)
-            x = const(x, best.type) if x.type.lanes == 1 else x
-            take = better(x, best) | found.eq(const(nowhere, wide))
-            if self.left is not None:
-                take = take & self.inside()
-            take = self.local("better", take)
-            numbers = tree.Call("lanes", (const(0, wide),), wide)
-            f.set(best, select(take, x, best))
-            f.set(found, select(take, const(j, wide) + numbers, found))
-        values = self.scratch(self.kernel.lane_slot)
-        places = values + 512
-        f.store_lanes(values, best)
-        f.store_lanes(places, found)
-        top = self.local(name, tree.load(places))
-        most = self.local(f"{name}_best", Load(values, t.memory))
-        with self.loop("lane", 1, lanes) as k:
-            x = self.local("x", Load(values + k * t.size, t.memory))
-            place = self.local("place", tree.load(places, k))
-            tie = x.eq(most)
-            if t.kind == "f":
-                tie = tie | (x.ne(x) & most.ne(most))
-            first = top.eq(nowhere) | better(x, most) | (tie & (place < top))
-            with self.when(place.ne(nowhere) & first):
-                f.set(most, x)
-                f.set(top, place)
-        out = Index(op.shape, tuple(a for k, a in enumerate(at) if k != axis))
-        with self.when(top.ne(nowhere)):
-            self.put(v, out, cast(top, DTYPES["int64"], DTYPES[op.dtype]))
+    def copy(self, to: Expr, source: Expr, size: Expr) -> None:
+        self.f.do(intrinsic("copy_bytes", to, source, size, type=tree.VOID))
 
     def scan(self, v: int) -> None:
         """Every sum, product, ... along an axis, one after the other; neighbours across the axis in vectors."""
@@ -412,6 +331,26 @@ class ProductWriter(OrderWriter):
                 rest, at[k] = self.split(rest, size_poly(lead[k]))
             at[real[0]] = rest
         return at
+
+    def tile_at(self, unit: Expr, rows: Expr, tiles: Expr, stage: RowStage) -> tuple[Local, Index, Local]:
+        """Begin a tile of rows: return the number of its matrix in the node, the index of the matrix, the first row."""
+        matrix = self.local("matrix", unit // tiles)
+        tile = self.local("tile", unit - matrix * tiles)
+        first, self.stop = self.local("first", rows * tile // tiles), self.local("stop", rows * (tile + 1) // tiles)
+        batch = self.place_of(matrix, stage.lead[:-1])
+        for at, size in zip(batch, stage.lead, strict=False):
+            self.extents.update(dict.fromkeys(at.symbols, size))
+        return matrix, Index(stage.lead[:-1], tuple(batch)), first
+
+    def find(self, name: str, starts: Expr, unit: Expr, nodes: Expr) -> Local:
+        """Return the node that a unit belongs to, by the first unit of each node."""
+        f, node, end = self.f, self.local(name, const(0, I64)), self.local("above", nodes)
+        with f.while_(end - node > 1), self.scope():
+            middle = self.local("middle", (node + end) >> 1)
+            before = self.local("before", tree.load(starts, middle) <= unit)
+            f.set(node, select(before, middle, node))
+            f.set(end, select(before, end, middle))
+        return node
 
     def enter_node(self, row: Expr) -> None:
         """Make a node of the block current."""

@@ -34,7 +34,7 @@ class Tiles:
         ragged = w.kernel.ragged
         if ragged is not None:
             starts = w.scratch(ragged.starts[self.number])
-            node = self.find(starts, unit)
+            node = w.find("r", starts, unit, f["i1"] - f["i0"])
         else:
             many = units(w, self.number, self.stage)
             node = w.local("r", unit // select(many < 1, 1, many))
@@ -52,17 +52,6 @@ class Tiles:
             f.set(unit, stop)
             f.set(node, node + 1)
 
-    def find(self, starts: Expr, unit: Expr) -> Local:
-        """Return the node that a unit belongs to."""
-        w, f = self.w, self.w.f
-        node, end = w.local("r", const(0, I64)), w.local("above", f["i1"] - f["i0"])
-        with f.while_(end - node > 1), w.scope():
-            middle = w.local("middle", (node + end) >> 1)
-            before = w.local("before", tree.load(starts, middle) <= unit)
-            f.set(node, select(before, middle, node))
-            f.set(end, select(before, end, middle))
-        return node
-
     def of_node(self, low: Expr, high: Expr) -> None:
         """Write units low..high of the current node."""
         w, stage, f = self.w, self.stage, self.w.f
@@ -73,18 +62,13 @@ class Tiles:
         packed = w.local("packed", const(-1, I64))
         odd = w.local("odd", const(UNKNOWN, I64)) if stage.band is not None else None
         with w.loop("u", low, high) as u:
-            matrix = w.local("matrix", u // tiles)
-            tile = w.local("tile", u - matrix * tiles)
-            first, w.stop = w.local("first", rows * tile // tiles), w.local("stop", rows * (tile + 1) // tiles)
-            batch = w.place_of(matrix, stage.lead[:-1])
-            for at, size in zip(batch, stage.lead, strict=False):
-                w.extents.update(dict.fromkeys(at.symbols, size))
-            outer = Index(stage.lead[:-1], tuple(batch))
+            matrix, outer, first = w.tile_at(u, rows, tiles, stage)
             f.comment("right operands, where the last tile had others")
             with w.when(matrix.ne(packed)):
                 f.set(packed, matrix)
                 self.pack(outer, odd)
-            w.lead, w.views = (*batch, w.named("first", first)), stage.views
+            w.lead, w.views = (*outer.at, w.named("first", first)), stage.views
+            assert w.stop is not None
             if stage.band is None or odd is None:
                 self.items(outer, first, w.stop)
             else:
