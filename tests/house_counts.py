@@ -115,8 +115,8 @@ COUNTS: dict[str, tuple[Callable[[], int], int]] = {
     "functions that fork and join control flow themselves": (branching_by_hand, 23),
     "parameters `node` that hand on a position": (node_parameters, 23),
     'docstrings that begin with "What"': (nameless_docstrings, 2),
-    "lines with `Any`": (lines_with_any, 740),
-    "lines of Python in the package": (package_lines, 100_135),
+    "lines with `Any`": (lines_with_any, 728),
+    "lines of Python in the package": (package_lines, 100_082),
 }
 
 if __name__ == "__main__":
