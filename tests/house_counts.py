@@ -43,9 +43,12 @@ def parameters(f: ast.FunctionDef) -> list[ast.arg]:
 @functools.cache
 def kinds() -> frozenset[str]:
     """Return the names of the classes of abstract values: those that derive from `Value`."""
-    classes = [n for path, tree in trees().items() if path.startswith("frontend") for n in tree.body]
-    derived = (c for c in classes if isinstance(c, ast.ClassDef) and any(ast.unparse(b) == "Value" for b in c.bases))
-    return frozenset(c.name for c in derived if not c.name.startswith("_"))
+    nodes = (n for path, tree in trees().items() if path.startswith("frontend") for n in tree.body)
+    bases = {c.name: {ast.unparse(b) for b in c.bases} for c in nodes if isinstance(c, ast.ClassDef)}
+    derived = {"Value"}
+    while more := {name for name, of in bases.items() if of & derived} - derived:
+        derived |= more
+    return frozenset(name for name in derived if name != "Value" and not name.startswith("_"))
 
 
 def told_apart(f: ast.FunctionDef) -> set[str]:

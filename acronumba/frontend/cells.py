@@ -182,7 +182,7 @@ class Cells(Blocks):
     def list_of(self, t: ListT, var: ir.Var, own: bool = False) -> ListVal:
         """Return a list of unknown origin: it must not be mutated if lists of its type may be instance data."""
         cell = self.cells_by_type(t)
-        return ListVal(cell, var, own or not (cell.data or t.item == NEVER), cls=tuple if t.tupled else list)
+        return ListVal(cell, var, tuple if t.tupled else list, own=own or not (cell.data or t.item == NEVER))
 
     def list_word(self, val: ListVal, t: ListT) -> ir.Var:
         """Return the variable of a list, or of a tuple stored as a list, as a value of a list type."""

@@ -227,7 +227,7 @@ def _map_item(w: Walker, base: MapVal, where: Val) -> Val:
     if base.cls is Counter:
         index = find(w, base, where)
         return w.cond(present(w, index), lambda: base.value_at(w, index), lambda: number(0))
-    make = base.factory
+    make = base.extra
     if make is None or isinstance(make, NoneVal):
         return base.value_at(w, found(w, base, where))
     return set_default(w, base, where, lambda: w.call(make, (), {}))

@@ -357,7 +357,7 @@ def copied(w: Walker, base: MapVal, what: str = "copy") -> MapVal:
     with w.at_node(w.beside(what)):
         out = new_map(w, (), base.is_set)
     update(w, out, base)
-    return replace(out, cls=base.cls, factory=base.factory)
+    return replace(out, cls=base.cls, extra=base.extra)
 
 
 def set_default(w: Walker, base: MapVal, key: Val, make: Callable[[], Val]) -> Val:

@@ -380,7 +380,7 @@ class Merge(Words):
                 return self._instantiate_array(a, name)
             case ListShape():
                 var = self.var(name, ListT(a.cell.find().item))
-                return ListVal(a.cell.find(), var, a.own, outer=a.outer, cls=a.cls), (var,)
+                return ListVal(a.cell.find(), var, a.cls, a.outer, own=a.own), (var,)
             case MapShape():
                 var = self.var(name, words(map_type(a.cell, a.is_set))[0])
                 return MapVal(a.cell.find(), var, set if a.is_set else dict), (var,)

@@ -168,7 +168,7 @@ def element(w: Walker, base: Val, where: Index) -> Val:
     n = w.list_lengths(inner)
     if not isinstance(at, slice):
         return inner.item_at(w, checked_index(w, at, n, f"{inner.cls.__name__} index out of range"))
-    if inner.limit is not None:
+    if not inner.is_plain:
         raise w.reject("ACR301", seen="a slice of a deque", rewrite="list(q)[a:b]")
     start, step, count = cut(w, w.word(n), at)
     part = list_slice(w, inner, w.extent(start), step, w.extent(count))

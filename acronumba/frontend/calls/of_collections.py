@@ -43,7 +43,7 @@ def _deque(w: Walker, a: Args) -> Val:
         limit = host_value(w, limit, "maxlen", index=True)
     cell = w.cell(("deque", w.frame.path, *w.site))
     w.make_real(cell)
-    out = replace(w.realise(StaticList((), cell)), cls=deque, limit=limit)
+    out = replace(w.realise(StaticList((), cell)), cls=deque, extra=limit)
     if "iterable" in a.given:
         iterate(w, as_iterable(w, a["iterable"]), lambda v: _add(w, out, v))
     return out
@@ -52,7 +52,7 @@ def _deque(w: Walker, a: Args) -> Val:
 @row("*args kwargs", defaultdict, whole=True)
 def _defaultdict(w: Walker, a: Args) -> Val:
     entries = _filled(w, a.rest[1:], a["kwargs"])
-    return replace(entries, cls=defaultdict, factory=a.rest[0] if a.rest else NoneVal())
+    return replace(entries, cls=defaultdict, extra=a.rest[0] if a.rest else NoneVal())
 
 
 @row("*args kwargs", OrderedDict, whole=True)
@@ -102,7 +102,7 @@ def _add(w: Walker, base: ListVal, val: Val, first: bool = False) -> None:
         append(w, base, val, "insert", number(0))
     else:
         append(w, base, val)
-    if not isinstance(base.limit, Num) or w.block is None:
+    if not isinstance(base.extra, Num) or w.block is None:
         return
     n = w.list_lengths(base)
 
@@ -110,7 +110,7 @@ def _add(w: Walker, base: ListVal, val: Val, first: bool = False) -> None:
         take_out(w, base, w.scalar("sub", n, number(1)) if first else number(0))
         return NoneVal()
 
-    w.cond(w.scalar("gt", n, base.limit), drop, NoneVal)
+    w.cond(w.scalar("gt", n, base.extra), drop, NoneVal)
 
 
 def deque_method(w: Walker, base: ListVal, name: str, args: Sequence[Val]) -> Val | None:
@@ -139,7 +139,7 @@ def deque_method(w: Walker, base: ListVal, name: str, args: Sequence[Val]) -> Va
             w.make_real(cell)
             out = w.realise(StaticList((), cell))
             extend(w, out, base)
-            return replace(out, cls=deque, limit=base.limit)
+            return replace(out, cls=deque, extra=base.extra)
         case (("index" | "count" | "remove" | "insert"), _):
             return w.call(method_of(base.plain, name), args, {})
     return None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def _list_method(w: Walker, base: ListVal, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
     """Call a method of a list or deque; None if it is not supported, or in the library."""
     if not base.is_list:
-        return deque_method(w, base, name, args) if base.limit is not None else None
+        return deque_method(w, base, name, args) if not base.is_plain else None
     match name, args:
         case "append", [val]:
             check_free(w, val)

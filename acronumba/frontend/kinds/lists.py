@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from acronumba.frontend.exceptions import Restart
-from acronumba.frontend.join_shapes import JoinShape, ListShape, Parameter, PartsShape, TypeShape
+from acronumba.frontend.join_shapes import JoinShape, ListShape, MapShape, Parameter, PartsShape, TypeShape
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.value import (
@@ -83,18 +83,76 @@ class ElementInfo:
 
 
 @record(eq=False, frozen=False)
-class ListVal(Value):
-    """A list of run time; also a deque, or a tuple of a length that only run time knows."""
+class _Container(Value):
+    """A list, dict or set of run time, or an instance of another class with such elements, as `deque` or `Counter`."""
 
     cell: ElementInfo
     var: ir.Var
-    own: bool = True  # certainly made in the call, so that it may be mutated
+    cls: type
     outer: ListVal | MapVal | None = None  # the list or dict from which it was read
     place: FieldPlace | None = None  # the field of an object from which it was read
-    cls: type = list
-    limit: Val | None = None  # `maxlen` of a deque
+    extra: Val | None = None  # `maxlen` of a deque, the factory of a `defaultdict`
 
+    built_in: ClassVar[type]  # the class as which its elements are stored: list or dict
     iterable = True
+
+    @property
+    def python_class(self) -> PythonClass:
+        return self.cls
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the type of its words tells its class, so that it can be stored."""
+        return self.cls in (list, tuple, dict, set)
+
+    @property
+    def stored_as(self) -> str:
+        return "" if self.is_plain else f"{self.built_in.__name__}(...)"
+
+    def describe(self, w: Blocks) -> str:
+        return Value.describe(self, w) if self.is_plain else f"a {self.cls.__name__}"
+
+    def form_key(self, w: Walker) -> object:
+        return self.cls
+
+    def children(self) -> tuple[Val, ...]:
+        if self.is_plain:
+            return ()
+        return replace(self, cls=self.built_in, extra=None), *(() if self.extra is None else (self.extra,))
+
+    def with_children(self, children: Sequence[Val]) -> Value:
+        if not children:
+            return self
+        elements, *extra = children
+        assert isinstance(elements, _Container)
+        return replace(elements, cls=self.cls, extra=extra[0] if extra else None)
+
+    def _same(self, other: Value) -> bool:
+        assert isinstance(other, _Container)
+        return self.var is other.var and self.cls is other.cls
+
+    def _alike(self, other: Value) -> bool:
+        assert isinstance(other, _Container)
+        return self.cls is other.cls and not self.is_plain
+
+    def walked_cells(self) -> list[ElementInfo]:
+        return [] if self.cls in (list, tuple) else [self.cell]
+
+    def joined_words(self, w: Merge, shape: JoinShape) -> tuple[ir.Var, ...] | None:
+        return (self.var,) if isinstance(shape, ListShape | MapShape) else None
+
+    def identity(self) -> object:
+        return id(self.var)
+
+
+@record(eq=False, frozen=False)
+class ListVal(_Container):
+    """A list of run time; also a deque, or a tuple of a length that only run time knows."""
+
+    cls: type = list
+    own: bool = True  # certainly made in the call, so that it may be mutated
+
+    built_in = list
 
     @property
     def item(self) -> Type:
@@ -105,10 +163,6 @@ class ListVal(Value):
         return self.cls.__name__
 
     @property
-    def python_class(self) -> PythonClass:
-        return self.cls
-
-    @property
     def is_list(self) -> bool:
         return self.cls is list
 
@@ -117,41 +171,14 @@ class ListVal(Value):
         return self.cls is not tuple
 
     @property
-    def stored_as(self) -> str:
-        return "" if self.limit is None else "list(...)"
-
-    @property
     def plain(self) -> ListVal:
-        return self if self.cls is list else replace(self, cls=list, limit=None)
+        return self if self.cls is list else replace(self, cls=list, extra=None)
 
     def describe(self, w: Blocks) -> str:
-        if self.cls is tuple:
-            return "a tuple of a length that only run time knows"
-        return Value.describe(self, w) if self.limit is None else "a deque"
-
-    def form_key(self, w: Walker) -> object:
-        return self.cls
-
-    def children(self) -> tuple[Val, ...]:
-        return () if self.limit is None else (self.plain, self.limit)
-
-    def with_children(self, children: Sequence[Val]) -> Value:
-        if not children:
-            return self
-        items, limit = children
-        assert isinstance(items, ListVal)
-        return replace(items, cls=self.cls, limit=limit)
+        return "a tuple of a length that only run time knows" if self.cls is tuple else _Container.describe(self, w)
 
     def word_type(self) -> Type | None:
-        return ListT(self.item, tupled=self.cls is tuple) if self.limit is None else None
-
-    def _same(self, other: Value) -> bool:
-        assert isinstance(other, ListVal)
-        return self.var is other.var and self.cls is other.cls
-
-    def _alike(self, other: Value) -> bool:
-        assert isinstance(other, ListVal)
-        return self.cls is other.cls and self.limit is not None
+        return ListT(self.item, tupled=self.cls is tuple) if self.is_plain else None
 
     def is_local(self) -> bool:
         return self.own
@@ -160,18 +187,15 @@ class ListVal(Value):
     def is_input(self) -> bool:
         return not self.own
 
-    def walked_cells(self) -> list[ElementInfo]:
-        return [] if self.limit is None else [self.cell]
-
     def shared_by_calls(self) -> Value | None:
-        return replace(self, own=False) if self.limit is None else None
+        return replace(self, own=False) if self.is_plain else None
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
-        fits = isinstance(t, ListT) and t.tupled is (self.cls is tuple) and self.limit is None
+        fits = isinstance(t, ListT) and t.tupled is (self.cls is tuple) and self.is_plain
         return (w.list_word(self, t),) if fits else None  # type: ignore[arg-type]
 
     def join_shape(self, w: Merge) -> JoinShape:
-        if self.limit is not None:
+        if not self.is_plain:
             return Value.join_shape(self, w)
         return ListShape(self.cell, self.own, self.outer, self.cls)
 
@@ -182,7 +206,7 @@ class ListVal(Value):
         return w.list_lengths(self)
 
     def turns(self, w: Walker) -> Turns:
-        if self.limit is None:
+        if self.is_plain:
             return lambda: self.length(w), lambda i: self.item_at(w, i)
         n = self.length(w)
 
@@ -201,9 +225,6 @@ class ListVal(Value):
             args = (self.var, w.word(w.read(index)))
             w.emit(ir.ListOp(outs=outs, op="get", width=len(outs), args=args, loc=w.loc))
         return inner_value(w, self, self.item, outs)
-
-    def joined_words(self, w: Merge, shape: JoinShape) -> tuple[ir.Var, ...] | None:
-        return (self.var,) if isinstance(shape, ListShape) else None
 
     def mutable(self, w: Walker) -> ListVal:
         if not self.assignable:
@@ -227,12 +248,9 @@ class ListVal(Value):
         return replace(self, own=True, place=place) if cell.pure else self
 
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
-        if self.limit is not None:
+        if not self.is_plain:
             return Value.parameter_shape(self, w, parameter)
         return _parameter_shape(w, self.cell.find(), self.own, parameter, self.cls)
-
-    def identity(self) -> object:
-        return id(self.var)
 
 
 @record(eq=False, frozen=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.join_shapes import JoinShape, MapShape, Parameter
 from acronumba.frontend.kinds.errors import ErrorValue
-from acronumba.frontend.kinds.lists import ElementInfo, ListVal, inner_value
+from acronumba.frontend.kinds.lists import ElementInfo, ListVal, _Container, inner_value
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Constant, FieldPlace, PythonClass, Turns, Val, Value
@@ -103,76 +103,29 @@ class DictVal(Value):
 
 
 @record(eq=False, frozen=False)
-class MapVal(Value):
+class MapVal(_Container):
     """A dict or set of run time, as a list of entries; also a `defaultdict`, `OrderedDict` or `Counter`.
 
     Its type says whether it was made in the call or is an input.
     """
 
-    cell: ElementInfo  # its items are entries: tuples of a key and a value
-    var: ir.Var
     cls: type = dict
-    outer: ListVal | MapVal | None = None  # the list or dict from which it was read
-    place: FieldPlace | None = None  # the field of an object from which it was read
-    factory: Val | None = None  # of a `defaultdict`
 
-    iterable = True
-
+    family = "dict"
+    built_in = dict
     is_mapping = True
-
     assignable = True
 
     @property
     def type(self) -> MapT:
         return map_type(self.cell, self.is_set)
 
-    family = "dict"
-
-    @property
-    def python_class(self) -> PythonClass:
-        return self.cls
-
     @property
     def is_set(self) -> bool:
         return self.cls is set
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether it is a dict or set, so that it can be stored."""
-        return self.cls in (dict, set)
-
-    @property
-    def stored_as(self) -> str:
-        return "" if self.is_plain else "dict(...)"
-
-    def describe(self, w: Blocks) -> str:
-        return Value.describe(self, w) if self.is_plain else f"a {self.cls.__name__}"
-
-    def form_key(self, w: Walker) -> object:
-        return self.cls
-
-    def children(self) -> tuple[Val, ...]:
-        """Return the entries of a `Counter` or other subclass, as a dict, and its factory."""
-        extra = () if self.factory is None else (self.factory,)
-        return () if self.is_plain else (replace(self, cls=dict, factory=None), *extra)
-
-    def with_children(self, children: Sequence[Val]) -> Value:
-        if not children:
-            return self
-        entries, *extra = children
-        assert isinstance(entries, MapVal)
-        return replace(entries, cls=self.cls, factory=extra[0] if extra else None)
-
     def word_type(self) -> Type | None:
         return self.type if self.is_plain else None
-
-    def _same(self, other: Value) -> bool:
-        assert isinstance(other, MapVal)
-        return self.var is other.var and self.cls is other.cls
-
-    def _alike(self, other: Value) -> bool:
-        assert isinstance(other, MapVal)
-        return self.cls is other.cls and not self.is_plain
 
     def is_local(self) -> bool:
         return not self.type.given
@@ -186,9 +139,6 @@ class MapVal(Value):
 
     def join_shape(self, w: Merge) -> JoinShape:
         return MapShape(self.cell, self.is_set) if self.is_plain else Value.join_shape(self, w)
-
-    def joined_words(self, w: Merge, shape: JoinShape) -> tuple[ir.Var, ...] | None:
-        return (self.var,) if isinstance(shape, MapShape) else None
 
     def within(self, container: ListVal | MapVal) -> Val:
         return replace(self, outer=container)
@@ -241,12 +191,6 @@ class MapVal(Value):
         mine = w.cell(("parameter", parameter.where))
         mine.real = True
         return MapShape(w.unify_cells(mine, self.cell), self.is_set)
-
-    def identity(self) -> object:
-        return id(self.var)
-
-    def walked_cells(self) -> list[ElementInfo]:
-        return [self.cell]
 
 
 @record(eq=False, frozen=False)
