@@ -20,11 +20,8 @@ import numpy as np
 from acronumba.data.classes import field_names, is_record, is_struct
 from acronumba.data.source_guard import SourceGuard, guard_of
 from acronumba.ir.types import (
-    BOOL,
-    FLOAT,
-    INT,
     NONE,
-    TEXT,
+    PLAIN,
     EnumT,
     OpaqueT,
     StrT,
@@ -85,12 +82,8 @@ Hint: TypeAlias = "Type | Observed | ArrayHint | ClassHint | ListHint | TupleHin
 
 OBSERVED = Observed()
 _PLAIN: dict[object, Hint] = {
-    int: INT,
-    float: FLOAT,
-    bool: BOOL,
+    **dict[object, Hint](PLAIN.items()),
     None: NONE,
-    type(None): NONE,
-    str: TEXT,
     bytes: OpaqueT("bytes"),
     object: OBSERVED,
     Any: OBSERVED,

@@ -38,13 +38,9 @@ from acronumba.data.shared import LONG_DICT, Inherited, is_table
 from acronumba.foreign import as_numpy, is_foreign_class
 from acronumba.generics import Value
 from acronumba.ir.types import (
-    BOOL,
     DTYPES,
-    FLOAT,
-    INT,
     NEVER,
-    NONE,
-    TEXT,
+    PLAIN,
     UNSET,
     Array0T,
     DictT,
@@ -446,22 +442,14 @@ def _observe(column: Sequence[Value], nest: Nest) -> Type:
 
 
 def _observe_class(cls: type, column: Sequence[Value], nest: Nest) -> Type:
-    if cls is type(None):
-        return NONE
+    if cls in PLAIN:
+        return PLAIN[cls]
     if issubclass(cls, enum.Enum):
         return EnumT(cls)
     if cls in (np.ndarray, np.memmap) or issubclass(cls, np.generic):
         return _arrays([v for v in column if type(v) is cls], np.generic)
     if is_foreign_class(cls):
         return _foreign([v for v in column if type(v) is cls], np.generic)
-    if cls is bool:
-        return BOOL
-    if cls is int:
-        return INT
-    if cls is float:
-        return FLOAT
-    if cls is str:
-        return TEXT
     if is_struct(cls):
         return StructT(cls)
     if cls is set:

@@ -29,8 +29,7 @@ from acronumba.ir.types import (
     FLOAT,
     INT,
     NEVER,
-    NONE,
-    TEXT,
+    PLAIN,
     Array0T,
     BoolT,
     EnumT,
@@ -186,6 +185,7 @@ def describe(values: Mapping[str, object]) -> SharedTree:
 
 DEPTH = 100  # structures nested deeper than this are not followed
 ENDLESS = "a structure that contains itself, or is nested too deeply"
+BY_VALUE = (str,)  # classes of constants that are compared by value
 CONSTANTS = (bool, type(None), enum.Enum, type, np.dtype, types.ModuleType)
 _ARRAYS = (np.ndarray, np.generic)
 _CONTAINERS = frozenset((dict, list, tuple, set))
@@ -202,10 +202,8 @@ def describe_value(
         if other:
             return SharedOpaque(path, other)
         constant = isinstance(value, CONSTANTS) or (callable(value) and not is_object(value))
-        if cls is str or (constant and not isinstance(value, _ARRAYS)):
+        if cls in BY_VALUE or (constant and not isinstance(value, _ARRAYS)):
             return SharedConst(value)
-        if isinstance(value, str):
-            return SharedOpaque(path, "a string of a class of its own")
         leaf = leaf_type(value)
         if leaf is not None:
             return SharedOpaque(path, leaf) if isinstance(leaf, str) else SharedLeaf(path, leaf)
@@ -268,7 +266,7 @@ def _other_behaviour(value: object) -> str:
         named = any(value is member for member in type(value).__members__.values())
         return "" if named else f"{value!r}, a combination of flags: pass them one by one, as bools"
     cls = type(value)
-    for plain in (dict, list, tuple, str):
+    for plain in (dict, list, tuple, *BY_VALUE):
         if isinstance(value, plain) and cls is not plain and not is_object(value):
             own = f"an object of class {cls.__name__}, which may behave in other ways than a {plain.__name__}"
             return f"{own}: pass {plain.__name__}(x)"
@@ -353,8 +351,7 @@ def _key_type(key: object) -> Type:
         return TupleT(tuple(map(_key_type, key)))
     if isinstance(key, enum.Enum):
         return EnumT(type(key))
-    plain: dict[type, Type] = {int: INT, str: TEXT, bool: BOOL, type(None): NONE, float: FLOAT}
-    return plain.get(type(key)) or OpaqueT(f"an object of class {type(key).__name__}")
+    return PLAIN.get(type(key)) or OpaqueT(f"an object of class {type(key).__name__}")
 
 
 def _value_type(value: object) -> Type | None:
@@ -430,7 +427,7 @@ def matcher(shared: Shared, inherited: Inherited) -> Match:
 
 def is_itself(value: Value) -> bool:
     """Whether constants like this one are compared by identity."""
-    return isinstance(value, enum.Enum) or not isinstance(value, str | np.dtype | types.MethodType)
+    return isinstance(value, enum.Enum) or not isinstance(value, (*BY_VALUE, np.dtype, types.MethodType))
 
 
 def _match_const(value: Value) -> Match:

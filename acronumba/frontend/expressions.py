@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.handlers import EXPRESSIONS, handles
-from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.iterators import Generator
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.strings import StringValue, joined, known, made
@@ -69,8 +68,6 @@ def items_or_list(w: Walker, node: ast.Starred) -> tuple[Val, ...] | ListVal:
 
 @handles(EXPRESSIONS, ast.Constant)
 def _constant(w: Walker, node: ast.Constant) -> Val:
-    if node.value is Ellipsis or isinstance(node.value, bytes | complex):
-        return Static(node.value)
     return w.constant(node.value)
 
 

@@ -11,7 +11,7 @@ types, `data.pack` derives them from instances, and both agree through `words`, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, assert_never
 
@@ -229,6 +229,8 @@ Type: TypeAlias = (
 Word: TypeAlias = IntT | FloatT | BoolT | TextT | TensorT | RefT | ListT
 
 INT, FLOAT, BOOL, NONE, NEVER, UNSET, TEXT = IntT(), FloatT(), BoolT(), NoneT(), NeverT(), UnsetT(), TextT()
+# Types of the values of Python's own classes; data, annotations, keys and `isinstance` ask this table.
+PLAIN: Mapping[type, Type] = {int: INT, float: FLOAT, bool: BOOL, str: TEXT, type(None): NONE}
 MOST_CONSTANTS = 16  # strings that are cases of a union of their own
 MOST_LENGTHS = 6  # ... and lengths of tuples of like things
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from acronumba.frontend.kinds.value import Val
-from acronumba.ir.types import Array0T, ListT, NoneT, StructT, TensorT, Type
+from acronumba.ir.types import Array0T, ListT, StructT, TensorT, Type
 
 _FOR_MODELS = (
     "acronumba.nn", "acronumba.random", "acronumba.compressed", "acronumba.zoo", "acronumba.bench",
@@ -51,19 +51,16 @@ def is_tuple(val: Val) -> bool:
 
 def runtime_class(t: Type) -> type:
     """Return the Python class of the values of an IR type."""
-    from acronumba.ir.types import BoolT, DictT, EnumT, FloatT, IntT, MapT, ScalarT, StrT, TextT, TupleT
+    from acronumba.ir.types import PLAIN, DictT, EnumT, MapT, NoneT, ScalarT, StrT, TupleT
 
+    plain = next((cls for cls, known in PLAIN.items() if known == t), None)
+    if plain is not None:
+        return plain
     match t:
-        case IntT():
-            return int
-        case FloatT():
-            return float
-        case BoolT():
-            return bool
+        case StrT():
+            return str
         case NoneT():
             return type(None)
-        case StrT() | TextT():
-            return str
         case EnumT(cls=cls) | StructT(cls=cls):
             return cls
         case Array0T(sure=True):
