@@ -18,7 +18,7 @@ from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.conditions import truth, truth_value
 from acronumba.frontend.exceptions import Dead, Hopeless, Restart
-from acronumba.frontend.handlers import EXPRESSIONS, handles
+from acronumba.frontend.handlers import EQUALS, EXPRESSIONS, handles
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.iterators import Range
@@ -175,8 +175,6 @@ def _may_be_nan(val: Val) -> bool:
 
 def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = None) -> Val:
     """Compare two values."""
-    name = _COMPARE.get(type(op))
-    equality = isinstance(op, ast.Eq | ast.NotEq | ast.Is | ast.IsNot)
     negated = isinstance(op, ast.NotEq | ast.IsNot)
     objects = compare_objects(w, op, a, b, given)
     if objects is not None:
@@ -185,48 +183,59 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = No
         same = same_container(w, a, b)
         if same is not None:
             return w.negate(same) if negated else same
-    elif (isinstance(a, Tensor) or isinstance(b, Tensor)) and name is not None:
-        if any(isinstance(v, NoneVal) or v.python_class is str for v in (a, b)):
-            raise w.reject("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
-        return w.ufunc(name, (a, b))
-    if isinstance(a, Num) and isinstance(b, Num) and name is not None:
-        if isinstance(op, ast.Is | ast.IsNot) and a.type != b.type:
-            return number(negated)
-        if FLOAT in (a.type, b.type):
-            return compare_floats(w, name, a, b)
-        return w.scalar(name, w.as_int(a), w.as_int(b))
-    if isinstance(a, EnumVal) or isinstance(b, EnumVal):
-        known = compare_enum(w, op, a, b)
-        if known is not None:
-            return known
-    if isinstance(a, EnumVal) and isinstance(b, EnumVal) and a.cls is b.cls and equality:
-        if a.const is not NOT_CONST and b.const is not NOT_CONST:
-            return number((a.const is b.const) != negated)
-        x, y = (Num(INT, var=w.word(v)) for v in (a, b))
-        return w.scalar("ne" if negated else "eq", x, y)
-    if isinstance(a, EnumVal) and issubclass(a.cls, int) and isinstance(b, Num):
-        return compare_one(w, op, a.by_member(w, int), b)
-    if isinstance(b, EnumVal) and issubclass(b.cls, int) and isinstance(a, Num):
-        return compare_one(w, op, a, b.by_member(w, int))
-    if equality and (isinstance(a, NoneVal) or isinstance(b, NoneVal)):
-        return number((isinstance(a, NoneVal) and isinstance(b, NoneVal)) != negated)
-    if equality and (isinstance(a, Static) or isinstance(b, Static)):
-        return compare_known(w, op, a, b)
-    if not isinstance(op, ast.Is | ast.IsNot):
+    known = _by_kind(w, op, a, b)
+    if known is None and not isinstance(op, ast.Is | ast.IsNot):
         one, other = as_tuple(w, a), as_tuple(w, b)
         if isinstance(one, TupleVal) and isinstance(other, TupleVal):
             if one is a and other is b:
                 return compare_tuples(w, op, one, other, given)
             return compare_by_fields(w, op, a, b, given)
+        known = None if one is a and other is b else _by_kind(w, op, one, other)
         a, b = one, other
-    for v in (a, b):
+    if known is not None:
+        return known
+    kinds = {a.family, b.family}
+    if isinstance(op, EQUALITY) and len(kinds) == 2 and "" not in kinds:  # a string never equals a tuple
+        return number(negated)
+    raise w.reject("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
+
+
+EQUALITY = ast.Eq | ast.NotEq | ast.Is | ast.IsNot
+
+
+def _by_kind(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Val | None:
+    """Compare two values as the kind of one of them does; None if neither knows how."""
+    for v in sorted((a, b), key=lambda v: v.compares_first, reverse=True):
         known = v.compare(w, op, a, b)
         if known is not None:
             return known
-    kinds = {a.family, b.family}
-    if equality and len(kinds) == 2 and "" not in kinds:  # a string never equals a tuple
-        return number(negated)
-    raise w.reject("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
+    return None
+
+
+@handles(EQUALS, Tensor)
+def _compare_arrays(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Val | None:
+    if isinstance(op, ast.Is | ast.IsNot):
+        return None
+    if {a.family, b.family} & {"None", "str"}:
+        raise w.reject("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
+    return w.ufunc(_COMPARE[type(op)], (a, b))
+
+
+@handles(EQUALS, Num)
+def _compare_numbers(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
+    if not isinstance(a, Num) or not isinstance(b, Num):
+        return None
+    if isinstance(op, ast.Is | ast.IsNot) and a.type != b.type:
+        return number(isinstance(op, ast.IsNot))
+    if FLOAT in (a.type, b.type):
+        return compare_floats(w, _COMPARE[type(op)], a, b)
+    return w.scalar(_COMPARE[type(op)], w.as_int(a), w.as_int(b))
+
+
+@handles(EQUALS, NoneVal)
+def _compare_none(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
+    same = a.family == b.family
+    return number(same != isinstance(op, ast.NotEq | ast.IsNot)) if isinstance(op, EQUALITY) else None
 
 
 def same_container(w: Walker, a: Val, b: Val) -> Num | None:
@@ -352,33 +361,46 @@ def compare_tuples(w: Walker, op: ast.cmpop, a: TupleVal, b: TupleVal, given: Nu
     return out
 
 
-def compare_enum(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
-    """Compare a member of an enum if the result is known for each of its members; else return None."""
+@handles(EQUALS, EnumVal)
+def _compare_members(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
+    """Compare a member of an enum, by its value or its number; None if that does not decide."""
+    identity, negated = isinstance(op, ast.Is | ast.IsNot), isinstance(op, ast.NotEq | ast.IsNot)
     for v in (a, b):
         own = w.deciding(v.cls, f"__{_COMPARE[type(op)]}__") if isinstance(v, EnumVal) else ""
-        if own and not isinstance(op, ast.Is | ast.IsNot):
+        if own and not identity:
             raise w.reject("ACR209", seen=f"{own} of {w.describe(v)}")
-    test = _COMPARE_BY[type(op)]
     member, other = (a, b) if isinstance(a, EnumVal) else (b, a)
     assert isinstance(member, EnumVal)
     cls: Any = member.cls
-    if isinstance(op, ast.Is | ast.IsNot) and not isinstance(other, EnumVal):
-        return number(isinstance(op, ast.IsNot))
+    if isinstance(other, EnumVal) and other.cls is cls:
+        if not isinstance(op, EQUALITY):
+            return None
+        if member.const is not NOT_CONST and other.const is not NOT_CONST:
+            return number((member.const is other.const) != negated)
+        x, y = (Num(INT, var=w.word(v)) for v in (member, other))
+        return w.scalar("ne" if negated else "eq", x, y)
+    if identity and not isinstance(other, EnumVal):
+        return number(negated)
     if isinstance(op, ast.Eq | ast.NotEq) and cls.__eq__ is object.__eq__ and other.family:
-        return number(isinstance(op, ast.NotEq))
+        return number(negated)
     known = other.const if isinstance(other, Num | EnumVal) else NOT_CONST
     if other.python_class is str:
         known = other.static(w)
-    if known is NOT_CONST or (isinstance(other, EnumVal) and isinstance(a, EnumVal) and a.cls is other.cls):
-        return None
+    if known is NOT_CONST:
+        ints = (v.by_member(w, int) if isinstance(v, EnumVal) and issubclass(v.cls, int) else v for v in (a, b))
+        return _compare_numbers(w, op, *ints) if isinstance(other, Num) else None
+    test = _COMPARE_BY[type(op)]
     try:
         return member.by_member(w, lambda m: bool(test(m, known) if member is a else test(known, m)))
     except TypeError:  # of `<`
         return None
 
 
-def compare_known(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num:
-    """Compare compile-time values: dtypes, classes, modules."""
+@handles(EQUALS, Static)
+def compare_known(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
+    """Compare compile-time values for equality: dtypes, classes, modules."""
+    if not isinstance(op, EQUALITY):
+        return None
     x, y = w.static(a), w.static(b)
     if x is not NOT_CONST and y is not NOT_CONST:
         try:

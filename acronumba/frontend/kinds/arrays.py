@@ -52,6 +52,7 @@ class Tensor(Value):
     iterable = True
     assignable = True
     numeric = True
+    compares_first = 4
 
     @property
     def python_type(self) -> TensorT | Array0T:

@@ -33,6 +33,8 @@ class Static(Value):
 
     value: Any
 
+    compares_first = 1
+
     def describe(self, w: Blocks) -> str:
         return getattr(self.value, "__name__", None) or repr(self.value)[:60]
 

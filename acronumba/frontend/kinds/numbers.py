@@ -121,6 +121,7 @@ class EnumVal(Value):
     const: Any = NOT_CONST  # a member
 
     immutable = True
+    compares_first = 3
 
     @property
     def python_class(self) -> PythonClass:
@@ -182,6 +183,7 @@ class NoneVal(Value):
 
     family = "None"
     immutable = True
+    compares_first = 2
     operand_rewrite = "test it first: `if x is not None`"
 
     def describe(self, w: Blocks) -> str:

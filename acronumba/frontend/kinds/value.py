@@ -55,6 +55,7 @@ class Value:
     is_iterator: ClassVar[bool] = False  # its items can be read once
     is_function: ClassVar[bool] = False
     numeric: ClassVar[bool] = False  # a Python number or an array
+    compares_first: ClassVar[int] = 0  # of two operands of a comparison, the one with the higher number is asked first
     operand_rewrite: ClassVar[str] = ""  # the rewrite of an operator that rejects it
 
     # ---- what it is
@@ -335,7 +336,7 @@ class Value:
         handler = MAPPINGS.get(type(self))
         return None if handler is None else handler(w, op, left, right)
 
-    def compare(self, w: Walker, op: ast.cmpop, left: Val, right: Val) -> Num | None:
+    def compare(self, w: Walker, op: ast.cmpop, left: Val, right: Val) -> Val | None:
         """`left op right`, of which one is the value itself."""
         handler = EQUALS.get(type(self))
         return None if handler is None else handler(w, op, left, right)
