@@ -14,7 +14,7 @@ from acronumba.frontend.comparisons import compare_values, same_element
 from acronumba.frontend.comprehensions import go_on_where, own_names
 from acronumba.frontend.conditions import truth
 from acronumba.frontend.exceptions import Dead, Restart
-from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, INDEXED, MAPPINGS, handles
+from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, INDEXED, OPERANDS, handles
 from acronumba.frontend.keyed import (
     copied,
     erase,
@@ -361,7 +361,7 @@ def every(w: Walker, base: MapVal, test: Callable[[Val, Val], Num]) -> Num:
 # ---- operators
 
 
-@handles(MAPPINGS, DictVal, MapVal)
+@handles(OPERANDS, DictVal, MapVal)
 def _operator(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
     """Apply an operator to dicts or sets; None if they do not have it."""
     if not isinstance(op, ast.BitOr | ast.BitAnd | ast.Sub | ast.BitXor):

@@ -12,7 +12,7 @@ from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.comprehensions import list_concat, list_repeat, to_list
 from acronumba.frontend.conditions import host_value, truth_value
 from acronumba.frontend.exceptions import Dead
-from acronumba.frontend.handlers import EXPRESSIONS, MAPPINGS, handles
+from acronumba.frontend.handlers import EXPRESSIONS, OPERANDS, handles
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
@@ -123,7 +123,7 @@ def by_kind(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
     return None
 
 
-@handles(MAPPINGS, Tensor)
+@handles(OPERANDS, Tensor)
 def _of_arrays(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
     """Apply an operator of NumPy; None if it does not convert one of the values to an array."""
     if not all(_is_operand(w, op, v, other) for v, other in ((a, b), (b, a))):
@@ -173,7 +173,7 @@ def operator_method(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
     return None
 
 
-@handles(MAPPINGS, Num)
+@handles(OPERANDS, Num)
 def _of_numbers(w: Walker, op: ast.operator, a: Val, b: Val) -> Num | None:
     name = BINARY.get(type(op))
     return arithmetic(w, name, a, b) if name is not None and isinstance(a, Num) and isinstance(b, Num) else None

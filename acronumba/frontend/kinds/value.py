@@ -17,8 +17,8 @@ from acronumba.frontend.handlers import (
     EQUALS,
     INDEXED,
     ITEMS,
-    MAPPINGS,
     METHODS,
+    OPERANDS,
     PROTOCOLS,
 )
 from acronumba.frontend.join_shapes import JoinShape, Parameter, PartsShape, StaticShape, TypeShape
@@ -333,7 +333,7 @@ class Value:
 
     def binary(self, w: Walker, op: ast.operator, left: Val, right: Val) -> Val | None:
         """`left op right`, of which one is the value itself."""
-        handler = MAPPINGS.get(type(self))
+        handler = OPERANDS.get(type(self))
         return None if handler is None else handler(w, op, left, right)
 
     def compare(self, w: Walker, op: ast.cmpop, left: Val, right: Val) -> Val | None:
