@@ -93,16 +93,16 @@ def _parts(
     item = place.cell.item
     out = ListVal(place.cell, w.var("parts", ListT(item)))
     if x.filled is not None:
-        part = w.broadcast_to(x.filled, tuple(x.dims[a] for a in inner))
-        args = (w.word(count), *w.to_words(w.as_scalar(part), item))
+        part = w.ops.broadcast_to(x.filled, tuple(x.dims[a] for a in inner))
+        args = (w.word(count), *w.to_words(w.ops.as_scalar(part), item))
         w.emit(ir.ListOp(outs=(out.var,), op="fill", width=1, args=args, loc=w.loc))
         return out
     if not apart:
         args = w.to_words(replace(x, array0=None), item)
         w.emit(ir.ListNew(out=out.var, width=1, args=args, count=1, loc=w.loc))
         return out
-    rows = w.transpose(x, (*apart, *inner))
-    rows = w.reshape(rows, (w.as_extent(count), *(x.dims[a] for a in inner)))
+    rows = w.ops.transpose(x, (*apart, *inner))
+    rows = w.ops.reshape(rows, (w.as_extent(count), *(x.dims[a] for a in inner)))
     every = Range(number(0), count, number(1))
     got = built(w, every, lambda k: _row(w, rows, k), "parts")
     w.unify_cells(place.cell, got.cell)
@@ -111,13 +111,13 @@ def _parts(
 
 def _row(w: Walker, rows: Tensor, k: Val) -> Tensor:
     assert isinstance(k, Num)
-    return w.as_scalar(index_known(w, rows, k, 0))
+    return w.ops.as_scalar(index_known(w, rows, k, 0))
 
 
 def index_known(w: Walker, x: Tensor, index: Num, axis: int) -> Tensor:
     """Index one axis by a number that is known to be in range."""
     dims = (*x.dims[:axis], *x.dims[axis + 1 :])
-    return w.op("take", (x.ref, w.argument(w.read(index))), x.type.dtype, dims, (axis,), base=x)
+    return w.ops.op("take", (x.ref, w.ops.argument(w.read(index))), x.type.dtype, dims, (axis,), base=x)
 
 
 # ---- reading
@@ -134,21 +134,21 @@ def elements(w: Walker, ref: ArrayRef) -> Tensor:
         rows, count = listed_parts(w, ref, listed)
         item = ref.parts.item
         assert isinstance(item, TensorT)
-        out = w.op("stack", (rows.var,), item.dtype, (count, *(c.extent for c in ref.cuts)))
+        out = w.ops.op("stack", (rows.var,), item.dtype, (count, *(c.extent for c in ref.cuts)))
         out = seen_of(w, out, ref, 1)
-        out = w.reshape(out, (*(a.extent for a in listed), *out.dims[1:]))
+        out = w.ops.reshape(out, (*(a.extent for a in listed), *out.dims[1:]))
     inside.sort(key=lambda a: a.cut)
     order = [*listed, *inside]
     wanted = [a for a in ref.axes if a in order]
-    out = w.transpose(out, [order.index(a) for a in wanted])
-    out = w.reshape(out, ref.dims)
+    out = w.ops.transpose(out, [order.index(a) for a in wanted])
+    out = w.ops.reshape(out, ref.dims)
     flag = None if ref.axes else number(True)
     return Tensor(out.type, out.ref, out.dims, aliased=True, array0=flag, read_from=ref)
 
 
 def listed_parts(w: Walker, ref: ArrayRef, listed: Sequence[Axis]) -> tuple[ListVal, ir.Extent]:
     """Return the list of the parts visible through `ref`, in order, and their number."""
-    count = w.count([a.extent for a in listed])
+    count = w.ops.count([a.extent for a in listed])
     last = listed[-1]
     assert last.stride is not None
     if len(listed) == 1 or _row_major(w, listed):
@@ -192,20 +192,20 @@ def part_at(w: Walker, ref: ArrayRef, offset: Num) -> Tensor:
     w.emit(ir.ListOp(outs=(out,), op="get", width=1, args=(ref.parts.var, w.word(w.read(offset))), loc=w.loc))
     dims = tuple(c.extent for c in ref.cuts)
     x = Tensor(item, out, tuple(d if n is None else n for n, d in zip(item.shape, dims, strict=True)), aliased=True)
-    return w.refine(x, dims)
+    return w.ops.refine(x, dims)
 
 
 def seen_of(w: Walker, x: Tensor, ref: ArrayRef, lead: int) -> Tensor:
     """Return the elements of a part visible through `ref`; `x` may be several parts, stacked along `lead` axes."""
     where: list[tuple[ir.Extent, int, ir.Extent]] = [(0, 1, n) for n in x.dims[:lead]]
     where += [(0, 1, c.extent) if c.count is None else (c.start, c.step, c.count) for c in ref.cuts]
-    out = w.slice(x, where)
+    out = w.ops.slice(x, where)
     axis = lead
     for c in ref.cuts:
         if isinstance(c.index, Num):
             out = index_known(w, out, c.index, axis)
         elif c.index is not None:
-            out = w.take(out, c.index, axis)
+            out = w.ops.take(out, c.index, axis)
         else:
             axis += 1
     return out
@@ -214,7 +214,7 @@ def seen_of(w: Walker, x: Tensor, ref: ArrayRef, lead: int) -> Tensor:
 @handles(ARRAYS, ArrayRef)
 def _as_array(w: Walker, ref: ArrayRef, dtype: str | None) -> Tensor:
     out = elements(w, ref)
-    return out if dtype is None else w.cast(out, dtype)
+    return out if dtype is None else w.ops.cast(out, dtype)
 
 
 def each_part(
@@ -314,7 +314,7 @@ def view(w: Walker, ref: ArrayRef, places: Sequence[AxisIndex]) -> ArrayRef:
             continue
         if isinstance(e, Num):
             indexed |= {a.number} - {-1}
-            e = w.inside(e, a.extent, axis)
+            e = w.ops.inside(e, a.extent, axis)
             if a.stride is not None:
                 offset = plus(w, offset, times(w, e, a.stride))
         if a.cut >= 0:

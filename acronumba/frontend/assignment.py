@@ -58,7 +58,7 @@ def assign_starred(w: Walker, elts: Sequence[ast.expr], val: Val) -> None:
     after = len(elts) - at - 1
     if items is None:
         xs = to_list(w, not_none(w, val) if isinstance(val, UnionVal) else val)
-        n = w.list_lengths(xs)
+        n = w.ops.list_lengths(xs)
         text = f"not enough values to unpack (expected at least {at + after}, got {{0}})"
         w.check(w.scalar("ge", n, number(at + after)), "ValueError", text, (n,))
         for k, e in enumerate(elts):
@@ -101,7 +101,7 @@ def unpack(w: Walker, val: Val, count: int) -> Sequence[Val]:
 
 @handles(UNPACKED, ListVal)
 def _of_list(w: Walker, val: ListVal, count: int) -> Sequence[Val]:
-    length = w.list_lengths(val)
+    length = w.ops.list_lengths(val)
     text = f"expected {count} values to unpack, got {{0}}"
     w.check(w.scalar("eq", length, number(count)), "ValueError", text, (length,))
     return [val.item_at(w, number(k)) for k in range(count)]
@@ -111,8 +111,8 @@ def _of_list(w: Walker, val: ListVal, count: int) -> Sequence[Val]:
 def _of_array(w: Walker, val: Tensor | ArrayRef, count: int) -> Sequence[Val]:
     if not val.dims:
         raise w.reject("ACR305", seen=f"{w.describe(val)} cannot be unpacked")
-    n = w.same_extent(val.dims[0], count, "values to unpack")
-    x = w.refine(val, (n, *val.dims[1:])) if isinstance(val, Tensor) else val
+    n = w.ops.same_extent(val.dims[0], count, "values to unpack")
+    x = w.ops.refine(val, (n, *val.dims[1:])) if isinstance(val, Tensor) else val
     return [get_item(w, x, number(k)) for k in range(count)]
 
 
@@ -234,7 +234,7 @@ def elements_changed(w: Walker, stmt: ast.AugAssign, old: Tensor, value: Val, ma
     with w.at_node(stmt):
         if mask is None or name is None:
             return changed(w, old, value, stmt)
-        return check_fit(w, old, w.ufunc(name, (old, value), mask), stmt)
+        return check_fit(w, old, w.ops.ufunc(name, (old, value), mask), stmt)
 
 
 def changed(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool = False) -> Val:
@@ -259,7 +259,7 @@ def check_fit(w: Walker, before: Tensor, new: Tensor, stmt: ast.AugAssign, sever
     fits = np.can_cast(new.type.dtype, before.type.dtype, "same_kind")
     if fits and new.type.rank == before.type.rank:
         for a, b in zip(before.dims, new.dims, strict=True):
-            w.same_extent(a, b, "in-place result")
+            w.ops.same_extent(a, b, "in-place result")
         return new
     if several:
         text = f"{w.describe(before)} cannot become {w.describe(new)} in place"
@@ -354,7 +354,7 @@ def check_in_place(w: Walker, old: Tensor, new: Val, stmt: ast.AugAssign) -> Non
         raise w.reject("ACR112", seen=seen, rewrite=rewrite)
     if isinstance(new, Tensor):
         for a, b in zip(old.dims, new.dims, strict=True):
-            w.same_extent(a, b, "in-place result")
+            w.ops.same_extent(a, b, "in-place result")
 
 
 def _written_out(stmt: ast.AugAssign) -> str:

@@ -308,7 +308,7 @@ def static_attribute(w: Walker, value: Any, name: str) -> Val:
         return Static(getattr(value, name))
     if isinstance(value, np.dtype | np.finfo | np.iinfo) and hasattr(value, name):
         found = getattr(value, name)
-        return w.scalar_constant(found) if isinstance(found, np.generic) else w.constant(found)
+        return w.ops.scalar_constant(found) if isinstance(found, np.generic) else w.constant(found)
     raise w.reject("ACR209", seen=f"{w.describe(Static(value))}.{name}")
 
 
@@ -398,25 +398,25 @@ def tensor_attribute(w: Walker, x: Tensor, name: str) -> Val:
     """Read an attribute of an array."""
     match name:
         case "T":
-            return w.transpose(x, tuple(reversed(range(x.type.rank))))
+            return w.ops.transpose(x, tuple(reversed(range(x.type.rank))))
         case "mT" if x.type.rank > 1:
-            return w.transpose(x, (*range(x.type.rank - 2), x.type.rank - 1, x.type.rank - 2))
+            return w.ops.transpose(x, (*range(x.type.rank - 2), x.type.rank - 1, x.type.rank - 2))
         case "real":
             return x
         case "imag":
-            return w.full(x.dims, number(0), x.type.dtype)
+            return w.ops.full(x.dims, number(0), x.type.dtype)
         case "shape":
             return TupleVal(tuple(w.extent(d) for d in x.dims))
         case "ndim":
             return number(x.type.rank)
         case "size":
-            return w.count(x.dims)
+            return w.ops.count(x.dims)
         case "dtype":
             return Static(np.dtype(x.type.dtype))
         case "itemsize":
             return number(np.dtype(x.type.dtype).itemsize)
         case "nbytes":
-            return w.scalar("mul", w.count(x.dims), number(np.dtype(x.type.dtype).itemsize))
+            return w.scalar("mul", w.ops.count(x.dims), number(np.dtype(x.type.dtype).itemsize))
     if not hasattr(np.ndarray, name):
         raise w.reject("ACR307", seen=f"an array has no attribute {name!r}")
     return builtin_method(w, x, np.ndarray, name)

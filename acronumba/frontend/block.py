@@ -1,7 +1,7 @@
 """Emission of IR during the walk over the user's code: blocks, points, failure sites, and scalars.
 
 `Blocks` has the point of emission (`block`, None in unreachable code) and the state of all names in scope (`state`).
-`Cells`, `Words`, `Merge`, the operations on tensors and the walker derive from it.
+`Cells`, `Words`, `Merge` and the walker derive from it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from acronumba.data.schema import ENDLESS, NODES
 from acronumba.data.shared import SharedLeaf
@@ -35,6 +35,9 @@ from acronumba.ir.visit import writes
 
 B = TypeVar("B")
 T = TypeVar("T")
+if TYPE_CHECKING:
+    from acronumba.frontend.tensor_math import TensorMath
+
 State = dict[Any, Val]  # by (scope, name); also narrowed parts of a name: (scope, name, part, ...)
 Point = tuple[int, State]  # a block, and the state in which control flow continues there
 Fork = tuple[list[Point], list[Point]]  # where a condition is true, and where it is false
@@ -161,6 +164,8 @@ class _AtNode:
 
 class Blocks:
     """The point of emission: blocks, failure sites, scalars; see the module docstring."""
+
+    ops: TensorMath  # operations on tensors
 
     def __init__(self, knowledge: Facts) -> None:
         self.facts = knowledge
@@ -597,8 +602,6 @@ def last_name(path: str) -> str:
 
 
 TOO_LARGE = "the result does not fit 64 bits"
-
-
 ZERO_DIVISION = "integer division or modulo by zero"
 
 

@@ -33,7 +33,7 @@ class NonlocalCell:
         """Return the value of the name; the instance fails where it has none."""
         values = self.values(w)
         text = f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope"
-        w.check(w.scalar("gt", w.list_lengths(values), number(0)), "NameError", text)
+        w.check(w.scalar("gt", w.ops.list_lengths(values), number(0)), "NameError", text)
         if w.block is None:
             raise Dead
         return values.item_at(w, number(0))

@@ -71,7 +71,7 @@ def with_places(w: Walker, one: Chosen) -> Chosen:
         if skip:
             skip -= 1
         elif is_mask(e):
-            out += w.places(e, "a mask as an index")
+            out += w.ops.places(e, "a mask as an index")
             skip = e.type.rank - 1
         else:
             out.append(e)
@@ -89,31 +89,31 @@ def for_all(w: Walker, one: Chosen, v: Tensor) -> Tensor | None:
             return None
         extents[e] = d
     if all(d == 1 for d in v.dims):  # one element
-        return w.reshape(v, ())
+        return w.ops.reshape(v, ())
     mine = range(one.at, one.at + one.mask.type.rank)
     axes = range(0 if one.at else one.mask.type.rank, len(one.ref.dims))  # leading axes need not be given
-    v = w.reshape(v, tuple(1 if a in mine else extents.get(a, 1) for a in axes))
-    return w.broadcast_to(v, tuple(1 if a in mine else one.ref.dims[a] for a in axes))
+    v = w.ops.reshape(v, tuple(1 if a in mine else extents.get(a, 1) for a in axes))
+    return w.ops.broadcast_to(v, tuple(1 if a in mine else one.ref.dims[a] for a in axes))
 
 
 def mask_of(w: Walker, one: Chosen) -> Tensor:
     """Return the mask with an axis of extent 1 for each axis of the array after its own."""
     assert one.mask is not None
     behind = len(one.ref.axes) - one.at - one.mask.type.rank
-    return w.reshape(one.mask, (*one.mask.dims, *(1 for _ in range(behind))))
+    return w.ops.reshape(one.mask, (*one.mask.dims, *(1 for _ in range(behind))))
 
 
 def index_of_place(w: Walker, index: Num | Tensor, n: ir.Extent) -> Tensor:
     """Return an index as a tensor, counted from the front; the instance fails where it is out of range."""
     if isinstance(index, Num):
-        return w.from_number(index, "int64")
-    return w.take(w.iota(n, "int64"), index, 0)
+        return w.ops.from_number(index, "int64")
+    return w.ops.take(w.ops.iota(n, "int64"), index, 0)
 
 
 def places_along(w: Walker, x: Tensor, axis: int) -> Tensor:
     """Return the positions along one axis, in a shape that broadcasts against the array."""
     n = x.dims[axis]
-    return w.reshape(w.iota(n, "int64"), (n, *(1 for _ in x.dims[axis + 1 :])))
+    return w.ops.reshape(w.ops.iota(n, "int64"), (n, *(1 for _ in x.dims[axis + 1 :])))
 
 
 def without_ones(w: Walker, v: Tensor, rank: int) -> Tensor:
@@ -124,8 +124,8 @@ def without_ones(w: Walker, v: Tensor, rank: int) -> Tensor:
     for d in v.dims[:more]:
         if isinstance(d, int) and d != 1:
             raise w.reject("ACR401", seen=f"{w.describe(v)} for a place of {rank} axes")
-        w.same_extent(d, 1, "an axis that the place does not have")
-    return w.reshape(v, v.dims[more:])
+        w.ops.same_extent(d, 1, "an axis that the place does not have")
+    return w.ops.reshape(v, v.dims[more:])
 
 
 def put(w: Walker, x: Tensor, one: Chosen, v: Tensor) -> Tensor:
@@ -134,7 +134,7 @@ def put(w: Walker, x: Tensor, one: Chosen, v: Tensor) -> Tensor:
         v = without_ones(w, v, len(one.layout))
     same = for_all(w, one, v)
     if same is not None:
-        return w.element("where", [mask_of(w, one), same, x], x.type.dtype)
+        return w.ops.element("where", [mask_of(w, one), same, x], x.type.dtype)
     one = with_places(w, one)
     if any(isinstance(e, slice) and e != WHOLE for e in one.places):
         raise w.reject("ACR202", seen="an assignment by an array together with slices",
@@ -142,26 +142,26 @@ def put(w: Walker, x: Tensor, one: Chosen, v: Tensor) -> Tensor:
     axes, places = array_axes(w, one.places)
     alone = len(places) == 1 and not places[0].type.rank
     if not alone:
-        places = [w.checked(p, x.dims[a], a) for a, p in zip(axes, places, strict=True)]
-    shape = w.broadcast_dims([p.dims for p in places])
+        places = [w.ops.checked(p, x.dims[a], a) for a, p in zip(axes, places, strict=True)]
+    shape = w.ops.broadcast_dims([p.dims for p in places])
     dims = [d for e in one.layout for d in (shape if e == "chosen" else (1 if e == "new" else x.dims[e],))]
-    v = w.broadcast_to(without_ones(w, v, len(dims)), dims)
+    v = w.ops.broadcast_to(without_ones(w, v, len(dims)), dims)
     if "new" in one.layout:
         old = [d for e in one.layout if e != "new" for d in (shape if e == "chosen" else (x.dims[e],))]
-        v = w.reshape(v, old)
+        v = w.ops.reshape(v, old)
     if alone:
         return _put_alone(w, x, axes[0], places[0], v)
     first, rank = [e for e in one.layout if e != "new"].index("chosen"), len(shape)
-    v = w.transpose(v, (*range(first, first + rank), *range(first), *range(first + rank, v.type.rank)))
+    v = w.ops.transpose(v, (*range(first, first + rank), *range(first), *range(first + rank, v.type.rank)))
     return _put_many(w, x, axes, places, shape, v)
 
 
 def _put_alone(w: Walker, x: Tensor, axis: int, place: Tensor, v: Tensor) -> Tensor:
     """Return an array with the part at one position of an axis replaced."""
     at = index_of_place(w, place, x.dims[axis])
-    here = w.element("eq", [places_along(w, x, axis), at], "bool")
-    v = w.reshape(v, (*x.dims[:axis], 1, *x.dims[axis + 1 :]))
-    return w.element("where", [here, v, x], x.type.dtype)
+    here = w.ops.element("eq", [places_along(w, x, axis), at], "bool")
+    v = w.ops.reshape(v, (*x.dims[:axis], 1, *x.dims[axis + 1 :]))
+    return w.ops.element("where", [here, v, x], x.type.dtype)
 
 
 def _put_many(
@@ -169,32 +169,32 @@ def _put_many(
 ) -> Tensor:  # fmt: skip
     """Return an array with parts at positions along some axes replaced; the axes of the positions come first in `v`."""
     rest = [a for a in range(x.type.rank) if a not in axes]
-    many = w.as_extent(w.count(shape))
-    moved = w.transpose(x, (*axes, *rest))
+    many = w.as_extent(w.ops.count(shape))
+    moved = w.ops.transpose(x, (*axes, *rest))
     dims = moved.dims[len(axes) :]
-    v = w.reshape(v, (many, *dims))
+    v = w.ops.reshape(v, (many, *dims))
     at = places[0]
     for p, d in zip(places[1:], moved.dims[1:], strict=False):
-        at = w.element("mul", [at, w.from_number(w.extent(d), "int64")], "int64")
-        at = w.element("add", [at, p], "int64")
-    at = w.reshape(w.broadcast_to(at, shape), (many,))
-    flat = w.reshape(moved, (w.as_extent(w.count(moved.dims[: len(axes)])), *dims))
-    out = w.reshape(_put_rows(w, flat, at, v), moved.dims)
+        at = w.ops.element("mul", [at, w.ops.from_number(w.extent(d), "int64")], "int64")
+        at = w.ops.element("add", [at, p], "int64")
+    at = w.ops.reshape(w.ops.broadcast_to(at, shape), (many,))
+    flat = w.ops.reshape(moved, (w.as_extent(w.ops.count(moved.dims[: len(axes)])), *dims))
+    out = w.ops.reshape(_put_rows(w, flat, at, v), moved.dims)
     back = [(*axes, *rest).index(a) for a in range(x.type.rank)]
-    return w.transpose(out, back)
+    return w.ops.transpose(out, back)
 
 
 def _put_rows(w: Walker, x: Tensor, at: Tensor, v: Tensor) -> Tensor:
     """Return an array with rows at checked positions replaced; of equal positions the last counts."""
     n, m = x.dims[0], at.dims[0]
-    zero = w.from_number(number(0), "int64")
-    places = w.reshape(w.iota(n, "int64"), (n, 1))
-    hits = w.element("eq", [places, w.reshape(at, (1, m))], "bool")
-    turns = w.element("add", [w.iota(m, "int64"), w.from_number(number(1), "int64")], "int64")
-    turns = w.element("where", [hits, w.reshape(turns, (1, m)), zero], "int64")
-    none = w.full((n, 1), number(0), "int64")
-    last = w.reduce("max", w.concat([none, turns], 1), (1,), False)
-    before = w.full((1, *v.dims[1:]), number(0), v.type.dtype)
-    taken = w.take(w.concat([before, v], 0), last, 0)
-    hit = w.reshape(w.element("gt", [last, zero], "bool"), (n, *(1 for _ in x.dims[1:])))
-    return w.element("where", [hit, taken, x], x.type.dtype)
+    zero = w.ops.from_number(number(0), "int64")
+    places = w.ops.reshape(w.ops.iota(n, "int64"), (n, 1))
+    hits = w.ops.element("eq", [places, w.ops.reshape(at, (1, m))], "bool")
+    turns = w.ops.element("add", [w.ops.iota(m, "int64"), w.ops.from_number(number(1), "int64")], "int64")
+    turns = w.ops.element("where", [hits, w.ops.reshape(turns, (1, m)), zero], "int64")
+    none = w.ops.full((n, 1), number(0), "int64")
+    last = w.ops.reduce("max", w.ops.concat([none, turns], 1), (1,), False)
+    before = w.ops.full((1, *v.dims[1:]), number(0), v.type.dtype)
+    taken = w.ops.take(w.ops.concat([before, v], 0), last, 0)
+    hit = w.ops.reshape(w.ops.element("gt", [last, zero], "bool"), (n, *(1 for _ in x.dims[1:])))
+    return w.ops.element("where", [hit, taken, x], x.type.dtype)

@@ -156,15 +156,15 @@ def _same(w: Walker, a: Val, b: Val, given: Num | None) -> Val:
         both = w.both(w.scalar("isnan", w.read(a)), w.scalar("isnan", w.read(b)))
         w.check(w.negate(w.both(wanted, both)), "ACR117", _NAN_AND_NAN)
         return truth(w, compare_one(w, ast.Eq(), a, b, given))
-    equal = w.ufunc("eq", (a, b))
-    odd = w.ufunc("and", tuple(w.ufunc("ne", (v, v)) for v in (a, b)))
+    equal = w.ops.ufunc("eq", (a, b))
+    odd = w.ops.ufunc("and", tuple(w.ops.ufunc("ne", (v, v)) for v in (a, b)))
 
     def checked() -> Num:
         same = truth(w, equal)
         w.check(w.either(same, w.negate(wanted)), "ACR117", _NAN_AND_NAN)
         return same
 
-    return w.cond(truth(w, w.ufunc("or", (equal, odd))), checked, lambda: number(False))
+    return w.cond(truth(w, w.ops.ufunc("or", (equal, odd))), checked, lambda: number(False))
 
 
 def _may_be_nan(val: Val) -> bool:
@@ -218,7 +218,7 @@ def _compare_arrays(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Val | None:
         return None
     if {a.family, b.family} & {"None", "str"}:
         raise w.reject("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
-    return w.ufunc(_COMPARE[type(op)], (a, b))
+    return w.ops.ufunc(_COMPARE[type(op)], (a, b))
 
 
 @handles(EQUALS, Num)
@@ -247,7 +247,7 @@ def same_container(w: Walker, a: Val, b: Val) -> Num | None:
         return number(True)
     if is_tuple(a) and is_tuple(b) and not a.is_local() and not b.is_local():
         if isinstance(a, ListVal) and isinstance(b, ListVal):  # inputs; all empty tuples are one object
-            empty = [w.scalar("eq", w.list_lengths(v), number(0)) for v in (a, b)]
+            empty = [w.scalar("eq", w.ops.list_lengths(v), number(0)) for v in (a, b)]
             return w.either(same_reference(w, a.var, b.var), w.both(*empty))
     for kinds in ((ListVal, StaticList), (MapVal, DictVal)):
         if isinstance(a, kinds) and isinstance(b, kinds):

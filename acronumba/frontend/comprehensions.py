@@ -60,7 +60,7 @@ def built(
     cell = w.cell((what, w.frame.path, *w.site))
     cell.real = True
     out = ListVal(cell.find(), w.var("list", ListT(cell.find().item)))
-    w.emit(ir.ListNew(out=out.var, width=w.width(out), args=(), count=0, loc=w.loc))
+    w.emit(ir.ListNew(out=out.var, width=w.ops.width(out), args=(), count=0, loc=w.loc))
 
     def turn(item: Val) -> None:
         val = value(item)
@@ -116,7 +116,7 @@ def uniform(w: Walker, val: ListVal, dtype: str | None = None) -> ListVal:
         raise w.reject("ACR303", seen=w.describe(val), rewrite=one_type(val.item))
 
     def one(v: Val) -> Val:
-        x = w.as_scalar(w.as_tensor(w.whole(v)))
+        x = w.ops.as_scalar(w.ops.as_tensor(w.whole(v)))
         if x.type.rank != rank:
             w.fail("ValueError", "all input arrays must have the same shape")
         return x if x.read_from is None else Tensor(x.type, x.ref, x.dims, aliased=True)  # a copy, as of now
@@ -136,11 +136,11 @@ def mixed_numbers(w: Walker, val: ListVal, dtypes: Sequence[str], dtype: str | N
     w.state[key] = number(0)
 
     def one(v: Val) -> Val:
-        x = w.as_scalar(w.as_tensor(v))
+        x = w.ops.as_scalar(w.ops.as_tensor(v))
         seen = w.state[key]
         assert isinstance(seen, Num)
         w.state[key] = w.scalar("or", seen, number(1 << dtypes.index(x.type.dtype)))
-        return w.as_scalar(w.cast(x, wide))
+        return w.ops.as_scalar(w.ops.cast(x, wide))
 
     out = built(w, val, lambda v: w.each(v, one), f"numbers of {type_text(val.item)}", carried=(key,))
     seen = w.state.pop(key)
@@ -162,26 +162,26 @@ def stack_list(w: Walker, val: ListVal, axis: int, dtype: str | None = None, emp
     val = uniform(w, val, dtype)
     item = val.item
     if not isinstance(item, TensorT) or None not in item.shape:
-        return w.stack_rows(val, axis, dtype, empty)
-    w.some_arrays(val, "stack")
-    axis = w.axes_of(axis, item.rank + 1)[0]
-    out = join_list(w, val, axis, lambda x: w.reshape(x, (*x.dims[:axis], 1, *x.dims[axis:])))
-    return out if dtype is None else w.cast(out, dtype)
+        return w.ops.stack_rows(val, axis, dtype, empty)
+    w.ops.some_arrays(val, "stack")
+    axis = w.ops.axes_of(axis, item.rank + 1)[0]
+    out = join_list(w, val, axis, lambda x: w.ops.reshape(x, (*x.dims[:axis], 1, *x.dims[axis:])))
+    return out if dtype is None else w.ops.cast(out, dtype)
 
 
 def concat_list(w: Walker, val: ListVal, axis: int) -> Tensor:
     """Concatenate a list whose length is known only at run time."""
     val = uniform(w, val)
-    w.some_arrays(val, "concatenate")
+    w.ops.some_arrays(val, "concatenate")
     item = val.item
     if not isinstance(item, TensorT) or None not in item.shape:
-        return w.concat_rows(val, axis)
-    return join_list(w, val, w.axes_of(axis, item.rank)[0], lambda x: x)
+        return w.ops.concat_rows(val, axis)
+    return join_list(w, val, w.ops.axes_of(axis, item.rank)[0], lambda x: x)
 
 
 def join_list(w: Walker, val: ListVal, axis: int, f: Callable[[Tensor], Tensor]) -> Tensor:
     """Concatenate f(x) of all arrays of a list, one after the other, as their extents are known only at run time."""
-    n = w.list_lengths(val)
+    n = w.ops.list_lengths(val)
     first = val.item_at(w, number(0))
 
     def part(v: Val) -> Tensor:
@@ -190,7 +190,7 @@ def join_list(w: Walker, val: ListVal, axis: int, f: Callable[[Tensor], Tensor])
 
     def one(joined: Val, v: Val) -> Tensor:
         assert isinstance(joined, Tensor)
-        return w.concat([joined, part(v)], axis)
+        return w.ops.concat([joined, part(v)], axis)
 
     rest = list_slice(w, val, number(1), 1, w.scalar("sub", n, number(1)))
     out = fold(w, "joined", rest, one, part(first))
@@ -229,7 +229,7 @@ def extend(w: Walker, base: ListVal, val: Val) -> None:
         w.unify_cells(base.cell, other.cell)
     if w.block is not None:
         args = (base.var, other.var)
-        w.emit(ir.ListOp(outs=(), op="extend", width=w.width(base), args=args, loc=w.loc))
+        w.emit(ir.ListOp(outs=(), op="extend", width=w.ops.width(base), args=args, loc=w.loc))
 
 
 def list_concat(w: Walker, a: Val, b: Val) -> ListVal:
@@ -242,14 +242,14 @@ def list_concat(w: Walker, a: Val, b: Val) -> ListVal:
         for part in (x, y):
             if part.item != item:
                 widen_items(w, part, item)
-    out = list_slice(w, x, number(0), 1, w.list_lengths(x))
+    out = list_slice(w, x, number(0), 1, w.ops.list_lengths(x))
     if y.item == NEVER:
         return out
     w.mix(out.cell, y.cell.pure)
     if out.item != y.item:  # the element type of the new list is wider than that of the two
         w.unify_cells(out.cell, y.cell)
     if w.block is not None:
-        w.emit(ir.ListOp(outs=(), op="extend", width=w.width(out), args=(out.var, y.var), loc=w.loc))
+        w.emit(ir.ListOp(outs=(), op="extend", width=w.ops.width(out), args=(out.var, y.var), loc=w.loc))
     return out
 
 
@@ -270,7 +270,7 @@ def list_repeat(w: Walker, seq: Val, times: Num) -> Val:
     w.put_in(cell, items[0])
     out = ListVal(cell.find(), w.var("list", ListT(cell.find().item)))
     args = (w.word(w.scalar("max", w.read(times), number(0))), *w.to_words(items[0], out.item))
-    w.emit(ir.ListOp(outs=(out.var,), op="fill", width=w.width(out), args=args, loc=w.loc))
+    w.emit(ir.ListOp(outs=(out.var,), op="fill", width=w.ops.width(out), args=args, loc=w.loc))
     return out
 
 
@@ -453,9 +453,9 @@ def array_of_range(w: Walker, val: Range, dtype: str | None) -> Tensor:
         some = w.scalar("gt", val.length(w), number(0))
         w.check(some, "TypeError", _EMPTY.format("range"))
     elif dtype not in ("int64", "float32", "float64", "bool"):  # a dtype that may not hold all numbers
-        return w.as_tensor(w.call(w.constant(list), [val], {}), dtype)
-    out = w.arange(val.start, val.stop, val.step, None)
-    return out if dtype is None else w.cast(out, dtype)
+        return w.ops.as_tensor(w.call(w.constant(list), [val], {}), dtype)
+    out = w.ops.arange(val.start, val.stop, val.step, None)
+    return out if dtype is None else w.ops.cast(out, dtype)
 
 
 _EMPTY = "np.array of an empty {0} is float64[0], not what it is of others; give it a dtype, or test `if xs:`"
@@ -467,7 +467,7 @@ def array_of_list(w: Walker, val: ListVal, dtype: str | None) -> Tensor:
     item = val.item
     numbers = isinstance(item, IntT | FloatT | BoolT | NeverT) or (isinstance(item, TensorT) and not item.rank)
     if not (numbers and (dtype or item in (FLOAT, NEVER))):
-        some = w.scalar("gt", w.list_lengths(val), number(0))
+        some = w.scalar("gt", w.ops.list_lengths(val), number(0))
         w.check(some, "TypeError", _EMPTY.format("list"))
     if isinstance(item, ListT):  # an array of each inner list, then the stack of these
         what = type_text(item)

@@ -97,7 +97,7 @@ def arguments(w: Walker, func: Val, node: ast.Call) -> list[Val]:
 def rows_of(w: Walker, val: Val) -> ListVal:
     """Return the argument of `zip(*rows)`: a copy of the list, not affected by later mutation."""
     rows = to_list(w, val)
-    return list_slice(w, rows, number(0), 1, w.list_lengths(rows))
+    return list_slice(w, rows, number(0), 1, w.ops.list_lengths(rows))
 
 
 def listed(w: Walker, given: Sequence[tuple[ast.expr, Val]]) -> Val:

@@ -181,7 +181,7 @@ def with_texts(kept: Type, asked: Type) -> Type:
 
 def _by_length(w: Walker, key: ListVal, t: Type, one: Callable[[Val], Val]) -> Val:
     """Find a tuple of run-time length among keys that are tuples of known lengths."""
-    n = w.list_lengths(key)
+    n = w.ops.list_lengths(key)
 
     def of_length(length: int) -> Val:
         return one(TupleVal(tuple(key.item_at(w, number(k)) for k in range(length))))

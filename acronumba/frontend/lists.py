@@ -61,11 +61,11 @@ def list_slice(w: Walker, base: ListVal, start: Num, step: int, count: Num) -> L
         w.make_real(cell)
     if base.item == NEVER:  # always empty: so is the slice
         empty = ListVal(cell, w.var("part", ListT(cell.item)))
-        w.emit(ir.ListNew(out=empty.var, width=w.width(empty), args=(), count=0, loc=w.loc))
+        w.emit(ir.ListNew(out=empty.var, width=w.ops.width(empty), args=(), count=0, loc=w.loc))
         return empty
     out = w.var("part", ListT(base.item))
     args = (base.var, w.word(start), w.word(number(step)), w.word(count))
-    w.emit(ir.ListOp(outs=(out,), op="slice", width=w.width(base), args=args, loc=w.loc))
+    w.emit(ir.ListOp(outs=(out,), op="slice", width=w.ops.width(base), args=args, loc=w.loc))
     return ListVal(cell, out)
 
 
@@ -105,10 +105,10 @@ def append(w: Walker, base: ListVal, val: Val, op: str = "append", index: Num | 
         return
     at = () if index is None else (w.word(index),)
     args = (base.var, *at, *w.to_words(val, base.item))
-    w.emit(ir.ListOp(outs=(), op=op, width=w.width(base), args=args, loc=w.loc))
+    w.emit(ir.ListOp(outs=(), op=op, width=w.ops.width(base), args=args, loc=w.loc))
 
 
 def simple(w: Walker, base: ListVal, op: str) -> None:
     """Emit an operation on a whole list in place: "erase", "reverse"."""
     base.mutable(w)
-    w.emit(ir.ListOp(outs=(), op=op, width=w.width(base), args=(base.var,), loc=w.loc))
+    w.emit(ir.ListOp(outs=(), op=op, width=w.ops.width(base), args=(base.var,), loc=w.loc))

@@ -50,11 +50,11 @@ def unary(w: Walker, op: ast.unaryop, val: Val) -> Val:
     def one(v: Val) -> Val:
         match op, v:
             case (ast.USub(), Tensor()):
-                return w.ufunc("neg", (v,))
+                return w.ops.ufunc("neg", (v,))
             case (ast.UAdd(), Tensor()):
-                return w.ufunc("positive", (v,))
+                return w.ops.ufunc("positive", (v,))
             case (ast.Invert(), Tensor()):
-                return w.ufunc("not", (v,))
+                return w.ops.ufunc("not", (v,))
             case (ast.USub(), Num()):
                 return w.scalar("neg", w.as_int(v) if v.type != FLOAT else w.read(v))
             case (ast.UAdd(), Num()):
@@ -129,9 +129,9 @@ def _of_arrays(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
     if not all(_is_operand(w, op, v, other) for v, other in ((a, b), (b, a))):
         return None
     if isinstance(op, ast.MatMult):
-        return w.matmul(w.as_tensor(a), w.as_tensor(b))
-    x, y = w.as_operand(a), w.as_operand(b)
-    return w.power(x, y) if isinstance(op, ast.Pow) else w.ufunc(BINARY[type(op)], (x, y))
+        return w.ops.matmul(w.ops.as_tensor(a), w.ops.as_tensor(b))
+    x, y = w.ops.as_operand(a), w.ops.as_operand(b)
+    return w.ops.power(x, y) if isinstance(op, ast.Pow) else w.ops.ufunc(BINARY[type(op)], (x, y))
 
 
 def _is_operand(w: Walker, op: ast.operator, val: Val, other: Val) -> bool:

@@ -172,7 +172,7 @@ def sequence_pattern(w: Walker, patterns: Sequence[ast.pattern], val: Val, fails
             return
     items = w.items_of(val)
     if items is None and isinstance(val, ListVal):
-        n = w.list_lengths(val)
+        n = w.ops.list_lengths(val)
         fixed = len(patterns) - (star is not None)
         _match_test(w, w.scalar("eq" if star is None else "ge", n, number(fixed)), fails)
         if w.block is None:

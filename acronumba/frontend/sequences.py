@@ -42,7 +42,7 @@ def take_out(w: Walker, base: ListVal, place: Num) -> None:
     outs = tuple(w.var("item", t) for t in words(base.item))
     if w.block is not None:
         args = (base.var, w.word(w.read(place)))
-        w.emit(ir.ListOp(outs=outs, op="pop", width=w.width(base), args=args, loc=w.loc))
+        w.emit(ir.ListOp(outs=outs, op="pop", width=w.ops.width(base), args=args, loc=w.loc))
 
 
 # ---- comparison
@@ -104,7 +104,7 @@ def _delete_item(w: Walker, target: ast.Subscript) -> None:
     with w.at_node(target.slice):
         where = list_index(w, where)
     text = "list assignment index out of range"
-    take_out(w, items, checked_index(w, where, w.list_lengths(items), text))
+    take_out(w, items, checked_index(w, where, w.ops.list_lengths(items), text))
 
 
 # ---- `range` as a value

@@ -31,60 +31,60 @@ class Shapes(TensorOps):
 
     def reshape_to(self, x: Tensor, shape: Sequence[Num]) -> Tensor:
         """Reshape as NumPy does; at most one extent may be negative, and is inferred from the others."""
-        values = [self.known(n) for n in shape]
+        values = [self.w.known(n) for n in shape]
         holes = [k for k, v in enumerate(values) if v is not NOT_CONST and v < 0]
         if len(holes) > 1:
-            raise self.reject("ACR404", seen=f"reshape to {tuple(values)}")
+            raise self.w.reject("ACR404", seen=f"reshape to {tuple(values)}")
         total = self.count(x.dims)
-        loose = [k for k, v in enumerate(values) if v is NOT_CONST and not is_natural(shape[k], self.naturals)]
+        loose = [k for k, v in enumerate(values) if v is NOT_CONST and not is_natural(shape[k], self.w.naturals)]
         if loose and not holes:
             shape = self._with_rest(shape, loose, total)
         for n, v in zip(shape, values, strict=True):
             if v is NOT_CONST:
-                whole = self.scalar("ge", self.read(n), number(0))
-                self.check(whole, "ValueError", "can only specify one unknown dimension")
-        dims: list[ir.Extent] = [self.as_extent(self.as_int(n)) for n in shape]
+                whole = self.w.scalar("ge", self.w.read(n), number(0))
+                self.w.check(whole, "ValueError", "can only specify one unknown dimension")
+        dims: list[ir.Extent] = [self.w.as_extent(self.w.as_int(n)) for n in shape]
         given = self.count([d for k, d in enumerate(dims) if k not in holes])
         message = "cannot reshape an array of size {0} into shape with {1} elements"
         if holes:
             if given.const is not NOT_CONST and total.const is not NOT_CONST:
                 if given.const == 0 or total.const % given.const:
-                    raise self.reject("ACR404", seen=f"{self.describe(x)} to {tuple(values)}")
+                    raise self.w.reject("ACR404", seen=f"{self.w.describe(x)} to {tuple(values)}")
                 dims[holes[0]] = total.const // given.const
             else:
-                self.check(self.scalar("gt", given, number(0)), "ValueError", message, (total, given))
-                rest = self.scalar("mod", total, given)
-                self.check(self.scalar("eq", rest, number(0)), "ValueError", message, (total, given))
-                dims[holes[0]] = self.as_extent(self.scalar("floordiv", total, given))
+                self.w.check(self.w.scalar("gt", given, number(0)), "ValueError", message, (total, given))
+                rest = self.w.scalar("mod", total, given)
+                self.w.check(self.w.scalar("eq", rest, number(0)), "ValueError", message, (total, given))
+                dims[holes[0]] = self.w.as_extent(self.w.scalar("floordiv", total, given))
         elif given.const is not NOT_CONST and total.const is not NOT_CONST:
             if given.const != total.const:
-                raise self.reject("ACR404", seen=f"{self.describe(x)} to {tuple(values)}")
+                raise self.w.reject("ACR404", seen=f"{self.w.describe(x)} to {tuple(values)}")
         else:
-            self.check(self.scalar("eq", total, given), "ValueError", message, (total, given))
+            self.w.check(self.w.scalar("eq", total, given), "ValueError", message, (total, given))
         return self.reshape(x, dims)
 
     def _with_rest(self, shape: Sequence[Num], loose: Sequence[int], total: Num) -> list[Num]:
         """Return a shape in which an extent that is negative at run time is inferred from `total`."""
-        out = [self.read(n) for n in shape]
-        unknown = {k: self.scalar("lt", out[k], number(0)) for k in loose}
+        out = [self.w.read(n) for n in shape]
+        unknown = {k: self.w.scalar("lt", out[k], number(0)) for k in loose}
         given, several = number(1), number(0)
         for k, n in enumerate(out):
-            given = self.scalar("mul", given, self.select(unknown[k], number(1), n) if k in unknown else n)
+            given = self.w.scalar("mul", given, self.w.select(unknown[k], number(1), n) if k in unknown else n)
         for hole in unknown.values():
-            several = self.scalar("add", several, self.scalar("int", hole))
-        once = self.scalar("le", several, number(1))
-        self.check(once, "ValueError", "can only specify one unknown dimension")
-        fits = self.either(self.scalar("eq", several, number(0)), self.scalar("gt", given, number(0)))
-        self.check(fits, "ValueError", "cannot reshape an array of size {0}", (total,))
-        rest = self.scalar("floordiv", total, self.scalar("max", given, number(1)))
-        return [self.select(unknown[k], rest, n) if k in unknown else n for k, n in enumerate(out)]
+            several = self.w.scalar("add", several, self.w.scalar("int", hole))
+        once = self.w.scalar("le", several, number(1))
+        self.w.check(once, "ValueError", "can only specify one unknown dimension")
+        fits = self.w.either(self.w.scalar("eq", several, number(0)), self.w.scalar("gt", given, number(0)))
+        self.w.check(fits, "ValueError", "cannot reshape an array of size {0}", (total,))
+        rest = self.w.scalar("floordiv", total, self.w.scalar("max", given, number(1)))
+        return [self.w.select(unknown[k], rest, n) if k in unknown else n for k, n in enumerate(out)]
 
     def flatten(self, x: Tensor) -> Tensor:
-        return x if x.type.rank == 1 else self.reshape(x, (self.as_extent(self.count(x.dims)),))
+        return x if x.type.rank == 1 else self.reshape(x, (self.w.as_extent(self.count(x.dims)),))
 
     def transpose(self, x: Tensor, order: Sequence[int]) -> Tensor:
         if sorted(order) != list(range(x.type.rank)):
-            raise self.reject("ACR402", seen=f"axes {tuple(order)} of a tensor of rank {x.type.rank}")
+            raise self.w.reject("ACR402", seen=f"axes {tuple(order)} of a tensor of rank {x.type.rank}")
         if list(order) == list(range(x.type.rank)):
             return x
         dims = tuple(x.dims[a] for a in order)
@@ -92,19 +92,19 @@ class Shapes(TensorOps):
 
     def broadcast_to(self, x: Tensor, dims: Sequence[ir.Extent]) -> Tensor:
         if x.type.rank > len(dims):
-            raise self.reject("ACR401", seen=f"{self.describe(x)} to {dims_text(dims)}")
+            raise self.w.reject("ACR401", seen=f"{self.w.describe(x)} to {dims_text(dims)}")
         for have, want in zip(x.dims, dims[len(dims) - x.type.rank :], strict=True):
             if isinstance(have, int) and isinstance(want, int):
                 if have not in (1, want):
-                    raise self.reject("ACR401", seen=f"{self.describe(x)} to {dims_text(dims)}")
+                    raise self.w.reject("ACR401", seen=f"{self.w.describe(x)} to {dims_text(dims)}")
             elif have is not want and have != 1:
-                one = self.scalar("eq", self.extent(have), number(1))
-                good = self.either(one, self.scalar("eq", self.extent(have), self.extent(want)))
-                self.check(
+                one = self.w.scalar("eq", self.w.extent(have), number(1))
+                good = self.w.either(one, self.w.scalar("eq", self.w.extent(have), self.w.extent(want)))
+                self.w.check(
                     good,
                     "ShapeMismatch",
                     "cannot broadcast a dimension of {0} to {1}",
-                    (self.extent(have), self.extent(want)),
+                    (self.w.extent(have), self.w.extent(want)),
                 )
         if tuple(dims) == x.dims:
             return x
@@ -123,43 +123,43 @@ class Shapes(TensorOps):
     ) -> tuple[ir.Extent, int, ir.Extent]:
         """Return the start, step and count of a Python slice of a sequence of a given length."""
         if step == 1 and start is not None and stop is not None and self._one(length, start, stop):
-            return self.as_extent(start), 1, 1
-        n = self.extent(length)
-        values = [None if v is None else self.known(v) for v in (start, stop)]
+            return self.w.as_extent(start), 1, 1
+        n = self.w.extent(length)
+        values = [None if v is None else self.w.known(v) for v in (start, stop)]
         if n.const is not NOT_CONST and NOT_CONST not in values:
             r = range(*slice(values[0], values[1], step).indices(n.const))
             return (r.start if len(r) else 0), step, len(r)
         low = number(0 if step > 0 else -1)
-        high = n if step > 0 else self.scalar("sub", n, number(1))
+        high = n if step > 0 else self.w.scalar("sub", n, number(1))
 
         def clamp(v: Num | None, default: Num) -> Num:
             if v is None:
                 return default
-            v = self.as_int(v)
-            value = self.known(v)
-            v = number(value) if value is not NOT_CONST else self.read(v)
+            v = self.w.as_int(v)
+            value = self.w.known(v)
+            v = number(value) if value is not NOT_CONST else self.w.read(v)
             if v.const is not NOT_CONST:
-                shifted = self.scalar("add", v, n) if v.const < 0 else v
+                shifted = self.w.scalar("add", v, n) if v.const < 0 else v
             else:
-                below = self.scalar("min", v, number(0))  # so that the sum cannot overflow
-                shifted = self.select(self.scalar("lt", v, number(0)), self.scalar("add", below, n), v)
-            return self.scalar("max", low, self.scalar("min", high, shifted))
+                below = self.w.scalar("min", v, number(0))  # so that the sum cannot overflow
+                shifted = self.w.select(self.w.scalar("lt", v, number(0)), self.w.scalar("add", below, n), v)
+            return self.w.scalar("max", low, self.w.scalar("min", high, shifted))
 
         first, last = (clamp(start, low), clamp(stop, high)) if step > 0 else (clamp(start, high), clamp(stop, low))
-        gap = self.scalar("sub", last, first) if step > 0 else self.scalar("sub", first, last)
-        count = self.scalar("floordiv", self.scalar("add", gap, number(abs(step) - 1)), number(abs(step)))
-        count = self.scalar("max", count, number(0))
+        gap = self.w.scalar("sub", last, first) if step > 0 else self.w.scalar("sub", first, last)
+        count = self.w.scalar("floordiv", self.w.scalar("add", gap, number(abs(step) - 1)), number(abs(step)))
+        count = self.w.scalar("max", count, number(0))
         if count.const is not NOT_CONST and count.const == 0:
             first = number(0)
         elif first.const is NOT_CONST or first.const < 0:
-            first = self.select(self.scalar("eq", count, number(0)), number(0), first)
-        return self.as_extent(first), step, self.as_extent(count)
+            first = self.w.select(self.w.scalar("eq", count, number(0)), number(0), first)
+        return self.w.as_extent(first), step, self.w.as_extent(count)
 
     def _one(self, length: ir.Extent, start: Num, stop: Num) -> bool:
         """Whether a slice certainly has one element: `x[t : t + 1]`, where a loop variable `t` is below the length."""
-        if start.var is None or stop.var is None or not self.code.numbering.follows(stop.var, start.var):
+        if start.var is None or stop.var is None or not self.w.code.numbering.follows(stop.var, start.var):
             return False
-        end = self.below.get(start.var)
+        end = self.w.below.get(start.var)
         if end is None:
             return False
         return end.var is length if isinstance(length, ir.Var) else end.const is not NOT_CONST and end.const <= length
@@ -179,29 +179,29 @@ class Shapes(TensorOps):
     def inside(self, index: Num, extent: ir.Extent, axis: int) -> Num:
         """Return an index of one axis counted from the front; the instance fails where it is out of range."""
         if index.type == FLOAT:
-            raise self.reject("ACR301", seen=f"an index {self.describe(index)}")
-        i = self.as_int(index)
-        value = self.known(i)
+            raise self.w.reject("ACR301", seen=f"an index {self.w.describe(index)}")
+        i = self.w.as_int(index)
+        value = self.w.known(i)
         if value is not NOT_CONST and isinstance(extent, int):
             if not -extent <= value < extent:
-                self.fail("IndexError", f"index {value} is out of bounds for axis {axis} with size {extent}")
+                self.w.fail("IndexError", f"index {value} is out of bounds for axis {axis} with size {extent}")
                 return number(0)
             return number(value % extent)
-        i, n = self.read(i), self.extent(extent)
-        inside = self.both(self.scalar("ge", i, self.scalar("neg", n)), self.scalar("lt", i, n))
+        i, n = self.w.read(i), self.w.extent(extent)
+        inside = self.w.both(self.w.scalar("ge", i, self.w.scalar("neg", n)), self.w.scalar("lt", i, n))
         text = f"index {{0}} is out of bounds for axis {axis} with size {{1}}"
-        self.check(inside, "IndexError", text, (i, n))
-        if self.block is not None and not (i.const is not NOT_CONST and i.const >= 0):
-            i = self.select(self.scalar("lt", i, number(0)), self.scalar("add", i, n), i)
+        self.w.check(inside, "IndexError", text, (i, n))
+        if self.w.block is not None and not (i.const is not NOT_CONST and i.const >= 0):
+            i = self.w.select(self.w.scalar("lt", i, number(0)), self.w.scalar("add", i, n), i)
         return i
 
     def checked(self, index: Tensor, d: ir.Extent, axis: int) -> Tensor:
         """Return an integer array as checked positions along an axis; the instance fails where one is out of range."""
         if np.dtype(index.type.dtype).kind not in "iu":
-            raise self.reject("ACR301", seen=f"an index of dtype {index.type.dtype}")
+            raise self.w.reject("ACR301", seen=f"an index of dtype {index.type.dtype}")
         size = d if isinstance(d, int) else "?"
-        site = self.failure_site("IndexError", f"an index is out of bounds for axis {axis} with size {size}")
-        args = (self.cast(index, "int64").ref, self.argument(self.extent(d)))
+        site = self.w.failure_site("IndexError", f"an index is out of bounds for axis {axis} with size {size}")
+        args = (self.cast(index, "int64").ref, self.argument(self.w.extent(d)))
         return self.op("index", args, "int64", index.dims, (), site)
 
     def take_many(self, x: Tensor, places: Sequence[Tensor]) -> Tensor:
@@ -209,20 +209,20 @@ class Shapes(TensorOps):
         self.broadcast_dims([p.dims for p in places])
         at = places[0]
         for p, d in zip(places[1:], x.dims[1:], strict=False):
-            step = self.from_number(self.extent(d), "int64")
+            step = self.from_number(self.w.extent(d), "int64")
             at = self.element("add", [self.element("mul", [at, step], "int64"), p], "int64")
         rest = x.dims[len(places) :]
-        flat = self.reshape(x, (self.as_extent(self.count(x.dims[: len(places)])), *rest))
+        flat = self.reshape(x, (self.w.as_extent(self.count(x.dims[: len(places)])), *rest))
         return self.op("take", (flat.ref, at.ref), x.type.dtype, (*at.dims, *rest), (0,))
 
     def windows(self, x: Tensor, size: ir.Extent, axis: int) -> Tensor:
         """Return sliding windows along an axis, which is replaced by two: the windows, and the elements of each."""
-        many = self.scalar("add", self.scalar("sub", self.extent(x.dims[axis]), self.extent(size)), number(1))
+        many = self.w.scalar("add", self.w.scalar("sub", self.w.extent(x.dims[axis]), self.w.extent(size)), number(1))
         message = "window shape cannot be larger than input array shape"
-        self.check(self.scalar("gt", many, number(0)), "ValueError", message)
-        if self.block is None:
+        self.w.check(self.w.scalar("gt", many, number(0)), "ValueError", message)
+        if self.w.block is None:
             raise Dead
-        dims = (*x.dims[:axis], self.as_extent(many), size, *x.dims[axis + 1 :])
+        dims = (*x.dims[:axis], self.w.as_extent(many), size, *x.dims[axis + 1 :])
         return self.op("windows", (x.ref,), x.type.dtype, dims, (axis,), base=x)
 
     def scatter(self, x: Tensor, places: Tensor, n: ir.Extent) -> Tensor:
@@ -231,12 +231,12 @@ class Shapes(TensorOps):
 
     def concat(self, tensors: list[Tensor], axis: int, dtype: str | None = None) -> Tensor:
         if not tensors:
-            raise self.reject("ACR401", seen="no arrays to concatenate")
+            raise self.w.reject("ACR401", seen="no arrays to concatenate")
         rank = tensors[0].type.rank
         if any(t.type.rank != rank for t in tensors):
-            raise self.reject("ACR401", seen=", ".join(map(self.describe, tensors)))
+            raise self.w.reject("ACR401", seen=", ".join(map(self.w.describe, tensors)))
         if not rank:
-            raise self.reject("ACR401", seen="numbers, which cannot be concatenated", rewrite="use np.stack")
+            raise self.w.reject("ACR401", seen="numbers, which cannot be concatenated", rewrite="use np.stack")
         axis = self.axes_of(axis, rank)[0]
         cast = self.promote if dtype is None else self.cast
         dtype = dtype or self.dtype_name(np.result_type(*(np.dtype(t.type.dtype) for t in tensors)))
@@ -248,9 +248,9 @@ class Shapes(TensorOps):
                     dims[a] = self.same_extent(dims[a], t.dims[a], "dimensions of concatenated arrays")
         total = number(0)
         for t in tensors:
-            total = self.scalar("add", total, self.extent(t.dims[axis]))
+            total = self.w.scalar("add", total, self.w.extent(t.dims[axis]))
         tensors = [self.refine(t, (*dims[:axis], t.dims[axis], *dims[axis + 1 :])) for t in tensors]
-        dims[axis] = self.as_extent(total)
+        dims[axis] = self.w.as_extent(total)
         if len(tensors) == 1:
             return tensors[0]
         return self.op("concat", [t.ref for t in tensors], dtype, dims, (axis,))
@@ -259,7 +259,7 @@ class Shapes(TensorOps):
         rank = tensors[0].type.rank + 1
         axis = self.axes_of(axis, rank)[0]
         if any(t.type.rank != rank - 1 for t in tensors):
-            raise self.reject("ACR401", seen=", ".join(map(self.describe, tensors)))
+            raise self.w.reject("ACR401", seen=", ".join(map(self.w.describe, tensors)))
         return self.concat([self.reshape(t, (*t.dims[:axis], 1, *t.dims[axis:])) for t in tensors], axis)
 
     def split(self, x: Tensor, sections: int | Sequence[Num], axis: int) -> list[Tensor]:
@@ -269,18 +269,18 @@ class Shapes(TensorOps):
         cuts: list[tuple[Num, Num]] = []
         if isinstance(sections, int):
             if sections <= 0:
-                raise self.reject("ACR404", seen=f"a split into {sections} parts")
+                raise self.w.reject("ACR404", seen=f"a split into {sections} parts")
             if isinstance(d, int):
                 if d % sections:
-                    raise self.reject("ACR404", seen=f"a dimension of {d} in {sections} equal parts")
+                    raise self.w.reject("ACR404", seen=f"a dimension of {d} in {sections} equal parts")
                 size = number(d // sections)
             else:
-                rest = self.scalar("mod", self.extent(d), number(sections))
+                rest = self.w.scalar("mod", self.w.extent(d), number(sections))
                 message = "array split does not result in an equal division"
-                self.check(self.scalar("eq", rest, number(0)), "ValueError", message)
-                size = self.scalar("floordiv", self.extent(d), number(sections))
-            cuts = [(self.scalar("mul", size, number(k)), size) for k in range(sections)]
-            parts = [(self.as_extent(a), 1, self.as_extent(n)) for a, n in cuts]
+                self.w.check(self.w.scalar("eq", rest, number(0)), "ValueError", message)
+                size = self.w.scalar("floordiv", self.w.extent(d), number(sections))
+            cuts = [(self.w.scalar("mul", size, number(k)), size) for k in range(sections)]
+            parts = [(self.w.as_extent(a), 1, self.w.as_extent(n)) for a, n in cuts]
         else:
             bounds: list[Num | None] = [None, *sections, None]
             parts = [self.slice_part(d, a, b, 1) for a, b in itertools.pairwise(bounds)]
@@ -307,31 +307,31 @@ class Shapes(TensorOps):
         message = "negative dimensions are not allowed"
         for d in dims:
             if isinstance(d, ir.Var):
-                self.check(self.scalar("ge", self.extent(d), number(0)), "ValueError", message)
+                self.w.check(self.w.scalar("ge", self.w.extent(d), number(0)), "ValueError", message)
             elif d < 0:
-                raise self.reject("ACR401", seen=f"a dimension of {d}")
+                raise self.w.reject("ACR401", seen=f"a dimension of {d}")
 
     def iota(self, n: ir.Extent, dtype: str) -> Tensor:
         return self.op("iota", (), dtype, (n,))
 
     def arange(self, start: Num, stop: Num, step: Num, dtype: str | None) -> Tensor:
         if dtype == "bool":
-            raise self.reject("ACR202", seen="np.arange of bools")
+            raise self.w.reject("ACR202", seen="np.arange of bools")
         if FLOAT in (start.type, stop.type, step.type):
-            values = [self.known(v) for v in (start, stop, step)]
+            values = [self.w.known(v) for v in (start, stop, step)]
             if NOT_CONST in values:
-                raise self.reject("ACR403", seen="np.arange of floats that are known only at run time")
+                raise self.w.reject("ACR403", seen="np.arange of floats that are known only at run time")
             array = np.arange(*values, dtype=dtype)
             name = self.dtype_name(array.dtype)
             parts = [self.from_number(number(v.item()), name) for v in array]
             return self.stack(parts, 0) if parts else self.full((0,), number(0), name)
-        start, stop, step = (self.as_int(self.read(v)) for v in (start, stop, step))
+        start, stop, step = (self.w.as_int(self.w.read(v)) for v in (start, stop, step))
         message = "Maximum allowed size exceeded"
-        self.check(self.scalar("ne", step, number(0)), "ZeroDivisionError", message)
-        gap = self.scalar("sub", stop, start)
-        count = self.scalar("neg", self.scalar("floordiv", self.scalar("neg", gap), step))
-        count = self.scalar("max", count, number(0))
-        out = self.iota(self.as_extent(count), dtype or "int64")
+        self.w.check(self.w.scalar("ne", step, number(0)), "ZeroDivisionError", message)
+        gap = self.w.scalar("sub", stop, start)
+        count = self.w.scalar("neg", self.w.scalar("floordiv", self.w.scalar("neg", gap), step))
+        count = self.w.scalar("max", count, number(0))
+        out = self.iota(self.w.as_extent(count), dtype or "int64")
         if step.const != 1:
             out = self.element("mul", [out, self.from_number(step, out.type.dtype)], out.type.dtype)
         if start.const != 0:
@@ -355,20 +355,20 @@ class Shapes(TensorOps):
             return x
         n = self.count(x.dims)
         if n.const is not NOT_CONST and n.const != 1:
-            raise self.reject("ACR601", seen=self.describe(x))
+            raise self.w.reject("ACR601", seen=self.w.describe(x))
         if empty != several:
-            self.check(self.scalar("gt", n, number(0)), "ValueError", empty)
-        self.check(self.scalar("eq", n, number(1)), "ValueError", several)
-        if self.block is None:
+            self.w.check(self.w.scalar("gt", n, number(0)), "ValueError", empty)
+        self.w.check(self.w.scalar("eq", n, number(1)), "ValueError", several)
+        if self.w.block is None:
             return self.op("reshape", (x.ref,), x.type.dtype, ())
         return self.reshape(x, ())
 
     def some_arrays(self, val: ListVal, what: str) -> None:
         """Check that a list is not empty; raise `Dead` if it is always empty."""
-        some = self.scalar("gt", self.list_lengths(val), number(0))
-        self.check(some, "ValueError", f"need at least one array to {what}")
+        some = self.w.scalar("gt", self.list_lengths(val), number(0))
+        self.w.check(some, "ValueError", f"need at least one array to {what}")
         if val.item == NEVER:
-            raise self.never()
+            raise self.w.never()
 
     def stack_rows(self, val: ListVal, axis: int, dtype: str | None = None, empty: bool = False) -> Tensor:
         """Stack a list of numbers, or of arrays of one known shape; `empty`: a list of numbers may be empty."""
@@ -381,12 +381,12 @@ class Shapes(TensorOps):
         if isinstance(item, IntT | FloatT | BoolT):
             item = TensorT(HOST[item], ())
         if not isinstance(item, TensorT):
-            raise self.reject("ACR301", seen=f"a stack of {self.describe(val)}")
-        dims = (self.as_extent(n), *(d for d in item.shape if d is not None))
+            raise self.w.reject("ACR301", seen=f"a stack of {self.w.describe(val)}")
+        dims = (self.w.as_extent(n), *(d for d in item.shape if d is not None))
         # The operation runs later: it reads a copy of the list, which nothing mutates.
-        copy = self.var("rows", val.var.type)
-        args = (val.var, self.word(number(0)), self.word(number(1)), self.word(n))
-        self.emit(ir.ListOp(outs=(copy,), op="slice", width=self.width(val), args=args, loc=self.loc))
+        copy = self.w.var("rows", val.var.type)
+        args = (val.var, self.w.word(number(0)), self.w.word(number(1)), self.w.word(n))
+        self.w.emit(ir.ListOp(outs=(copy,), op="slice", width=self.width(val), args=args, loc=self.w.loc))
         out = self.op("stack", (copy,), item.dtype, dims)
         if dtype is not None:
             out = self.cast(out, dtype)
@@ -402,10 +402,10 @@ class Shapes(TensorOps):
         stacked = self.stack_rows(val, 0)
         rank = stacked.type.rank - 1
         if not rank:
-            raise self.reject("ACR401", seen=self.describe(val), rewrite="use np.stack")
+            raise self.w.reject("ACR401", seen=self.w.describe(val), rewrite="use np.stack")
         axis = self.axes_of(axis, rank)[0]
         order = list(range(1, rank + 1))
         order.insert(axis, 0)
         moved = self.transpose(stacked, order)
-        joined = self.as_extent(self.count([moved.dims[axis], moved.dims[axis + 1]]))
+        joined = self.w.as_extent(self.count([moved.dims[axis], moved.dims[axis + 1]]))
         return self.reshape(moved, (*moved.dims[:axis], joined, *moved.dims[axis + 2 :]))

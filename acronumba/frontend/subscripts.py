@@ -72,7 +72,7 @@ def slice_bound(w: Walker, val: Val) -> Num | UnionVal | None:
     if isinstance(val, UnionVal):
         return val
     if isinstance(val, Tensor) and val.type.dtype == "uint64":
-        val = w.signed(val)
+        val = w.ops.signed(val)
     return host_value(w, val, "a slice bound", index=True)
 
 
@@ -99,7 +99,7 @@ def cut(w: Walker, length: ir.Extent, where: slice) -> tuple[ir.Extent, int, ir.
         bound_or(w, v, end) if isinstance(v, UnionVal) else v
         for v, end in zip((where.start, where.stop), ends, strict=True)
     )
-    return w.slice_part(length, start, stop, step)
+    return w.ops.slice_part(length, start, stop, step)
 
 
 def bound_or(w: Walker, val: UnionVal, end: Num) -> Num:
@@ -165,7 +165,7 @@ def element(w: Walker, base: Val, where: Index) -> Val:
     if isinstance(base, StaticList):
         w.make_real(base.cell)
     inner = base if isinstance(base, ListVal) else at_run_time(w, items or ())
-    n = w.list_lengths(inner)
+    n = w.ops.list_lengths(inner)
     if not isinstance(at, slice):
         return inner.item_at(w, checked_index(w, at, n, f"{inner.cls.__name__} index out of range"))
     if not inner.is_plain:
@@ -192,7 +192,7 @@ def _numbers(w: Walker, part: SliceVal) -> Tensor:
     first = number(0) if first is None else first
     if not isinstance(first, Num) or not isinstance(stop, Num):
         raise w.reject("ACR202", seen="a range without a stop", rewrite="np.arange(start, stop)")
-    return w.arange(first, stop, number(slice_step(w, part.step)), None)
+    return w.ops.arange(first, stop, number(slice_step(w, part.step)), None)
 
 
 @handles(INDEXED, Tensor, ArrayRef)
@@ -226,7 +226,7 @@ def _of_each_axis(w: Walker, base: Tensor | ArrayRef, where: Val) -> Sequence[Va
     if items is not None:
         return items
     assert isinstance(where, ListVal)
-    n, rank = w.list_lengths(where), base.type.rank
+    n, rank = w.ops.list_lengths(where), base.type.rank
     text = f"an index of {{0}} elements, known only at run time: it must have one for each of the {rank} axes"
     w.check(w.scalar("eq", n, number(rank)), "TypeError", text, (n,))
     return [where.item_at(w, number(k)) for k in range(rank)]
@@ -264,10 +264,10 @@ def known_item(w: Walker, base: Val, items: tuple[Val, ...], where: Num | slice)
 def list_index(w: Walker, where: Val, what: str = "an index of a list") -> Num:
     """Return the index of a list, string or other sequence as a host number."""
     if isinstance(where, Tensor) and where.type.dtype == "uint64" and not where.type.rank:
-        most = w.from_number(number(2**63 - 1), "uint64")
-        small = w.host(w.ufunc("le", (where, most)), what)
+        most = w.ops.from_number(number(2**63 - 1), "uint64")
+        small = w.ops.host(w.ops.ufunc("le", (where, most)), what)
         w.check(small, "IndexError", "cannot fit 'numpy.uint64' into an index-sized integer")
-        where = w.cast(where, "int64")
+        where = w.ops.cast(where, "int64")
     return host_value(w, where, what, index=True)
 
 
@@ -276,7 +276,7 @@ def index_tensor(w: Walker, x: Tensor, where: Sequence[Index]) -> Val:
     """Index an array by NumPy's rules, basic or advanced."""
     parts, ellipsis = index_of_each_axis(w, x, where)
     each = zip(x.dims, (e for e in parts if e is not None), strict=True)
-    out = w.slice(x, [cut(w, d, e) if isinstance(e, slice) else (0, 1, d) for d, e in each])
+    out = w.ops.slice(x, [cut(w, d, e) if isinstance(e, slice) else (0, 1, d) for d, e in each])
     if sum(isinstance(e, Num | Tensor) for e in parts) > 1 and any(map(_is_array, parts)):
         return taken(w, out, parts, layout(parts))
     axis = 0
@@ -288,14 +288,14 @@ def index_tensor(w: Walker, x: Tensor, where: Sequence[Index]) -> Val:
         if isinstance(e, slice):
             kept = out.dims[axis : axis + 1]
         else:
-            out, kept = w.take(out, e, axis), e.dims if isinstance(e, Tensor) else ()
+            out, kept = w.ops.take(out, e, axis), e.dims if isinstance(e, Tensor) else ()
         shape += kept
         axis += len(kept)
     if None in parts:
-        out = w.reshape(out, shape)
+        out = w.ops.reshape(out, shape)
     if ellipsis and not out.type.rank:  # an array that may be a view; else a scalar
         return out if out.array0 is not None and out.array0.const is True else replace(out, array0=number(True))
-    return w.as_scalar(out)
+    return w.ops.as_scalar(out)
 
 
 def index_of_each_axis(
@@ -356,7 +356,7 @@ def _index_of_mask(w: Walker, x: Tensor | ArrayRef, axis: int, mask: Tensor, kep
         text = "boolean index did not match indexed array: size of axis is {0} but size of the mask is {1}"
         same = w.scalar("eq", w.extent(d), w.extent(n))
         w.check(same, "IndexError", text, (w.extent(d), w.extent(n)))
-    return [mask, *[WHOLE] * (rank - 1)] if kept else w.places(mask, "a mask as an index")
+    return [mask, *[WHOLE] * (rank - 1)] if kept else w.ops.places(mask, "a mask as an index")
 
 
 def layout(places: Sequence[AxisIndex]) -> tuple[Entry, ...]:
@@ -387,7 +387,7 @@ def array_axes(w: Walker, index: Sequence[AxisIndex]) -> tuple[list[int], list[T
     for axis, e in enumerate(e for e in index if e is not None):
         if not isinstance(e, slice):
             axes.append(axis)
-            places.append(w.from_number(e, "int64") if isinstance(e, Num) else w.signed(e))
+            places.append(w.ops.from_number(e, "int64") if isinstance(e, Num) else w.ops.signed(e))
     return axes, places
 
 
@@ -395,21 +395,21 @@ def taken(w: Walker, x: Tensor, index: Sequence[AxisIndex], order: Sequence[Entr
     """Index an array by numbers, arrays of ints, whole slices and new axes; `order` is the layout of the result."""
     axes, places = array_axes(w, index)
     if len(places) == 1:
-        out, first = w.take(x, places[0], axes[0]), axes[0]
+        out, first = w.ops.take(x, places[0], axes[0]), axes[0]
     else:
         rest = [a for a in range(x.type.rank) if a not in axes]
-        checked = [w.checked(p, x.dims[a], a) for a, p in zip(axes, places, strict=True)]
-        out, first = w.take_many(w.transpose(x, (*axes, *rest)), checked), 0
+        checked = [w.ops.checked(p, x.dims[a], a) for a, p in zip(axes, places, strict=True)]
+        out, first = w.ops.take_many(w.ops.transpose(x, (*axes, *rest)), checked), 0
     rank = out.type.rank - x.type.rank + len(axes)
     have = [a for a in range(x.type.rank) if a not in axes]
     where = {a: k if k < first else k + rank for k, a in enumerate(have)}
     moved = [k for e in order if e != "new" for k in (range(first, first + rank) if e == "chosen" else [where[e]])]
-    out = w.transpose(out, moved)
+    out = w.ops.transpose(out, moved)
     if "new" not in order:
         return out
     dims = iter(out.dims)
     shape = [n for e in order for n in _extents(e, rank, dims)]
-    return w.reshape(out, shape)
+    return w.ops.reshape(out, shape)
 
 
 def _extents(e: Entry, rank: int, dims: Iterator[ir.Extent]) -> list[ir.Extent]:
@@ -501,7 +501,7 @@ def set_item(w: Walker, base: Val, where: Index, target: ast.Subscript, val: Val
         return
     with w.at_node(target.slice):
         where = list_index(w, where)
-    i = checked_index(w, where, w.list_lengths(base), "list assignment index out of range")
+    i = checked_index(w, where, w.ops.list_lengths(base), "list assignment index out of range")
     set_at(w, base, i, val)
 
 
@@ -512,13 +512,13 @@ def set_at(w: Walker, base: ListVal, i: Num, val: Val) -> None:
     widen_list(w, base, val)
     args = (base.var, w.word(i), *w.to_words(val, base.item))
     if w.block is not None:
-        w.emit(ir.ListOp(outs=(), op="set", width=w.width(base), args=args, loc=w.loc))
+        w.emit(ir.ListOp(outs=(), op="set", width=w.ops.width(base), args=args, loc=w.loc))
 
 
 def set_slice(w: Walker, base: ListVal, where: slice, val: Val | None) -> None:
     """`xs[a:b] = ys`, or `del xs[a:b]` if the value is None."""
     new = None if val is None else to_list(w, val)
-    n = w.list_lengths(base)
+    n = w.ops.list_lengths(base)
     if where.step != 1:
         _set_in_steps(w, base, where, new, n)
         return
@@ -528,7 +528,7 @@ def set_slice(w: Walker, base: ListVal, where: slice, val: Val | None) -> None:
         parts = [list_slice(w, base, number(0), 1, first)]
     if new is not None:  # it may be the list itself
         with w.at_node(w.beside("new")):
-            parts.append(list_slice(w, new, number(0), 1, w.list_lengths(new)))
+            parts.append(list_slice(w, new, number(0), 1, w.ops.list_lengths(new)))
     with w.at_node(w.beside("tail")):
         parts.append(list_slice(w, base, stop, 1, w.scalar("sub", n, stop)))
     simple(w, base, "erase")
@@ -541,7 +541,7 @@ def _set_in_steps(w: Walker, base: ListVal, where: slice, new: ListVal | None, n
     first, step, extent = cut(w, w.as_extent(n), where)
     count = w.extent(extent)
     if new is not None:
-        given = w.list_lengths(new)
+        given = w.ops.list_lengths(new)
         text = "attempt to assign sequence of size {0} to extended slice of size {1}"
         w.check(w.scalar("eq", given, count), "ValueError", text, (given, count))
         with w.at_node(w.beside("new")):
@@ -556,7 +556,7 @@ def _set_in_steps(w: Walker, base: ListVal, where: slice, new: ListVal | None, n
             set_at(w, base, at, new.item_at(w, k))
             return
         outs = tuple(w.var("item", t) for t in words(base.item))
-        w.emit(ir.ListOp(outs=outs, op="pop", width=w.width(base), args=(base.var, w.word(at)), loc=w.loc))
+        w.emit(ir.ListOp(outs=outs, op="pop", width=w.ops.width(base), args=(base.var, w.word(at)), loc=w.loc))
 
     every = Range(number(0), count, number(1))
     iterate(w, every, turn)

@@ -43,7 +43,7 @@ class TensorMath(Ufuncs):
         x = self.cast(x, dtype)
         rest = [a for a in range(x.type.rank) if a not in axes]
         kept = tuple(x.dims[a] for a in rest)
-        many = self.as_extent(self.count([x.dims[a] for a in axes]))
+        many = self.w.as_extent(self.count([x.dims[a] for a in axes]))
         rows = self.reshape(self.transpose(x, (*rest, *axes)), (*kept, many))
         first = self.broadcast_to(self.as_tensor(initial, dtype), (*kept, 1))
         out = self.reduce(op, self.concat([first, rows], len(kept)), (len(kept),), False, dtype)
@@ -78,16 +78,16 @@ class TensorMath(Ufuncs):
         for a in axes:
             d = x.dims[a]
             if d == 0:
-                self.fail("ValueError", message)
+                self.w.fail("ValueError", message)
                 return
-            if isinstance(d, ir.Var) and self.block is not None:
-                self.check(self.scalar("gt", self.extent(d), number(0)), "ValueError", message)
+            if isinstance(d, ir.Var) and self.w.block is not None:
+                self.w.check(self.w.scalar("gt", self.w.extent(d), number(0)), "ValueError", message)
 
     def mean(self, x: Tensor, axes: tuple[int, ...], keepdims: bool, dtype: str | None = None) -> Tensor:
         dtype = dtype or (x.type.dtype if x.type.dtype.startswith("float") else "float64")
         wide = dtype if dtype.startswith("float") else "float64"  # integers are summed, then divided as floats
         total = self.cast(self.reduce("sum", self.cast(x, dtype), axes, keepdims, dtype), wide)
-        count = self.as_float(self.count([x.dims[a] for a in axes]))
+        count = self.w.as_float(self.count([x.dims[a] for a in axes]))
         mean = self.element("div", [total, self.from_number(count, wide)], wide)
         return self.cast(mean, dtype)
 
@@ -96,8 +96,8 @@ class TensorMath(Ufuncs):
         x = self.cast(x, dtype)
         centred = self.element("sub", [x, self.mean(x, axes, True)], dtype)
         total = self.reduce("sum", self.element("mul", [centred, centred], dtype), axes, keepdims, dtype)
-        count = self.as_float(self.count([x.dims[a] for a in axes]))
-        count = self.scalar("max", self.scalar("sub", count, self.as_float(ddof)), number(0.0))
+        count = self.w.as_float(self.count([x.dims[a] for a in axes]))
+        count = self.w.scalar("max", self.w.scalar("sub", count, self.w.as_float(ddof)), number(0.0))
         return self.element("div", [total, self.from_number(count, dtype)], dtype)
 
     def root(self, total: Tensor, order: float = 2) -> Tensor:
@@ -121,8 +121,8 @@ class TensorMath(Ufuncs):
             axis = self.axes_of(axis, x.type.rank)[0]
             shape = tuple(1 if a == axis else d for a, d in enumerate(x.dims))  # type: ignore[misc]
         if x.dims[axis] == 0 or isinstance(x.dims[axis], ir.Var):
-            good = self.scalar("gt", self.extent(x.dims[axis]), number(0))
-            self.check(good, "ValueError", f"attempt to get {op} of an empty sequence")
+            good = self.w.scalar("gt", self.w.extent(x.dims[axis]), number(0))
+            self.w.check(good, "ValueError", f"attempt to get {op} of an empty sequence")
         rest = tuple(d for a, d in enumerate(x.dims) if a != axis)
         out = self.op(op, (x.ref,), "int64", rest, (axis,))
         return self.reshape(out, shape) if keepdims else out
@@ -135,13 +135,13 @@ class TensorMath(Ufuncs):
         flat = self.flatten(self.cast(mask, "bool"))
         so_far = self.scan("sum", flat, 0, None)
         found = self.host(self.reduce("sum", flat, (0,), False), why)
-        many = self.as_extent(found)
+        many = self.w.as_extent(found)
         columns = self.reshape(so_far, (1, *so_far.dims))
         before = self.element("le", [columns, self.reshape(self.iota(many, "int64"), (many, 1))], "bool")
         at = self.reduce("sum", before, (1,), False)
         out: list[Tensor] = []
         for d in reversed(mask.dims[1:]):
-            n = self.from_number(self.scalar("max", self.extent(d), number(1)), "int64")
+            n = self.from_number(self.w.scalar("max", self.w.extent(d), number(1)), "int64")
             out.append(self.element("mod", [at, n], "int64"))
             at = self.element("floordiv", [at, n], "int64")
         return [at, *reversed(out)]
@@ -150,14 +150,14 @@ class TensorMath(Ufuncs):
 
     def matmul(self, x: Tensor, y: Tensor) -> Tensor:
         if not x.type.rank or not y.type.rank:
-            raise self.reject("ACR401", seen=f"{self.describe(x)} @ {self.describe(y)}", rewrite="use *")
+            raise self.w.reject("ACR401", seen=f"{self.w.describe(x)} @ {self.w.describe(y)}", rewrite="use *")
         ins, dtype = self.resolve(np.matmul, [x, y])
         x, y = self.promote(x, ins[0]), self.promote(y, ins[1])
         inner = 0 if y.type.rank == 1 else y.type.rank - 2
         try:
             k = self.same_extent(x.dims[-1], y.dims[inner], "the inner dimensions of a matrix product")
         except Rejected:
-            raise self.reject("ACR401", seen=f"{self.describe(x)} @ {self.describe(y)}") from None
+            raise self.w.reject("ACR401", seen=f"{self.w.describe(x)} @ {self.w.describe(y)}") from None
         x = self.refine(x, (*x.dims[:-1], k))
         y = self.refine(y, tuple(k if a == inner else d for a, d in enumerate(y.dims)))
         weight = isinstance(x.ref, ir.SharedArg) and not isinstance(y.ref, ir.SharedArg) and x.type.rank == 2
@@ -200,9 +200,9 @@ class TensorMath(Ufuncs):
         wrong = sorted(c for c in {*left.replace(",", ""), *out} if c not in string.ascii_letters)
         if wrong:
             seen = f"einsum {spec!r} with {', '.join(map(repr, wrong))} for an axis"
-            raise self.reject("ACR202", seen=seen, rewrite="name each axis by a letter")
+            raise self.w.reject("ACR202", seen=seen, rewrite="name each axis by a letter")
         if len(terms) != len(tensors) or any(len(t) != x.type.rank for t, x in zip(terms, tensors, strict=False)):
-            raise self.reject("ACR401", seen=f"einsum {spec!r} of {', '.join(map(self.describe, tensors))}")
+            raise self.w.reject("ACR401", seen=f"einsum {spec!r} of {', '.join(map(self.w.describe, tensors))}")
         dtype = self.dtype_name(np.result_type(*(np.dtype(x.type.dtype) for x in tensors)))
         diagonals = [self._on_diagonals(x, t) for t, x in zip(terms, tensors, strict=True)]
         wide = {c for x, t in diagonals for c, d in zip(t, x.dims, strict=True) if d != 1}
@@ -222,7 +222,7 @@ class TensorMath(Ufuncs):
             acc = self.reduce("sum", acc, gone, False, dtype)
             labels = "".join(c for c in labels if c in out)
         if set(labels) != set(out):
-            raise self.reject("ACR401", seen=f"einsum {spec!r}")
+            raise self.w.reject("ACR401", seen=f"einsum {spec!r}")
         return self.transpose(acc, tuple(labels.index(c) for c in out))
 
     def _spelled_out(self, spec: str, tensors: list[Tensor]) -> str:
@@ -234,7 +234,7 @@ class TensorMath(Ufuncs):
         free = [c for c in string.ascii_letters if c not in spec]
         terms = left.split(",")
         if len(terms) != len(tensors) or any(t.replace("...", "", 1).count(".") for t in (*terms, out)):
-            raise self.reject("ACR401", seen=f"einsum {spec!r} of {', '.join(map(self.describe, tensors))}")
+            raise self.w.reject("ACR401", seen=f"einsum {spec!r} of {', '.join(map(self.w.describe, tensors))}")
         several = [max(x.type.rank - len(t) + 3, 0) for t, x in zip(terms, tensors, strict=True) if "..." in t]
         most = max(several, default=0)
         more = iter(several)
@@ -280,7 +280,7 @@ class TensorMath(Ufuncs):
             t = self.transpose(t, tuple(labels.index(c) for g in groups for c in g))
             dims: list[ir.Extent] = [sizes[c] for c in groups[0]]
             for g in groups[1:]:
-                dims.append(self.as_extent(self.count([sizes[c] for c in g])))
+                dims.append(self.w.as_extent(self.count([sizes[c] for c in g])))
             return self.reshape(t, dims)
 
         p = grouped(x, a, [batch, rows, summed])

@@ -24,19 +24,16 @@ Node = ast.AST | Loc | None
 
 
 PYTHON = {INT: int, FLOAT: float, BOOL: bool}
-
-
 HOST = {INT: "int64", FLOAT: "float64", BOOL: "bool"}
-
-
 NOT_A_NUMBER = "cannot convert float NaN to integer"
-
-
 INFINITE = "cannot convert float infinity to integer"
 
 
-class TensorOps(Merge):
-    """Operations on tensors."""
+class TensorOps:
+    """Operations on tensors; `w` emits them."""
+
+    def __init__(self, w: Merge) -> None:
+        self.w = w
 
     # ---- emission
 
@@ -52,10 +49,12 @@ class TensorOps(Merge):
     ) -> Tensor:
         """Emit one operation and return its result, which may be a view of `base`."""
         t = TensorT(dtype, tuple(d if isinstance(d, int) else None for d in dims))
-        out = self.var("", t)
-        self.naturals.update(dict.fromkeys(d for d in dims if isinstance(d, ir.Var)))
-        if self.block is not None:
-            self.emit(ir.Op(out=out, op=op, args=tuple(args), attrs=attrs, shape=tuple(dims), site=site, loc=self.loc))
+        out = self.w.var("", t)
+        self.w.naturals.update(dict.fromkeys(d for d in dims if isinstance(d, ir.Var)))
+        if self.w.block is not None:
+            self.w.emit(
+                ir.Op(out=out, op=op, args=tuple(args), attrs=attrs, shape=tuple(dims), site=site, loc=self.w.loc)
+            )
         return Tensor(t, out, tuple(dims), fresh=base is None, base=base)
 
     def from_number(self, num: Num, dtype: str) -> Tensor:
@@ -67,29 +66,29 @@ class TensorOps(Merge):
                     np.array(num.const, dtype)
                 value = {"b": bool, "f": float}.get(kind, int)(num.const)
             except (OverflowError, ValueError) as error:
-                self.fail(type(error).__name__, str(error))
+                self.w.fail(type(error).__name__, str(error))
                 value = 0
             return self.op("const", (), dtype, (), (value,))
-        if num.type != BOOL and kind in "iu" and (num.type, dtype) != (INT, "int64") and self.block is not None:
-            num = self.read(num)
+        if num.type != BOOL and kind in "iu" and (num.type, dtype) != (INT, "int64") and self.w.block is not None:
+            num = self.w.read(num)
             self._check_range(num, dtype)
-        return self.op("cast", (self.word(num),), dtype, ())
+        return self.op("cast", (self.w.word(num),), dtype, ())
 
     def _check_range(self, num: Num, dtype: str) -> None:
         """Check that a Python int, or a truncated float, is a value of an integer dtype."""
         info = np.iinfo(dtype)
         least, most = int(info.min), int(info.max)
         if num.type == FLOAT:
-            self.check(self.negate(self.scalar("isnan", num)), "ValueError", NOT_A_NUMBER)
-            self.check(self.negate(self.scalar("isinf", num)), "OverflowError", INFINITE)
+            self.w.check(self.w.negate(self.w.scalar("isnan", num)), "ValueError", NOT_A_NUMBER)
+            self.w.check(self.w.negate(self.w.scalar("isinf", num)), "OverflowError", INFINITE)
             whole = float(least - 1) == least  # no float is between them
-            low = self.scalar("ge" if whole else "gt", num, number(float(least if whole else least - 1)))
-            high = self.scalar("lt", num, number(float(most + 1)))
+            low = self.w.scalar("ge" if whole else "gt", num, number(float(least if whole else least - 1)))
+            high = self.w.scalar("lt", num, number(float(most + 1)))
         else:
-            low = self.scalar("ge", num, number(max(least, -(2**63))))
-            high = self.scalar("le", num, number(min(most, 2**63 - 1)))
+            low = self.w.scalar("ge", num, number(max(least, -(2**63))))
+            high = self.w.scalar("le", num, number(min(most, 2**63 - 1)))
         text = f"Python integer {{0}} out of bounds for {dtype}"
-        self.check(self.both(low, high), "OverflowError", text, (num,))
+        self.w.check(self.w.both(low, high), "OverflowError", text, (num,))
 
     def scalar_constant(self, value: np.generic) -> Tensor:
         """Return a compile-time constant that is a NumPy scalar."""
@@ -110,15 +109,15 @@ class TensorOps(Merge):
 
     def promote(self, x: Tensor, dtype: str) -> Tensor:
         """Cast an operand by NumPy's promotion rules; note where float32 becomes float64."""
-        if (x.type.dtype, dtype) == ("float32", "float64") and self.block is not None:
-            self.widenings[self.loc] = None
+        if (x.type.dtype, dtype) == ("float32", "float64") and self.w.block is not None:
+            self.w.widenings[self.w.loc] = None
         return self.cast(x, dtype)
 
     def dtype_name(self, dtype: np.typing.DTypeLike) -> str:
         known = np.dtype(dtype)
         name = str(known.name)
         if name not in DTYPES or not known.isnative:
-            raise self.reject("ACR310", seen=name if known.isnative else f"{known.str!r}, of other byte order")
+            raise self.w.reject("ACR310", seen=name if known.isnative else f"{known.str!r}, of other byte order")
         return name
 
     def as_array(self, x: Tensor) -> Tensor:
@@ -136,7 +135,7 @@ class TensorOps(Merge):
         """
         if not t.rank and np.dtype(dtype).kind in "iu" and not np.can_cast(t.dtype, dtype):
             seen = f"a {t.dtype} scalar in an array of {dtype}"
-            raise self.reject("ACR202", seen=seen, rewrite=f"np.array([...]).astype(np.{dtype})")
+            raise self.w.reject("ACR202", seen=seen, rewrite=f"np.array([...]).astype(np.{dtype})")
 
     # ---- element-wise
 
@@ -147,7 +146,7 @@ class TensorOps(Merge):
         try:
             found = ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout))
         except TypeError as error:
-            raise self.reject("ACR301", seen=f"{ufunc.__name__}: {str(error).splitlines()[0]}") from None
+            raise self.w.reject("ACR301", seen=f"{ufunc.__name__}: {str(error).splitlines()[0]}") from None
         ins, out = list(found[: ufunc.nin]), found[ufunc.nin]
         if out != np.float16:  # float32 represents all float16 values, and gives the same answers
             ins = [np.dtype(np.float32) if d == np.float16 else d for d in ins]
@@ -185,7 +184,7 @@ class TensorOps(Merge):
             fixed = {n for n in column if isinstance(n, int) and n != 1}
             if len(fixed) > 1:
                 texts = " and ".join(dims_text(s) for s in shapes)
-                raise self.reject("ACR401", seen=f"shapes {texts} do not broadcast")
+                raise self.w.reject("ACR401", seen=f"shapes {texts} do not broadcast")
             loose = list(dict.fromkeys(n for n in column if isinstance(n, ir.Var)))
             if fixed:
                 size: ir.Extent = fixed.pop()
@@ -195,8 +194,8 @@ class TensorOps(Merge):
                 size = loose[0]
                 for n in loose[1:]:
                     self._check_extent(size, n, True)
-                    one = self.scalar("eq", self.extent(size), number(1))
-                    size = self.word(self.select(one, self.extent(n), self.extent(size)))
+                    one = self.w.scalar("eq", self.w.extent(size), number(1))
+                    size = self.w.word(self.w.select(one, self.w.extent(n), self.w.extent(size)))
             else:
                 size = 1
             out.append(size)
@@ -204,21 +203,21 @@ class TensorOps(Merge):
 
     def _check_extent(self, a: ir.Extent, b: ir.Extent, broadcast: bool) -> None:
         """Check that two extents are equal (or, to broadcast, that one of them is 1)."""
-        if self.block is None or a is b:
+        if self.w.block is None or a is b:
             return
-        x, y = self.extent(a), self.extent(b)
-        good = self.scalar("eq", x, y)
+        x, y = self.w.extent(a), self.w.extent(b)
+        good = self.w.scalar("eq", x, y)
         if broadcast:
-            good = self.either(good, self.scalar("eq", x, number(1)))
+            good = self.w.either(good, self.w.scalar("eq", x, number(1)))
             if not isinstance(b, int):
-                good = self.either(good, self.scalar("eq", y, number(1)))
-        self.check(good, "ShapeMismatch", "dimensions {0} and {1} do not match", (x, y))
+                good = self.w.either(good, self.w.scalar("eq", y, number(1)))
+        self.w.check(good, "ShapeMismatch", "dimensions {0} and {1} do not match", (x, y))
 
     def same_extent(self, a: ir.Extent, b: ir.Extent, what: str) -> ir.Extent:
         """Check that two extents are equal; return the constant one, if either is constant."""
         if isinstance(a, int) and isinstance(b, int):
             if a != b:
-                raise self.reject("ACR401", seen=f"{what}: {a} and {b}")
+                raise self.w.reject("ACR401", seen=f"{what}: {a} and {b}")
             return a
         self._check_extent(a, b, False)
         return a if isinstance(a, int) else b
@@ -229,15 +228,15 @@ class TensorOps(Merge):
         if t == x.type or not isinstance(x.ref, ir.Var):
             return x
         key: Any = ("refined", x.ref, tuple(dims))
-        found = self.state.get(key)
+        found = self.w.state.get(key)
         if isinstance(found, Tensor):
             return found
-        out = self.var(x.ref.name, t)
-        if self.block is not None:
-            self.emit(ir.Copy(out=out, src=x.ref, loc=self.loc))
+        out = self.w.var(x.ref.name, t)
+        if self.w.block is not None:
+            self.w.emit(ir.Copy(out=out, src=x.ref, loc=self.w.loc))
         whole = x.whole
         result = Tensor(t, out, tuple(dims), aliased=True, places=whole.places, read_from=whole.read_from)
-        self.state[key] = result
+        self.w.state[key] = result
         return result
 
     # ---- host values
@@ -251,11 +250,11 @@ class TensorOps(Merge):
         if x.type.dtype == "uint64":
             most = self.from_number(number(2**63 - 1), "uint64")
             small = self.host(self.element("le", [x, most], "bool"), why)
-            self.check(small, "OverflowError", "int too large for 64 bits")
+            self.w.check(small, "OverflowError", "int too large for 64 bits")
         word = host_word(x.type.dtype)
-        out = self.var("", word)
-        if self.block is not None:
-            self.emit(ir.Read(out=out, tensor=self.variable(x), loc=self.loc, why=why))
+        out = self.w.var("", word)
+        if self.w.block is not None:
+            self.w.emit(ir.Read(out=out, tensor=self.w.variable(x), loc=self.w.loc, why=why))
         return Num(word, var=out)
 
     # ---- extents
@@ -266,24 +265,24 @@ class TensorOps(Merge):
         out = []
         for a in axes:
             if not -rank <= a < rank:
-                raise self.reject("ACR402", seen=f"axis {a} of a tensor of rank {rank}")
+                raise self.w.reject("ACR402", seen=f"axis {a} of a tensor of rank {rank}")
             out.append(a % rank)
         if len(set(out)) != len(out):
-            raise self.reject("ACR402", seen=f"axis {axis} twice")
+            raise self.w.reject("ACR402", seen=f"axis {axis} twice")
         return tuple(sorted(out))
 
     def count(self, dims: Sequence[ir.Extent]) -> Num:
         """Return the product of extents."""
         out = number(1)
         for d in dims:
-            out = self.scalar("mul", out, self.extent(d))
+            out = self.w.scalar("mul", out, self.w.extent(d))
         return out
 
     def list_lengths(self, val: ListVal) -> Num:
-        out = self.var("length", INT)
-        self.naturals[out] = None
-        if self.block is not None:
-            self.emit(ir.ListOp(outs=(out,), op="len", width=self.width(val), args=(val.var,), loc=self.loc))
+        out = self.w.var("length", INT)
+        self.w.naturals[out] = None
+        if self.w.block is not None:
+            self.w.emit(ir.ListOp(outs=(out,), op="len", width=self.width(val), args=(val.var,), loc=self.w.loc))
         return Num(INT, var=out)
 
     def width(self, val: ListVal) -> int:
@@ -293,12 +292,12 @@ class TensorOps(Merge):
 
     def argument(self, num: Num) -> ir.Var:
         """Return the variable of a number as an argument of an operation, also in unreachable code."""
-        return self.word(num) if self.block is not None else self.var("", num.type)
+        return self.w.word(num) if self.w.block is not None else self.w.var("", num.type)
 
     def signed(self, index: Tensor) -> Tensor:
         """Return an index or a bound as int64; larger uint64 values are clipped, as they exceed any axis."""
         if index.type.dtype.startswith("float") and 0 not in index.dims:  # an array of an empty list has floats
-            raise self.reject("ACR301", seen=f"an index {self.describe(index)}", rewrite="its ints: x.astype(int)")
+            raise self.w.reject("ACR301", seen=f"an index {self.w.describe(index)}", rewrite="its ints: x.astype(int)")
         if index.type.dtype == "uint64":
             most = self.from_number(number(2**63 - 1), "uint64")
             index = self.element("minimum", [index, most], "uint64")

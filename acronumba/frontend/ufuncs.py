@@ -34,12 +34,12 @@ class Ufuncs(Shapes):
 
     def as_tensor(self, val: Val, dtype: str | None = None) -> Tensor:
         """Return `np.array(val, dtype)` of a number or an array, or of nested sequences of them."""
-        items = val.sequence(self)
+        items = val.sequence(self.w)
         if items == ():
             return self.full((0,), number(0.0), dtype or "float64")
-        made = self.stack([self._item(v, dtype) for v in items], 0) if items else val.array(self, dtype)
+        made = self.stack([self._item(v, dtype) for v in items], 0) if items else val.array(self.w, dtype)
         if made is None:
-            raise self.reject("ACR301", seen=self.describe(val), rewrite="pass an array or a number")
+            raise self.w.reject("ACR301", seen=self.w.describe(val), rewrite="pass an array or a number")
         return made
 
     def as_operand(self, val: Val) -> Num | Tensor:
@@ -102,7 +102,7 @@ class Ufuncs(Shapes):
             return list(tensors)
         out = []
         for x, given in zip(tensors, parts, strict=True):
-            value = self.known(given) if isinstance(given, Num) else NOT_CONST
+            value = self.w.known(given) if isinstance(given, Num) else NOT_CONST
             if value is not NOT_CONST and -math.inf < value < math.inf:
                 if value > 0 or (floats and op in _SMOOTH):
                     out.append(x)
@@ -154,17 +154,17 @@ class Ufuncs(Shapes):
         if num.const is not NOT_CONST:
             return number((min if upper else max)(num.const, limit))
         fits = -(2**63) <= limit < 2**63
-        return self.scalar("min" if upper else "max", num, number(limit)) if fits else num
+        return self.w.scalar("min" if upper else "max", num, number(limit)) if fits else num
 
     def power(self, x: Tensor | Num, y: Tensor | Num) -> Tensor:
         """The operator `**`; NumPy's special cases of arrays (square root, square of bools) exclude NumPy scalars."""
         array = number(any(p.type.rank for p in (x, y) if isinstance(p, Tensor)))
         for p in (x, y):
-            array = self.either(array, p.array0) if isinstance(p, Tensor) and p.array0 is not None else array
+            array = self.w.either(array, p.array0) if isinstance(p, Tensor) and p.array0 is not None else array
         if array.const is not False and isinstance(x, Tensor) and x.type.dtype == "bool" and y.type == INT:
-            value = self.known(y) if isinstance(y, Num) and array.const is not NOT_CONST else NOT_CONST
+            value = self.w.known(y) if isinstance(y, Num) and array.const is not NOT_CONST else NOT_CONST
             if value is NOT_CONST and isinstance(y, Num):  # the dtype would depend on it
-                raise self.reject("ACR301", seen="bools raised to a run-time int",
+                raise self.w.reject("ACR301", seen="bools raised to a run-time int",
                                   rewrite="x.astype(np.int64) ** n")  # fmt: skip
             if value == 2:
                 return self.ufunc("square", (x,))
@@ -184,7 +184,7 @@ class Ufuncs(Shapes):
         given = parts[1]
         if isinstance(given, Tensor) and any(d != 1 for d in given.dims):
             return self.element("pow", tensors, dtype)
-        value = self.known(given) if isinstance(given, Num) else NOT_CONST
+        value = self.w.known(given) if isinstance(given, Num) else NOT_CONST
         if value is not NOT_CONST and value != 0.5:
             return self.element("pow", tensors, dtype)
         root = self.element("sqrt", [x], dtype)
@@ -199,13 +199,13 @@ class Ufuncs(Shapes):
         if np.dtype(dtype).kind != "i":
             return self.element("pow", tensors, dtype)
         if isinstance(exponent, Num):
-            good = self.scalar("ge", self.as_int(exponent), number(0))
+            good = self.w.scalar("ge", self.w.as_int(exponent), number(0))
             if good.const is not True:  # an empty array has no exponent to fail on
                 dims = self.broadcast_dims([t.dims for t in tensors])
-                good = self.either(good, self.scalar("eq", self.count(dims), number(0)))
-            self.check(good, "ValueError", message)
+                good = self.w.either(good, self.w.scalar("eq", self.count(dims), number(0)))
+            self.w.check(good, "ValueError", message)
             return self.element("pow", tensors, dtype)
-        site = self.failure_site("ValueError", message)
+        site = self.w.failure_site("ValueError", message)
         dims = self.broadcast_dims([t.dims for t in tensors])
         return self.op("pow", [t.ref for t in tensors], dtype, dims, (), site)
 

@@ -26,6 +26,7 @@ from acronumba.frontend.kinds.functions import Func
 from acronumba.frontend.kinds.lists import ElementInfo
 from acronumba.frontend.kinds.numbers import Num
 from acronumba.frontend.kinds.value import Turns, Val
+from acronumba.frontend.merge import Merge
 from acronumba.frontend.source import Source, assigned_names, is_forbidden
 from acronumba.frontend.tensor_math import TensorMath
 from acronumba.ir import nodes as ir
@@ -142,13 +143,14 @@ class Mark:
     trying: bool
 
 
-class Walker(TensorMath):
+class Walker(Merge):
     """The state of a walk; the handler of a node or value is found by its type (see `handlers`)."""
 
     roots: frozenset[str] = frozenset()
 
     def __init__(self, knowledge: Facts) -> None:
         super().__init__(knowledge)
+        self.ops = TensorMath(self)
         self.frames: list[Frame] = []
         self.functions: list[FunctionCode | None] = []
         self.instances: dict[Any, Instance] = {}

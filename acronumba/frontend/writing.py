@@ -94,7 +94,7 @@ def change_item(
         if same is not None:
             mask = mask_of(w, one)
             new = as_elements(w, change(x, same, mask), x.type.dtype)
-            new = w.element("where", [mask, new, elements(w, one.ref)], x.type.dtype)
+            new = w.ops.element("where", [mask, new, elements(w, one.ref)], x.type.dtype)
         else:
             two = with_places(w, one)
             new = as_elements(w, change(taken(w, x, two.places, two.layout), v, None), x.type.dtype)
@@ -105,7 +105,7 @@ def change_item(
     v = value()
     w.check_poison(v)
     note_places(w, ref, places)
-    w.each(w.whole(v), lambda v: store(v if v.sequence(w) is None else w.as_tensor(v)))
+    w.each(w.whole(v), lambda v: store(v if v.sequence(w) is None else w.ops.as_tensor(v)))
 
 
 def each_index(w: Walker, where: Sequence[Index], f: Callable[[Sequence[Index]], None]) -> bool:
@@ -162,8 +162,8 @@ def assign(w: Walker, ref: ArrayRef, val: Val) -> None:
         each_part(w, ref.offset, listed, lambda offset: store_part(w, ref, offset, same))
         return
     v = fitted(w, v, ref.dims)
-    v = w.transpose(v, [ref.axes.index(a) for a in (*listed, *inside)])
-    rows = w.reshape(v, (w.as_extent(w.count([a.extent for a in listed])), *(a.extent for a in inside)))
+    v = w.ops.transpose(v, [ref.axes.index(a) for a in (*listed, *inside)])
+    rows = w.ops.reshape(v, (w.as_extent(w.ops.count([a.extent for a in listed])), *(a.extent for a in inside)))
     key = (w.frame.scope, f"#row{w.counter}")
     w.counter += 1
     w.state[key] = number(0)
@@ -185,9 +185,11 @@ def fitted(w: Walker, v: Tensor, dims: Sequence[ir.Extent]) -> Tensor:
         have == want or (isinstance(have, int) and have != 1) for have, want in zip(v.dims, dims, strict=True)
     )
     if not same:
-        return w.broadcast_to(v, dims)
-    both = [w.same_extent(have, want, "the elements and their place") for have, want in zip(v.dims, dims, strict=True)]
-    return w.refine(v, both)
+        return w.ops.broadcast_to(v, dims)
+    both = [
+        w.ops.same_extent(have, want, "the elements and their place") for have, want in zip(v.dims, dims, strict=True)
+    ]
+    return w.ops.refine(v, both)
 
 
 def ordered(w: Walker, v: Tensor, inside: Sequence[Axis]) -> Tensor:
@@ -195,8 +197,8 @@ def ordered(w: Walker, v: Tensor, inside: Sequence[Axis]) -> Tensor:
     kept = sorted((a for a in inside if a.cut >= 0), key=lambda a: a.cut)
     have = [a for a in inside if a.cut >= 0]
     if len(have) < len(inside):
-        v = w.reshape(v, tuple(a.extent for a in have))
-    return w.transpose(v, [have.index(a) for a in kept])
+        v = w.ops.reshape(v, tuple(a.extent for a in have))
+    return w.ops.transpose(v, [have.index(a) for a in kept])
 
 
 def store_part(w: Walker, ref: ArrayRef, offset: Num, v: Tensor) -> None:
@@ -207,7 +209,7 @@ def store_part(w: Walker, ref: ArrayRef, offset: Num, v: Tensor) -> None:
     assert isinstance(item, TensorT)
     known = zip(item.shape, ref.cuts, v.dims, strict=True)
     dims = tuple(m if m is not None else c.extent if isinstance(c.extent, int) else n for m, c, n in known)
-    v = w.as_scalar(w.refine(v, dims))
+    v = w.ops.as_scalar(w.ops.refine(v, dims))
     if w.block is None:
         return
     words = (ref.parts.var, w.word(w.read(offset)), *w.to_words(replace(v, array0=None), item))
@@ -225,8 +227,8 @@ def as_elements(w: Walker, val: Val, dtype: str) -> Tensor:
 def _as_elements(w: Walker, val: Val, dtype: str) -> Tensor:
     if isinstance(val, Tensor) and not val.type.rank and val.array0 is None:
         if np.dtype(dtype).kind == "i" and not np.can_cast(val.type.dtype, dtype):
-            return w.from_number(w.host(val, "an element of an array of integers"), dtype)
-    return w.cast(w.as_tensor(val, None if val.is_list or is_tuple(val) else dtype), dtype)
+            return w.ops.from_number(w.ops.host(val, "an element of an array of integers"), dtype)
+    return w.ops.cast(w.ops.as_tensor(val, None if val.is_list or is_tuple(val) else dtype), dtype)
 
 
 def put_cuts(w: Walker, x: Tensor, cuts: Sequence[Cut], v: Tensor, axis: int = 0) -> Tensor:
@@ -240,15 +242,17 @@ def put_cuts(w: Walker, x: Tensor, cuts: Sequence[Cut], v: Tensor, axis: int = 0
     if c.index is None:
         assert c.count is not None
         if more:
-            part = w.slice(x, [(c.start, c.step, c.count) if k == axis else (0, 1, d) for k, d in enumerate(x.dims)])
+            part = w.ops.slice(
+                x, [(c.start, c.step, c.count) if k == axis else (0, 1, d) for k, d in enumerate(x.dims)]
+            )
             v = put_cuts(w, part, cuts, v, axis + 1)
         return put_slice(w, x, axis, c, v)
     if more:
-        inner = index_known(w, x, c.index, axis) if isinstance(c.index, Num) else w.take(x, c.index, axis)
+        inner = index_known(w, x, c.index, axis) if isinstance(c.index, Num) else w.ops.take(x, c.index, axis)
         v = put_cuts(w, inner, [*cuts[:axis], *cuts[axis + 1 :]], v, axis)
     at = index_of_place(w, c.index, n)
-    here = w.element("eq", [places_along(w, x, axis), at], "bool")
-    return w.element("where", [here, w.reshape(v, (*x.dims[:axis], 1, *x.dims[axis + 1 :])), x], x.type.dtype)
+    here = w.ops.element("eq", [places_along(w, x, axis), at], "bool")
+    return w.ops.element("where", [here, w.ops.reshape(v, (*x.dims[:axis], 1, *x.dims[axis + 1 :])), x], x.type.dtype)
 
 
 def put_slice(w: Walker, x: Tensor, axis: int, c: Cut, v: Tensor) -> Tensor:
@@ -259,31 +263,31 @@ def put_slice(w: Walker, x: Tensor, axis: int, c: Cut, v: Tensor) -> Tensor:
     def some(start: ir.Extent, count: ir.Extent) -> list[Tensor]:
         if count == 0:
             return []
-        return [w.slice(x, [(start, 1, count) if k == axis else (0, 1, d) for k, d in enumerate(x.dims)])]
+        return [w.ops.slice(x, [(start, 1, count) if k == axis else (0, 1, d) for k, d in enumerate(x.dims)])]
 
     if c.step == 1:
         end = w.scalar("add", w.extent(c.start), w.extent(c.count))
         rest = w.as_extent(w.scalar("sub", w.extent(n), end))
         pieces = [*some(0, c.start), *([] if c.count == 0 else [v]), *some(w.as_extent(end), rest)]
-        out = w.concat(pieces, axis) if pieces else x
+        out = w.ops.concat(pieces, axis) if pieces else x
         return (
             Tensor(out.type, out.ref, tuple(x.dims), fresh=True)
             if out.type.shape == x.type.shape
-            else w.refine(out, x.dims)
+            else w.ops.refine(out, x.dims)
         )
     if c.count == 0:
         return x
-    places = w.iota(n, "int64")
-    start, step = w.from_number(w.extent(c.start), "int64"), w.from_number(number(c.step), "int64")
-    gone = w.element("sub", [places, start], "int64")
-    turn = w.element("floordiv", [gone, step], "int64")
-    hit = w.element("eq", [w.element("mul", [turn, step], "int64"), gone], "bool")
-    low = w.element("ge", [turn, w.from_number(number(0), "int64")], "bool")
-    high = w.element("lt", [turn, w.from_number(w.extent(c.count), "int64")], "bool")
-    hit = w.element("and", [hit, w.element("and", [low, high], "bool")], "bool")
-    some_row = w.full((*v.dims[:axis], 1, *v.dims[axis + 1 :]), number(0), v.type.dtype)
-    padded = w.concat([v, some_row], axis)
-    index = w.element("where", [hit, turn, w.from_number(w.extent(c.count), "int64")], "int64")
-    taken = w.take(padded, index, axis)
-    hit = w.reshape(hit, (n, *(1 for _ in x.dims[axis + 1 :])))
-    return w.element("where", [hit, taken, x], x.type.dtype)
+    places = w.ops.iota(n, "int64")
+    start, step = w.ops.from_number(w.extent(c.start), "int64"), w.ops.from_number(number(c.step), "int64")
+    gone = w.ops.element("sub", [places, start], "int64")
+    turn = w.ops.element("floordiv", [gone, step], "int64")
+    hit = w.ops.element("eq", [w.ops.element("mul", [turn, step], "int64"), gone], "bool")
+    low = w.ops.element("ge", [turn, w.ops.from_number(number(0), "int64")], "bool")
+    high = w.ops.element("lt", [turn, w.ops.from_number(w.extent(c.count), "int64")], "bool")
+    hit = w.ops.element("and", [hit, w.ops.element("and", [low, high], "bool")], "bool")
+    some_row = w.ops.full((*v.dims[:axis], 1, *v.dims[axis + 1 :]), number(0), v.type.dtype)
+    padded = w.ops.concat([v, some_row], axis)
+    index = w.ops.element("where", [hit, turn, w.ops.from_number(w.extent(c.count), "int64")], "int64")
+    taken = w.ops.take(padded, index, axis)
+    hit = w.ops.reshape(hit, (n, *(1 for _ in x.dims[axis + 1 :])))
+    return w.ops.element("where", [hit, taken, x], x.type.dtype)

@@ -176,12 +176,12 @@ class Args:
     def tensor(self, name: str) -> Tensor:
         with self.w.at_node(self.where[name]):
             val = self.values[name]
-            return self.w.as_tensor(not_none(self.w, val))
+            return self.w.ops.as_tensor(not_none(self.w, val))
 
     def tensors(self, name: str) -> list[Tensor]:
         """Return the arguments of the `*` parameter as arrays."""
         with self.w.at_node(self.where[name]):
-            return [self.w.as_tensor(v) for v in self.rest]
+            return [self.w.ops.as_tensor(v) for v in self.rest]
 
     def static(self, name: str) -> Any:
         """Return the value of an argument that must be known at compile time."""
@@ -223,7 +223,7 @@ class Args:
         """Return one axis, counted from the front."""
         axis = self.whole(name)
         with self.w.at_node(self.where[name]):
-            return self.w.axes_of(axis, rank)[0]
+            return self.w.ops.axes_of(axis, rank)[0]
 
     def axes(self, name: str, rank: int, lists: bool = False) -> tuple[int, ...]:
         """Return one axis, or a tuple of them (a list only if `lists`), in the order given, counted from the front."""
@@ -233,7 +233,7 @@ class Args:
         else:
             axes = (self._whole(name, value),)
         with self.w.at_node(self.where[name]):
-            self.w.axes_of(axes, rank)
+            self.w.ops.axes_of(axes, rank)
         return tuple(a % rank for a in axes)
 
     def reduced(self, name: str, rank: int) -> tuple[int, ...]:
@@ -249,7 +249,7 @@ class Args:
         except (TypeError, ValueError):
             raise self.w.reject("ACR310", self.where[name], seen=repr(value)) from None
         with self.w.at_node(self.where[name]):
-            return self.w.dtype_name(dtype)
+            return self.w.ops.dtype_name(dtype)
 
     def may_cast(self, tensors: Sequence[Tensor], dtype: str | None) -> None:
         """Reject a dtype that the argument `casting` does not allow, as NumPy does."""

@@ -177,11 +177,11 @@ def _as_python(w: Walker, row: Row, a: Args, result: Val) -> Val:
     if kind == "first" and isinstance(first, Tensor) and not first.type.rank:
         return replace(result, array0=first.array0) if result is not first else result
     if kind == "scalar":
-        return w.as_scalar(result)
+        return w.ops.as_scalar(result)
     if result.array0 is not None and result.array0.const is True:
         return result
     # With a `base` it is a view of an array with axes; else it is a new array.
-    return replace(result, array0=number(True)) if result.base is not None else w.as_array(result)
+    return replace(result, array0=number(True)) if result.base is not None else w.ops.as_array(result)
 
 
 def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val]) -> Val:
@@ -196,7 +196,7 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val]) -> 
     if issubclass(cls, np.generic):
 
         def scalar(w: Walker, a: Args) -> Val:
-            return as_dtype(w, a["x"], w.dtype_name(cls))
+            return as_dtype(w, a["x"], w.ops.dtype_name(cls))
 
         return call_row(
             w, Row(function=cls, signature=cls, what=cls.__name__, honoured="x", handler=scalar), args, kwargs

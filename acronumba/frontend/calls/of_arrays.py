@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def _filled(value: float | None, default: str = "float64") -> Handler:
     def handler(w: Walker, a: Args) -> Val:
         dtype = a.dtype() or default
-        return w.full(extents(w, a), number(value), dtype)
+        return w.ops.full(extents(w, a), number(value), dtype)
 
     return handler
 
@@ -43,7 +43,7 @@ def _full(w: Walker, a: Args) -> Val:
     value = a["fill_value"]
     if not isinstance(value, Num | Tensor):
         raise w.reject("ACR301", seen=f"np.full of {w.describe(value)}")
-    return w.full(extents(w, a), value, a.dtype())
+    return w.ops.full(extents(w, a), value, a.dtype())
 
 
 def _like(value: float | None) -> Handler:
@@ -53,7 +53,7 @@ def _like(value: float | None) -> Handler:
         if not isinstance(fill, Num | Tensor):
             raise w.reject("ACR301", seen=f"np.full_like of {w.describe(fill)}")
         dims = x.dims if a.is_none("shape") else extents(w, a)
-        return w.full(dims, fill, a.dtype() or x.type.dtype)
+        return w.ops.full(dims, fill, a.dtype() or x.type.dtype)
 
     return handler
 
@@ -75,20 +75,20 @@ def _arange(w: Walker, a: Args) -> Val:
     if isinstance(start, NoneVal):
         raise w.reject("ACR301", a.where["start"], seen="None for start of np.arange", rewrite="np.arange(0, stop)")
     first, last, step = (host_value(w, v, "np.arange()") for v in (start, stop, a["step"]))
-    return w.arange(first, last, step, a.dtype())
+    return w.ops.arange(first, last, step, a.dtype())
 
 
 @row("n m k dtype", np.eye)
 def _eye(w: Walker, a: Args) -> Val:
     n = extents(w, a, "n")[0]
     m = n if a.is_none("m") else extents(w, a, "m")[0]
-    return w.eye(n, m, a.whole("k"), a.dtype() or "float64")
+    return w.ops.eye(n, m, a.whole("k"), a.dtype() or "float64")
 
 
 @row("n dtype", np.identity)
 def _identity(w: Walker, a: Args) -> Val:
     n = extents(w, a, "n")[0]
-    return w.eye(n, n, 0, a.dtype() or "float64")
+    return w.ops.eye(n, n, 0, a.dtype() or "float64")
 
 
 @row("x dtype", np.array, np.asarray, np.asanyarray, rank0="array")
@@ -100,21 +100,21 @@ def _array(w: Walker, a: Args) -> Val:
     runtime = runtime_list(w, val)
     if runtime is not None and dtype is not None:
         _check_list(w, runtime, dtype)
-    out = w.as_tensor(val if runtime is None else runtime, dtype)
-    return w.as_array(out) if a.what == "np.array" and isinstance(val, Tensor) else out  # `np.array` always copies
+    out = w.ops.as_tensor(val if runtime is None else runtime, dtype)
+    return w.ops.as_array(out) if a.what == "np.array" and isinstance(val, Tensor) else out  # `np.array` always copies
 
 
 def _check_list(w: Walker, val: ListVal, dtype: str) -> None:
     """Check that the elements of a list fit a dtype; Python numbers are checked one by one, as NumPy does."""
     item = val.item
     if isinstance(item, TensorT):
-        w.fits_array(item, dtype)
+        w.ops.fits_array(item, dtype)
     if not isinstance(item, IntT | FloatT) or np.dtype(dtype).kind not in "iu" or (item, dtype) == (INT, "int64"):
         return
 
     def turn(item: Val) -> None:
         if isinstance(item, Num):
-            w.from_number(item, dtype)
+            w.ops.from_number(item, dtype)
 
     iterate(w, val, turn)
 
@@ -132,15 +132,15 @@ def _ascontiguousarray(w: Walker, a: Args) -> Val:
 
 def as_dtype(w: Walker, val: Val, dtype: str) -> Tensor:
     if isinstance(val, Num):
-        return w.from_number(val, dtype)
-    return w.cast(w.as_tensor(val), dtype)
+        return w.ops.from_number(val, dtype)
+    return w.ops.cast(w.ops.as_tensor(val), dtype)
 
 
 @row("x dtype casting copy", np.ndarray.astype, rank0="first")
 def _astype(w: Walker, a: Args) -> Val:
     x, dtype = a.tensor("x"), a.dtype() or "float64"
     a.may_cast([x], dtype)
-    out = w.cast(x, dtype)
+    out = w.ops.cast(x, dtype)
     if out is x and a.flag("copy"):
         return Tensor(out.type, out.ref, out.dims, fresh=True, array0=x.array0)
     return out
@@ -180,23 +180,23 @@ def _item(w: Walker, a: Args) -> Val:
         where = [host_value(w, v, ".item()", index=True) for v in a.rest]
     if not where:
         message = "can only convert an array of size 1 to a Python scalar"
-        return w.host(w.only_element(x, message, message), ".item()")
+        return w.ops.host(w.ops.only_element(x, message, message), ".item()")
     if any(i.type == BOOL for i in where):
         raise w.reject("ACR301", a.where["*args"], seen=".item() of bool", rewrite="int(i)")
     if len(where) == 1:
-        x = w.flatten(x)
+        x = w.ops.flatten(x)
     if len(where) != x.type.rank:
         raise w.reject("ACR402", a.where["*args"], seen=f"{len(where)} indices for {w.describe(x)}")
     for i in where:
-        x = w.take(x, i, 0)
-    return w.host(x, ".item()")
+        x = w.ops.take(x, i, 0)
+    return w.ops.host(x, ".item()")
 
 
 @row("x", np.ndarray.tolist)
 def _tolist(w: Walker, a: Args) -> Val:
     x = a.tensor("x")
     if not x.type.rank:
-        return w.host(x, ".tolist()")
+        return w.ops.host(x, ".tolist()")
     if x.type.rank > 1:
         raise w.reject("ACR202", seen=f".tolist() of {w.describe(x)}", rewrite="[row.tolist() for row in x]")
     rows = built(w, x, lambda v: v, "rows")  # all rows first, then their values: one wait

@@ -104,7 +104,7 @@ def _add(w: Walker, base: ListVal, val: Val, first: bool = False) -> None:
         append(w, base, val)
     if not isinstance(base.extra, Num) or w.block is None:
         return
-    n = w.list_lengths(base)
+    n = w.ops.list_lengths(base)
 
     def drop() -> Val:
         take_out(w, base, w.scalar("sub", n, number(1)) if first else number(0))
@@ -125,7 +125,7 @@ def deque_method(w: Walker, base: ListVal, name: str, args: Sequence[Val]) -> Va
             iterate(w, as_iterable(w, val), lambda v: _add(w, base, v, name == "extendleft"))
             return NoneVal()
         case "pop" | "popleft", []:
-            n = w.list_lengths(base)
+            n = w.ops.list_lengths(base)
             w.check(w.scalar("gt", n, number(0)), "IndexError", "pop from an empty deque")
             place = number(0) if name == "popleft" else w.scalar("sub", n, number(1))
             val = base.item_at(w, place)

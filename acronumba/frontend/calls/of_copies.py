@@ -314,7 +314,7 @@ class _Deep:
         w = self.w
         if not before:
             with self.part(len(self.lists)):
-                out = list_slice(w, val, number(0), 1, w.list_lengths(val))
+                out = list_slice(w, val, number(0), 1, w.ops.list_lengths(val))
                 return replace(out, cls=val.cls, extra=val.extra)
         (old, made), *rest = before
         if not self.inside and NEVER in (val.item, old.item):

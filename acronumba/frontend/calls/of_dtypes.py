@@ -59,7 +59,7 @@ def _np_astype(w: Walker, a: Args) -> Val:
     if not isinstance(a["x"], Tensor):
         raise w.reject("ACR301", a.where["x"], seen=f"np.astype of {w.describe(a['x'])}", rewrite="np.asarray(x)")
     return (
-        w.as_array(as_dtype(w, a["x"], a.dtype() or "float64"))
+        w.ops.as_array(as_dtype(w, a["x"], a.dtype() or "float64"))
         if not a["x"].type.rank
         else as_dtype(w, a["x"], a.dtype() or "float64")
     )

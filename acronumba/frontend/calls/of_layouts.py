@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 def _tile(w: Walker, a: Args) -> Val:
     x, reps = a.tensor("x"), extents(w, a, "reps")
     with w.at_node(a.where["reps"]):
-        w.not_negative(reps)
+        w.ops.not_negative(reps)
     rank = max(x.type.rank, len(reps))
     dims: list[ir.Extent] = [*(1,) * (rank - x.type.rank), *x.dims]
     times: list[ir.Extent] = [*(1,) * (rank - len(reps)), *reps]
     pairs = [d for pair in zip((1,) * rank, dims, strict=True) for d in pair]
-    wide = w.broadcast_to(w.reshape(x, pairs), [d for p in zip(times, dims, strict=True) for d in p])
-    return w.reshape(wide, [w.as_extent(w.count(p)) for p in zip(times, dims, strict=True)])
+    wide = w.ops.broadcast_to(w.ops.reshape(x, pairs), [d for p in zip(times, dims, strict=True) for d in p])
+    return w.ops.reshape(wide, [w.as_extent(w.ops.count(p)) for p in zip(times, dims, strict=True)])
 
 
 def _pairs(w: Walker, a: Args, name: str, rank: int) -> list[tuple[Val, Val]]:
@@ -88,14 +88,14 @@ def _grids(w: Walker, rows: Sequence[Tensor], sparse: bool) -> list[Tensor]:
     dims = [r.dims[0] for r in rows]
     out = []
     for k, r in enumerate(rows):
-        x = w.reshape(r, [r.dims[0] if a == k else 1 for a in range(rank)])
-        out.append(x if sparse else w.broadcast_to(x, dims))
+        x = w.ops.reshape(r, [r.dims[0] if a == k else 1 for a in range(rank)])
+        out.append(x if sparse else w.ops.broadcast_to(x, dims))
     return out
 
 
 @row("*xi indexing sparse", np.meshgrid)
 def _meshgrid(w: Walker, a: Args) -> Val:
-    rows = [w.flatten(x) for x in a.tensors("*xi")]
+    rows = [w.ops.flatten(x) for x in a.tensors("*xi")]
     swapped = a.choice("indexing", "xy", "ij") == "xy" and len(rows) > 1
     grids = _grids(w, [rows[1], rows[0], *rows[2:]] if swapped else rows, a.flag("sparse"))
     return TupleVal(tuple([grids[1], grids[0], *grids[2:]] if swapped else grids))
@@ -103,20 +103,20 @@ def _meshgrid(w: Walker, a: Args) -> Val:
 
 @row("dimensions dtype sparse", np.indices)
 def _indices(w: Walker, a: Args) -> Val:
-    rows = [w.iota(d, a.dtype() or "int64") for d in extents(w, a, "dimensions")]
+    rows = [w.ops.iota(d, a.dtype() or "int64") for d in extents(w, a, "dimensions")]
     grids = _grids(w, rows, a.flag("sparse"))
-    return TupleVal(tuple(grids)) if a.flag("sparse") else w.stack(grids, 0)
+    return TupleVal(tuple(grids)) if a.flag("sparse") else w.ops.stack(grids, 0)
 
 
 @row("function shape dtype", np.fromfunction, whole=True)
 def _fromfunction(w: Walker, a: Args) -> Val:
-    rows = [w.iota(d, a.dtype() or "float64") for d in extents(w, a)]
+    rows = [w.ops.iota(d, a.dtype() or "float64") for d in extents(w, a)]
     return w.call(a["function"], tuple(_grids(w, rows, False)), {})
 
 
 @row("n ndim", np.diag_indices)
 def _diag_indices(w: Walker, a: Args) -> Val:
-    return TupleVal((w.iota(extents(w, a, "n")[0], "int64"),) * a.whole("ndim"))
+    return TupleVal((w.ops.iota(extents(w, a, "n")[0], "int64"),) * a.whole("ndim"))
 
 
 @row("*args", np.ix_)
@@ -134,20 +134,20 @@ def _ix(w: Walker, a: Args) -> Val:
 @row("arrays", np.column_stack)
 def _column_stack(w: Walker, a: Args) -> Val:
     columns = [with_axis(w, t) for t in _tensor_items(w, a)]
-    return w.concat([w.reshape(t, (*t.dims, 1)) if t.type.rank == 1 else t for t in columns], 1)
+    return w.ops.concat([w.ops.reshape(t, (*t.dims, 1)) if t.type.rank == 1 else t for t in columns], 1)
 
 
 @row("arrays", np.dstack)
 def _dstack(w: Walker, a: Args) -> Val:
     tensors = _tensor_items(w, a)
-    return w.concat([_of_rank_3(w, t) for t in tensors], 2)
+    return w.ops.concat([_of_rank_3(w, t) for t in tensors], 2)
 
 
 def _of_rank_3(w: Walker, x: Tensor) -> Tensor:
     if x.type.rank > 2:
         return x
     dims = {0: (1, 1, 1), 1: (1, *x.dims, 1), 2: (*x.dims, 1)}[x.type.rank]
-    return w.reshape(x, dims)
+    return w.ops.reshape(x, dims)
 
 
 def _each(f: Any) -> Handler:
@@ -159,7 +159,7 @@ def _each(f: Any) -> Handler:
 
 
 def _of_rank_2(w: Walker, x: Tensor) -> Tensor:
-    return x if x.type.rank > 1 else w.reshape(x, (*(1,) * (2 - x.type.rank), *x.dims))
+    return x if x.type.rank > 1 else w.ops.reshape(x, (*(1,) * (2 - x.type.rank), *x.dims))
 
 
 row("*arrays", np.atleast_2d)(_each(_of_rank_2))
@@ -175,11 +175,11 @@ def _block(w: Walker, a: Args) -> Val:
     def joined(v: Val, levels: int) -> Tensor:
         items = w.items_of(v)
         if items is None:
-            return w.as_tensor(v)
+            return w.ops.as_tensor(v)
         parts = [joined(i, levels - 1) for i in items]
         rank = max(levels, *(p.type.rank for p in parts), most)
-        parts = [w.reshape(p, (*(1,) * (rank - p.type.rank), *p.dims)) for p in parts]
-        return w.concat(parts, rank - levels)
+        parts = [w.ops.reshape(p, (*(1,) * (rank - p.type.rank), *p.dims)) for p in parts]
+        return w.ops.concat(parts, rank - levels)
 
     most = depth(a["arrays"])
     return joined(a["arrays"], most)
@@ -188,34 +188,34 @@ def _block(w: Walker, a: Args) -> Val:
 @row("*args", np.broadcast_arrays)
 def _broadcast_arrays(w: Walker, a: Args) -> Val:
     parts = a.tensors("*args")
-    dims = w.broadcast_dims([p.dims for p in parts])
-    return TupleVal(tuple(w.as_array(w.broadcast_to(p, dims)) for p in parts))
+    dims = w.ops.broadcast_dims([p.dims for p in parts])
+    return TupleVal(tuple(w.ops.as_array(w.ops.broadcast_to(p, dims)) for p in parts))
 
 
 @row("*parts", np.r_)
 def _r(w: Walker, a: Args) -> Val:
     if any(isinstance(w.static(v), str) for v in a.rest):
         raise w.reject("ACR202", a.where["*parts"], seen="np.r_ with a string", rewrite="np.concatenate(xs, axis)")
-    return w.concat([with_axis(w, w.as_tensor(v)) for v in a.rest], 0)
+    return w.ops.concat([with_axis(w, w.ops.as_tensor(v)) for v in a.rest], 0)
 
 
 @row("*parts", np.c_)
 def _c(w: Walker, a: Args) -> Val:
-    columns = [with_axis(w, w.as_tensor(v)) for v in a.rest]
+    columns = [with_axis(w, w.ops.as_tensor(v)) for v in a.rest]
     rank = max(2, *(t.type.rank for t in columns))
-    columns = [w.reshape(t, (*t.dims, *(1,) * (rank - t.type.rank))) for t in columns]
-    return w.concat(columns, rank - 1)
+    columns = [w.ops.reshape(t, (*t.dims, *(1,) * (rank - t.type.rank))) for t in columns]
+    return w.ops.concat(columns, rank - 1)
 
 
 @row("*parts", np.mgrid)
 def _mgrid(w: Walker, a: Args) -> Val:
-    rows = [w.as_tensor(v) for v in a.rest]
-    return rows[0] if len(rows) == 1 else w.stack(_grids(w, rows, False), 0)
+    rows = [w.ops.as_tensor(v) for v in a.rest]
+    return rows[0] if len(rows) == 1 else w.ops.stack(_grids(w, rows, False), 0)
 
 
 @row("*parts", np.ogrid)
 def _ogrid(w: Walker, a: Args) -> Val:
-    rows = [w.as_tensor(v) for v in a.rest]
+    rows = [w.ops.as_tensor(v) for v in a.rest]
     return rows[0] if len(rows) == 1 else TupleVal(tuple(_grids(w, rows, True)))
 
 
@@ -234,7 +234,7 @@ def _array_split(w: Walker, a: Args) -> Val:
     n = w.extent(x.dims[axis])
     size, longer = w.scalar("floordiv", n, number(many)), w.scalar("mod", n, number(many))
     cuts = [w.scalar("add", w.scalar("mul", size, number(k)), w.scalar("min", longer, number(k))) for k in range(many)]
-    return new_list(w, w.split(x, cuts[1:], axis))
+    return new_list(w, w.ops.split(x, cuts[1:], axis))
 
 
 def _along(axis: int, least: int) -> Handler:
@@ -261,7 +261,7 @@ def _unstack(w: Walker, a: Args) -> Val:
     if not isinstance(n, int):
         where = a.where["axis" if "axis" in a.given else "x"]
         raise w.reject("ACR403", where, seen=f"np.unstack of {w.describe(x)}", rewrite="[row for row in x]")
-    return TupleVal(tuple(w.take(x, number(k), axis) for k in range(n)))
+    return TupleVal(tuple(w.ops.take(x, number(k), axis) for k in range(n)))
 
 
 # ---- products
@@ -283,7 +283,7 @@ def _tensordot(w: Walker, a: Args) -> Val:
         theirs[q] = mine[p]
     both = {mine[p] for p in left}
     out = "".join(c for c in (*mine, *theirs) if c not in both)
-    return w.einsum(f"{''.join(mine)},{''.join(theirs)}->{out}", [x, y])
+    return w.ops.einsum(f"{''.join(mine)},{''.join(theirs)}->{out}", [x, y])
 
 
 # ---- queries of shapes
@@ -292,10 +292,10 @@ def _tensordot(w: Walker, a: Args) -> Val:
 @row("x axis", np.size)
 def _size(w: Walker, a: Args) -> Val:
     x = a.tensor("x")
-    return w.count(x.dims) if a.is_none("axis") else w.extent(x.dims[a.axis("axis", x.type.rank)])
+    return w.ops.count(x.dims) if a.is_none("axis") else w.extent(x.dims[a.axis("axis", x.type.rank)])
 
 
 @row("*args", np.broadcast_shapes)
 def _broadcast_shapes(w: Walker, a: Args) -> Val:
     shapes = [[w.as_extent(n) for n in _shape(w, a.replaced("*args", v), "*args")] for v in a.rest]
-    return TupleVal(tuple(w.extent(d) for d in w.broadcast_dims(shapes)))
+    return TupleVal(tuple(w.extent(d) for d in w.ops.broadcast_dims(shapes)))

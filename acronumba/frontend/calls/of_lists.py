@@ -36,7 +36,7 @@ def _list_method(w: Walker, base: ListVal, name: str, args: Sequence[Val], kwarg
             extend(w, base, as_iterable(w, val))
             return NoneVal()
         case "pop", [] | [_]:
-            n = w.list_lengths(base)
+            n = w.ops.list_lengths(base)
             w.check(w.scalar("gt", n, number(0)), "IndexError", "pop from empty list")
             if args:
                 i = checked_index(w, host_value(w, args[0], ".pop()", index=True), n, "pop index out of range")
@@ -44,10 +44,10 @@ def _list_method(w: Walker, base: ListVal, name: str, args: Sequence[Val], kwarg
                 i = w.scalar("sub", n, number(1))
             outs = tuple(w.var("item", t) for t in words(base.item))
             if w.block is not None:
-                w.emit(ir.ListOp(outs=outs, op="pop", width=w.width(base), args=(base.var, w.word(i)), loc=w.loc))
+                w.emit(ir.ListOp(outs=outs, op="pop", width=w.ops.width(base), args=(base.var, w.word(i)), loc=w.loc))
             return inner_value(w, base, base.item, outs)
         case "insert", [index, val]:
-            n, i = w.list_lengths(base), w.read(w.as_int(host_value(w, index, ".insert()", index=True)))
+            n, i = w.ops.list_lengths(base), w.read(w.as_int(host_value(w, index, ".insert()", index=True)))
             i = w.select(
                 w.scalar("lt", i, number(0)), w.scalar("max", number(0), w.scalar("add", i, n)), w.scalar("min", i, n)
             )

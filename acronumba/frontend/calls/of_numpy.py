@@ -33,7 +33,7 @@ def _float_unary(op: str) -> Handler:
     def handler(w: Walker, a: Args) -> Val:
         x = a.tensor("x")
         dtype = x.type.dtype if x.type.dtype.startswith("float") else "float64"
-        return w.element(op, [w.cast(x, dtype)], dtype)
+        return w.ops.element(op, [w.ops.cast(x, dtype)], dtype)
 
     return handler
 
@@ -52,7 +52,7 @@ def _scale_gradient(w: Walker, a: Args) -> Val:
     x = a["x"]
     if not isinstance(x, Tensor) or not x.type.dtype.startswith("float"):
         return x
-    return w.op("scale_gradient", (x.ref,), x.type.dtype, x.dims, (float(factor),), base=x)
+    return w.ops.op("scale_gradient", (x.ref,), x.type.dtype, x.dims, (float(factor),), base=x)
 
 
 @row("x ids n", nn.segment_sum)
@@ -62,27 +62,27 @@ def _segment_sum(w: Walker, a: Args) -> Val:
         raise w.reject("ACR402", seen=f"segments of {w.describe(x)} by {w.describe(ids)}")
     with w.at_node(a.where["n"]):
         n = w.as_extent(host_value(w, a["n"], "a number of segments", index=True))
-        w.not_negative((n,))
+        w.ops.not_negative((n,))
     rows, many = w.extent(x.dims[0]), w.extent(ids.dims[0])
     w.check(w.scalar("eq", rows, many), "ValueError", "{0} rows, but {1} ids", (rows, many))
     if x.type.dtype == "bool":
-        x = w.cast(x, "int64")
-    places = w.checked(w.signed(ids) if ids.type.dtype == "uint64" else ids, n, 0)
-    return w.scatter(x, w.refine(places, x.dims[:1]), n)
+        x = w.ops.cast(x, "int64")
+    places = w.ops.checked(w.ops.signed(ids) if ids.type.dtype == "uint64" else ids, n, 0)
+    return w.ops.scatter(x, w.ops.refine(places, x.dims[:1]), n)
 
 
 @row("key counter", random.threefry)
 def _threefry(w: Walker, a: Args) -> Val:
-    parts = [w.as_operand(a["key"]), w.as_operand(a["counter"])]
+    parts = [w.ops.as_operand(a["key"]), w.ops.as_operand(a["counter"])]
     for v in parts:
         if isinstance(v, Tensor) and v.type.dtype != "uint64":
             raise w.reject("ACR301", seen=f"threefry of {w.describe(v)}", rewrite="x.astype(np.uint64)")
-    return w.element("threefry", [as_dtype(w, v, "uint64") for v in parts], "uint64")
+    return w.ops.element("threefry", [as_dtype(w, v, "uint64") for v in parts], "uint64")
 
 
 def _ufunc(op: str) -> Handler:
     def handler(w: Walker, a: Args) -> Val:
-        return w.ufunc(op, tuple(a.values.values()))
+        return w.ops.ufunc(op, tuple(a.values.values()))
 
     return handler
 
@@ -93,8 +93,8 @@ for _op, _f in CALLED.items():
 
 def _logical(op: str) -> Handler:
     def handler(w: Walker, a: Args) -> Val:
-        parts = [w.cast(w.as_tensor(v), "bool") for v in a.values.values()]
-        return w.element(op, parts, "bool")
+        parts = [w.ops.cast(w.ops.as_tensor(v), "bool") for v in a.values.values()]
+        return w.ops.element(op, parts, "bool")
 
     return handler
 
@@ -113,15 +113,15 @@ def _clip(w: Walker, a: Args) -> Val:
         info = np.iinfo(x.type.dtype)
         for k, bound in enumerate(bounds):
             if isinstance(bound, Num) and bound.type == INT:
-                bounds[k] = w.bound_of(bound, bool(k), int(info.max if k else info.min))
+                bounds[k] = w.ops.bound_of(bound, bool(k), int(info.max if k else info.min))
     low, high = bounds
     if low is None and high is None:
-        return w.ufunc("positive", (x,))
+        return w.ops.ufunc("positive", (x,))
     if low is None or high is None:
         op, bound = ("minimum", high) if low is None else ("maximum", low)
         assert bound is not None
-        return w.ufunc(op, (x, bound))
-    return w.ufunc("clip", (x, low, high))
+        return w.ops.ufunc(op, (x, bound))
+    return w.ops.ufunc("clip", (x, low, high))
 
 
 @row("x a_min a_max min max", np.clip)
@@ -141,7 +141,7 @@ def _where(w: Walker, a: Args) -> Val:
         return _nonzero(w, a)
     if not {"x", "y"} <= a.given:
         raise w.reject("ACR203", a.where["x"], seen="np.where with one of two values", rewrite="np.where(cond, x, y)")
-    return w.where(a["cond"], a["x"], a["y"])
+    return w.ops.where(a["cond"], a["x"], a["y"])
 
 
 @row("cond", np.nonzero, np.ndarray.nonzero)
@@ -149,7 +149,7 @@ def _nonzero(w: Walker, a: Args) -> Val:
     x = a.tensor("cond")
     if not x.type.rank:
         raise w.reject("ACR402", a.where["cond"], seen=f"the places of {w.describe(x)}", rewrite="np.atleast_1d(x)")
-    return TupleVal(tuple(w.places(x, "how many elements are not zero")))
+    return TupleVal(tuple(w.ops.places(x, "how many elements are not zero")))
 
 
 # ---- NumPy: reductions
@@ -168,10 +168,10 @@ def _reduction(op: str) -> Handler:
                 w.fail("ValueError", f"{message} specify 'initial'")
                 raise Dead
             other = initial if op in ("max", "min") and initial is not None else _neutral(op, x)
-            x = w.where(mask, x, other)
+            x = w.ops.where(mask, x, other)
         if initial is None:
-            return w.reduce(op, x, axes, keepdims, dtype)
-        return w.reduce_from(op, x, initial, axes, keepdims, dtype)
+            return w.ops.reduce(op, x, axes, keepdims, dtype)
+        return w.ops.reduce_from(op, x, initial, axes, keepdims, dtype)
 
     return handler
 
@@ -191,10 +191,10 @@ def mask_of(w: Walker, a: Args) -> Tensor | None:
 def _mask(w: Walker, a: Args, val: Val) -> Tensor | None:
     if w.static(val) is True:
         return None
-    mask = w.as_tensor(val)
+    mask = w.ops.as_tensor(val)
     if not isinstance(val, Num) and mask.type.dtype != "bool":
         raise w.reject("ACR301", seen=f"{w.describe(val)} for where of {a.what}", rewrite="where=x != 0")
-    return w.cast(mask, "bool")
+    return w.ops.cast(mask, "bool")
 
 
 row("a axis dtype keepdims initial where", np.sum, np.ndarray.sum)(_reduction("sum"))
@@ -212,12 +212,12 @@ def _mean(w: Walker, a: Args) -> Val:
     if mask is not None:
         out = dtype or (x.type.dtype if x.type.dtype.startswith("float") else "float64")
         axes, keepdims = a.reduced("axis", x.type.rank), a.flag("keepdims")
-        many = w.reduce("sum", w.broadcast_to(w.cast(mask, "bool"), x.dims), axes, keepdims)
-        total = w.reduce("sum", w.where(mask, x, number(0)), axes, keepdims, out)
-        return w.element("div", [total, w.cast(many, out)], out)
+        many = w.ops.reduce("sum", w.ops.broadcast_to(w.ops.cast(mask, "bool"), x.dims), axes, keepdims)
+        total = w.ops.reduce("sum", w.ops.where(mask, x, number(0)), axes, keepdims, out)
+        return w.ops.element("div", [total, w.ops.cast(many, out)], out)
     if dtype is not None and not dtype.startswith("float"):
         raise w.reject("ACR202", a.where["dtype"], seen=f"a mean of {dtype}", rewrite="np.mean(x).astype(dtype)")
-    return w.mean(x, a.reduced("axis", x.type.rank), a.flag("keepdims"), dtype)
+    return w.ops.mean(x, a.reduced("axis", x.type.rank), a.flag("keepdims"), dtype)
 
 
 @row("a axis ddof keepdims", np.var, np.ndarray.var)
@@ -225,21 +225,21 @@ def _var(w: Walker, a: Args) -> Val:
     x = a.tensor("a")
     with w.at_node(a.where["ddof"]):
         ddof = host_value(w, a["ddof"], "ddof")
-    return w.variance(x, a.reduced("axis", x.type.rank), a.flag("keepdims"), ddof)
+    return w.ops.variance(x, a.reduced("axis", x.type.rank), a.flag("keepdims"), ddof)
 
 
 @row("a axis ddof keepdims", np.std, np.ndarray.std)
 def _std(w: Walker, a: Args) -> Val:
     square = _var(w, a)
     assert isinstance(square, Tensor)
-    return w.root(square, 2)
+    return w.ops.root(square, 2)
 
 
 def _arg_reduction(op: str) -> Handler:
     def handler(w: Walker, a: Args) -> Val:
         x = a.tensor("a")
         axis = None if a.static("axis") is None else a.axis("axis", x.type.rank)
-        return w.arg_reduce(op, x, axis, a.flag("keepdims"))
+        return w.ops.arg_reduce(op, x, axis, a.flag("keepdims"))
 
     return handler
 
@@ -252,9 +252,9 @@ def _scan(op: str) -> Handler:
     def handler(w: Walker, a: Args) -> Val:
         x = a.tensor("a")
         if a.static("axis") is None or not x.type.rank:
-            x = w.flatten(x)
+            x = w.ops.flatten(x)
         axis = 0 if a.static("axis") is None else a.axis("axis", x.type.rank)
-        return w.scan(op, x, axis, a.dtype())
+        return w.ops.scan(op, x, axis, a.dtype())
 
     return handler
 
@@ -264,8 +264,8 @@ def _argsort(w: Walker, a: Args) -> Val:
     a.choice("order", None)
     x = a.tensor("x")
     if a.static("axis") is None or not x.type.rank:
-        return w.order(w.flatten(x), 0)
-    return w.order(x, a.axis("axis", x.type.rank))
+        return w.ops.order(w.ops.flatten(x), 0)
+    return w.ops.order(x, a.axis("axis", x.type.rank))
 
 
 row("a axis dtype", np.cumsum, np.ndarray.cumsum)(_scan("sum"))
@@ -280,43 +280,43 @@ def _norm(w: Walker, a: Args) -> Val:
     everything = order is None and a.static("axis") is None
     if not everything and len(axes) not in (1, 2):
         raise w.reject("ACR402", a.where["axis"], seen=f"np.linalg.norm over {len(axes)} axes")
-    x = w.cast(x, x.type.dtype if x.type.dtype.startswith("float") else "float64")
+    x = w.ops.cast(x, x.type.dtype if x.type.dtype.startswith("float") else "float64")
     if not everything and order not in ((None, 2) if len(axes) == 1 else (None, "fro")):
         if len(axes) == 2 and x.type.rank == 2 and not isinstance(order, float) and order in (2, -2, "nuc"):
-            sizes = w.as_tensor(w.call(w.constant(np.linalg.svdvals), (x,), {}))
-            out = w.reduce({2: "max", -2: "min"}.get(order, "sum"), sizes, (0,), False)
-            return w.reshape(out, (1, 1)) if a.flag("keepdims") else out
+            sizes = w.ops.as_tensor(w.call(w.constant(np.linalg.svdvals), (x,), {}))
+            out = w.ops.reduce({2: "max", -2: "min"}.get(order, "sum"), sizes, (0,), False)
+            return w.ops.reshape(out, (1, 1)) if a.flag("keepdims") else out
         numbers = isinstance(order, int | float) and (len(axes) == 1 or abs(order) in (1, np.inf))
         if isinstance(order, bool) or not numbers:
             what = {1: "vectors", 2: "matrices"}[len(axes)]
             raise w.reject("ACR202", a.where["ord"], seen=f"np.linalg.norm with ord={order!r} of {what}",
                            rewrite="leave out ord: the root of the sum of squares")  # fmt: skip
-        size = w.ufunc("abs", (x,))
+        size = w.ops.ufunc("abs", (x,))
         if len(axes) == 1:
             return _vector_norm(w, size, float(order), axes, a.flag("keepdims"))
         first, last = a.axes("axis", x.type.rank) if a.static("axis") is not None else axes
         summed, chosen = (first, last) if abs(order) == 1 else (last, first)
-        total = w.reduce("sum", size, (summed,), True)
-        out = w.reduce("max" if order > 0 else "min", total, (chosen,), True)
+        total = w.ops.reduce("sum", size, (summed,), True)
+        out = w.ops.reduce("max" if order > 0 else "min", total, (chosen,), True)
         rest = out.dims if a.flag("keepdims") else [d for k, d in enumerate(out.dims) if k not in (first, last)]
-        return w.reshape(out, tuple(rest))
-    total = w.reduce("sum", w.ufunc("mul", (x, x)), axes, a.flag("keepdims"))
-    return w.root(total, 2)
+        return w.ops.reshape(out, tuple(rest))
+    total = w.ops.reduce("sum", w.ops.ufunc("mul", (x, x)), axes, a.flag("keepdims"))
+    return w.ops.root(total, 2)
 
 
 def _vector_norm(w: Walker, size: Tensor, order: float, axes: tuple[int, ...], keepdims: bool) -> Tensor:
     """Return the norms of vectors, for a given order, from the absolute values of their elements."""
     if order == np.inf:
-        return w.reduce_from("max", size, number(0), axes, keepdims)
+        return w.ops.reduce_from("max", size, number(0), axes, keepdims)
     if order == -np.inf:
-        return w.reduce("min", size, axes, keepdims)
+        return w.ops.reduce("min", size, axes, keepdims)
     if order == 0:
-        some = w.ufunc("ne", (size, number(0)))
-        return w.reduce("sum", w.cast(some, size.type.dtype), axes, keepdims)
+        some = w.ops.ufunc("ne", (size, number(0)))
+        return w.ops.reduce("sum", w.ops.cast(some, size.type.dtype), axes, keepdims)
     if order == 1:
-        return w.reduce("sum", size, axes, keepdims)
-    total = w.reduce("sum", w.ufunc("pow", (size, number(order))), axes, keepdims)
-    return w.root(total, order)
+        return w.ops.reduce("sum", size, axes, keepdims)
+    total = w.ops.reduce("sum", w.ops.ufunc("pow", (size, number(order))), axes, keepdims)
+    return w.ops.root(total, order)
 
 
 # ---- NumPy: products
@@ -327,30 +327,30 @@ def _matmul(w: Walker, a: Args) -> Val:
     for mine, other, name in (("x", "y", "__matmul__"), ("y", "x", "__rmatmul__")):
         if is_array_like(a[mine]):
             return call_special(w, a[mine], name, (a[other],))
-    return w.matmul(a.tensor("x"), a.tensor("y"))
+    return w.ops.matmul(a.tensor("x"), a.tensor("y"))
 
 
 @row("x y", np.dot, np.ndarray.dot)
 def _dot(w: Walker, a: Args) -> Val:
-    return w.dot(a.tensor("x"), a.tensor("y"))
+    return w.ops.dot(a.tensor("x"), a.tensor("y"))
 
 
 @row("x y", np.inner)
 def _inner(w: Walker, a: Args) -> Val:
     x, y = a.tensor("x"), a.tensor("y")
     if x.type.rank and y.type.rank > 1:  # for a scalar x, `dot` multiplies y as it is
-        y = w.transpose(y, (*range(y.type.rank - 2), y.type.rank - 1, y.type.rank - 2))
-    return w.dot(x, y)
+        y = w.ops.transpose(y, (*range(y.type.rank - 2), y.type.rank - 1, y.type.rank - 2))
+    return w.ops.dot(x, y)
 
 
 @row("x y", np.vdot)
 def _vdot(w: Walker, a: Args) -> Val:
-    return w.dot(w.flatten(a.tensor("x")), w.flatten(a.tensor("y")))
+    return w.ops.dot(w.ops.flatten(a.tensor("x")), w.ops.flatten(a.tensor("y")))
 
 
 @row("x y", np.outer)
 def _outer(w: Walker, a: Args) -> Val:
-    return w.outer(a.tensor("x"), a.tensor("y"))
+    return w.ops.outer(a.tensor("x"), a.tensor("y"))
 
 
 @row("spec *operands", np.einsum)
@@ -359,4 +359,4 @@ def _einsum(w: Walker, a: Args) -> Val:
     if not isinstance(spec, str):
         raise w.reject("ACR202", a.where["spec"], seen=f"np.einsum of {w.describe(a['spec'])}",
                        rewrite="np.einsum('ij,j->i', x, y)")  # fmt: skip
-    return w.einsum(spec, [w.as_tensor(v) for v in a.rest])
+    return w.ops.einsum(spec, [w.ops.as_tensor(v) for v in a.rest])

@@ -151,7 +151,7 @@ def _sorted(w: Walker, a: Args) -> Val:
     val = in_any_order(w, a["x"]) if a.is_none("key") else a["x"]
     val = as_iterable(w, val)
     if isinstance(val, ListVal):
-        copy = list_slice(w, val, number(0), 1, w.list_lengths(val))
+        copy = list_slice(w, val, number(0), 1, w.ops.list_lengths(val))
     else:
         copy = to_list(w, val)
     sort_list(w, copy, a["key"], a["reverse"])
@@ -166,7 +166,7 @@ def sort_list(w: Walker, base: ListVal, key: Val, reverse: Val) -> None:
 
     def sort(val: ListVal, by: ListVal) -> None:
         args = (val.var, by.var, w.word(down))
-        w.emit(ir.ListOp(outs=(), op="sort", width=w.width(val), args=args, loc=w.loc))
+        w.emit(ir.ListOp(outs=(), op="sort", width=w.ops.width(val), args=args, loc=w.loc))
 
     def part(k: int) -> Callable[[Val], Val]:
         return lambda v: v.items[k] if isinstance(v, TupleVal) else v
@@ -279,14 +279,14 @@ def _host_union(w: Walker, key: UnionVal, what: str) -> Val:
 
     def one(v: Val) -> Val:
         if single and isinstance(v, Num):  # NumPy compares Python numbers with float32 scalars in float32
-            v = w.as_tensor(v, "float32")
+            v = w.ops.as_tensor(v, "float32")
         return w.as_float(_host_part(w, v, what))
 
     return w.each(val, one)
 
 
 def _host_part(w: Walker, part: Val, what: str) -> Num:
-    part = w.only_element(part, EMPTY, AMBIGUOUS) if isinstance(part, Tensor) else part
+    part = w.ops.only_element(part, EMPTY, AMBIGUOUS) if isinstance(part, Tensor) else part
     found = part.host_number(w, what, index=False)
     if found is None:
         raise w.reject("ACR301", seen=f"{what} by {w.describe(part)}", rewrite="sort by a number")

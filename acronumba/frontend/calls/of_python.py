@@ -70,7 +70,7 @@ def _rounded(w: Walker, op: str, x: Num) -> Num:
 def as_float(w: Walker, val: Val, what: str) -> Num:
     """Return a value as a Python float; reading the element of a tensor may wait for it."""
     if isinstance(val, Tensor) and not val.type.rank and val.type.dtype == "uint64":  # may exceed a signed 64-bit int
-        val = w.cast(val, "float64")
+        val = w.ops.cast(val, "float64")
     return w.as_float(host_value(w, val, what))
 
 
@@ -104,7 +104,7 @@ def _bool(w: Walker, a: Args) -> Val:
 @handles(ARRAYS, UnionVal)
 def _one_array(w: Walker, val: UnionVal, dtype: str | None) -> Tensor:
     """Return a union of numbers and arrays as one array; reject it if NumPy gives the alternatives several dtypes."""
-    made = w.each(val, lambda v: w.as_tensor(v, dtype))
+    made = w.each(val, lambda v: w.ops.as_tensor(v, dtype))
     if not isinstance(made, Tensor):
         raise w.reject("ACR301", seen=w.describe(val), rewrite="pass an array or a number")
     return made
@@ -132,7 +132,7 @@ def _len(w: Walker, a: Args) -> Val:
 def _abs(w: Walker, a: Args) -> Val:
     def one(v: Val) -> Val:
         if isinstance(v, Tensor):
-            return w.ufunc("abs", (v,))
+            return w.ops.ufunc("abs", (v,))
         if has_method(w, v, "__abs__"):
             return call_special(w, v, "__abs__", ())
         x = host_value(w, v, "abs()")
@@ -216,7 +216,7 @@ def _reversed(w: Walker, a: Args) -> Val:
 def _list(w: Walker, a: Args) -> Val:
     val = as_iterable(w, a["x"])
     if isinstance(val, ListVal):
-        return list_slice(w, val, number(0), 1, w.list_lengths(val))
+        return list_slice(w, val, number(0), 1, w.ops.list_lengths(val))
     return collect(w, val, lambda v: v)
 
 
@@ -228,7 +228,7 @@ def _tuple(w: Walker, a: Args) -> Val:
         return TupleVal(items)
     made = to_list(w, val)
     if made is val:  # the list may be mutated
-        made = list_slice(w, made, number(0), 1, w.list_lengths(made))
+        made = list_slice(w, made, number(0), 1, w.ops.list_lengths(made))
     return replace(made, cls=tuple)
 
 

@@ -41,11 +41,11 @@ def _tensors_of(w: Walker, val: Val) -> list[Tensor]:
         val = all_of_generator(w, val)
     items = w.items_of(val)
     if items is None and isinstance(val, Tensor) and val.type.rank and isinstance(val.dims[0], int):
-        items = tuple(w.take(val, number(k), 0) for k in range(val.dims[0]))
+        items = tuple(w.ops.take(val, number(k), 0) for k in range(val.dims[0]))
     if items is None:
         raise w.reject("ACR202", seen=f"{w.describe(val)}, whose length is known only at run time",
                        rewrite="add the parts up one by one, or keep them in the list")  # fmt: skip
-    return [w.as_tensor(not_none(w, v)) for v in items]
+    return [w.ops.as_tensor(not_none(w, v)) for v in items]
 
 
 def _by_items(w: Walker, a: Args, handler: Handler) -> Val | None:
@@ -69,9 +69,9 @@ def _concatenate(w: Walker, a: Args) -> Val:
         return split
     runtime = runtime_list(w, a["arrays"])
     if runtime is not None and runtime.item == NEVER:  # the list is empty: no axis is valid
-        w.some_arrays(runtime, "concatenate")
+        w.ops.some_arrays(runtime, "concatenate")
     if runtime is not None and a.static("axis") is None:
-        return w.flatten(_as_asked(w, a, stack_list(w, runtime, 0)))
+        return w.ops.flatten(_as_asked(w, a, stack_list(w, runtime, 0)))
     if runtime is not None:
         axis = a.axis("axis", _item_rank(runtime) or 1)
         return _as_asked(w, a, concat_list(w, runtime, axis))
@@ -81,8 +81,8 @@ def _concatenate(w: Walker, a: Args) -> Val:
         raise Dead
     a.may_cast(tensors, dtype)
     if a.static("axis") is None:
-        return w.concat([w.flatten(t) for t in tensors], 0, dtype)
-    return w.concat(tensors, a.axis("axis", _rank(tensors) or 1), dtype)
+        return w.ops.concat([w.ops.flatten(t) for t in tensors], 0, dtype)
+    return w.ops.concat(tensors, a.axis("axis", _rank(tensors) or 1), dtype)
 
 
 def _rank(tensors: list[Tensor]) -> int:
@@ -97,7 +97,7 @@ def _stack(w: Walker, a: Args) -> Val:
     runtime = runtime_list(w, a["arrays"])
     if runtime is not None:
         if runtime.item == NEVER:  # the list is empty: no axis is valid
-            w.some_arrays(runtime, "stack")
+            w.ops.some_arrays(runtime, "stack")
         return _as_asked(w, a, stack_list(w, runtime, a.axis("axis", _item_rank(runtime) + 1)))
     tensors, dtype = _tensor_items(w, a), a.dtype()
     if not tensors:
@@ -105,8 +105,8 @@ def _stack(w: Walker, a: Args) -> Val:
         raise Dead
     a.may_cast(tensors, dtype)
     if dtype is not None:
-        tensors = [w.cast(t, dtype) for t in tensors]
-    return w.stack(tensors, a.axis("axis", _rank(tensors) + 1))
+        tensors = [w.ops.cast(t, dtype) for t in tensors]
+    return w.ops.stack(tensors, a.axis("axis", _rank(tensors) + 1))
 
 
 def runtime_list(w: Walker, val: Val) -> ListVal | None:
@@ -125,7 +125,7 @@ def _as_asked(w: Walker, a: Args, x: Tensor) -> Tensor:
     """Cast to the argument `dtype`, if `casting` allows it."""
     dtype = a.dtype()
     a.may_cast([x], dtype)
-    return x if dtype is None else w.cast(x, dtype)
+    return x if dtype is None else w.ops.cast(x, dtype)
 
 
 def _side_by_side(w: Walker, a: Args, rank: int, axis: int) -> Val:
@@ -139,11 +139,11 @@ def _side_by_side(w: Walker, a: Args, rank: int, axis: int) -> Val:
         if own >= rank:
             return _as_asked(w, a, concat_list(w, runtime, 0 if own == 1 else axis))
         x = _as_asked(w, a, stack_list(w, runtime, 0))  # the list is the first axis; added axes have extent 1
-        return w.reshape(x, (x.dims[0], *(1,) * (rank - 1 - own), *x.dims[1:]))
+        return w.ops.reshape(x, (x.dims[0], *(1,) * (rank - 1 - own), *x.dims[1:]))
     tensors, dtype = _tensor_items(w, a), a.dtype()
     a.may_cast(tensors, dtype)
-    tensors = [w.reshape(t, (*(1,) * (rank - t.type.rank), *t.dims)) for t in tensors]
-    return w.concat(tensors, 0 if _rank(tensors) == 1 else axis, dtype)
+    tensors = [w.ops.reshape(t, (*(1,) * (rank - t.type.rank), *t.dims)) for t in tensors]
+    return w.ops.concat(tensors, 0 if _rank(tensors) == 1 else axis, dtype)
 
 
 @row("arrays dtype casting", np.hstack)
@@ -165,7 +165,7 @@ def _split(w: Walker, a: Args) -> Val:
         if a["x"].python_class is not object:  # NumPy asks for its shape
             seen = f"np.split of {w.describe(a['x'])} into a number of parts"
             raise w.reject("ACR301", a.where["x"], seen=seen, rewrite="np.split(np.array(xs), n)")
-        parts = w.split(x, a.whole("sections"), axis)
+        parts = w.ops.split(x, a.whole("sections"), axis)
         return new_list(w, parts)
     items = w.items_of(sections)
     if items is None:
@@ -174,7 +174,7 @@ def _split(w: Walker, a: Args) -> Val:
         cuts = [slice_bound(w, v) for v in items]
     if not all(isinstance(v, Num) for v in cuts):
         raise w.reject("ACR301", a.where["sections"], seen=f"a split at {w.describe(sections)}")
-    return new_list(w, w.split(x, cuts, axis))  # type: ignore[arg-type]
+    return new_list(w, w.ops.split(x, cuts, axis))  # type: ignore[arg-type]
 
 
 def _shape(w: Walker, a: Args, name: str = "shape") -> list[Num]:
@@ -198,12 +198,12 @@ def _reshaped(w: Walker, a: Args, shape: list[Num]) -> Tensor:
     """Reshape; Fortran order, where the first axis varies fastest, is C order with all axes reversed."""
     x = a.tensor("x")
     if a.choice("order", "C", "F") == "C":
-        return w.reshape_to(x, shape)
-    return _reversed(w, w.reshape_to(_reversed(w, x), shape[::-1]))
+        return w.ops.reshape_to(x, shape)
+    return _reversed(w, w.ops.reshape_to(_reversed(w, x), shape[::-1]))
 
 
 def _reversed(w: Walker, x: Tensor) -> Tensor:
-    return w.transpose(x, tuple(reversed(range(x.type.rank))))
+    return w.ops.transpose(x, tuple(reversed(range(x.type.rank))))
 
 
 @row("x shape order", np.reshape, rank0="first")
@@ -224,7 +224,7 @@ def _transposed(w: Walker, a: Args, name: str) -> Tensor:
     order = a.axes(name, x.type.rank, lists=True)
     if len(order) != x.type.rank:
         raise w.reject("ACR402", a.where[name], seen=f"axes {order} of a tensor of rank {x.type.rank}")
-    return w.transpose(x, order)
+    return w.ops.transpose(x, order)
 
 
 @row("x axes", np.transpose, rank0="first")
@@ -246,7 +246,7 @@ def _swapaxes(w: Walker, a: Args) -> Val:
     order = list(range(x.type.rank))
     i, j = a.axis("i", x.type.rank), a.axis("j", x.type.rank)
     order[i], order[j] = order[j], order[i]
-    return w.transpose(x, order)
+    return w.ops.transpose(x, order)
 
 
 @row("x source destination", np.moveaxis, rank0="first")
@@ -258,7 +258,7 @@ def _moveaxis(w: Walker, a: Args) -> Val:
     order = [k for k in range(x.type.rank) if k not in source]
     for place, axis in sorted(zip(to, source, strict=True)):
         order.insert(place, axis)
-    return w.transpose(x, order)
+    return w.ops.transpose(x, order)
 
 
 @row("x axis", np.expand_dims, rank0="array")
@@ -268,7 +268,7 @@ def _expand_dims(w: Walker, a: Args) -> Val:
     rank = x.type.rank + (len(axis) if isinstance(axis, tuple) else 1)
     where = a.axes("axis", rank, lists=True)
     rest = iter(x.dims)
-    return w.reshape(x, tuple(1 if k in where else next(rest) for k in range(rank)))
+    return w.ops.reshape(x, tuple(1 if k in where else next(rest) for k in range(rank)))
 
 
 @row("x axis", np.squeeze, np.ndarray.squeeze, rank0="first")
@@ -281,21 +281,21 @@ def _squeeze(w: Walker, a: Args) -> Val:
     else:
         axes = a.axes("axis", x.type.rank)
         for k in axes:
-            w.same_extent(x.dims[k], 1, "an axis to squeeze")
-    return w.reshape(x, tuple(d for k, d in enumerate(x.dims) if k not in axes))
+            w.ops.same_extent(x.dims[k], 1, "an axis to squeeze")
+    return w.ops.reshape(x, tuple(d for k, d in enumerate(x.dims) if k not in axes))
 
 
 @row("x shape", np.broadcast_to, rank0="array")
 def _broadcast_to(w: Walker, a: Args) -> Val:
     shape = extents(w, a)
-    w.not_negative(shape)
-    out = w.broadcast_to(a.tensor("x"), shape)
+    w.ops.not_negative(shape)
+    out = w.ops.broadcast_to(a.tensor("x"), shape)
     return out if shape else replace(out, array0=number(True), aliased=True)  # an array that is read-only
 
 
 @row("x order", np.ravel, np.ndarray.ravel)
 def _ravel(w: Walker, a: Args) -> Val:
-    return _reshaped(w, a, [number(-1)]) if a.static("order") != "C" else w.flatten(a.tensor("x"))
+    return _reshaped(w, a, [number(-1)]) if a.static("order") != "C" else w.ops.flatten(a.tensor("x"))
 
 
 @row("x order", np.ndarray.flatten)
@@ -314,11 +314,11 @@ def _sliding_window_view(w: Walker, a: Args) -> Val:
     if len(axes) != len(sizes):
         raise w.reject("ACR402", a.where["window_shape"], seen=f"windows of {len(sizes)} axes along {len(axes)}")
     with w.at_node(a.where["window_shape"]):
-        w.not_negative(sizes)
+        w.ops.not_negative(sizes)
     for size, axis in zip(sizes, axes, strict=True):
-        x = w.windows(x, size, axis)
+        x = w.ops.windows(x, size, axis)
         order = [k for k in range(x.type.rank) if k != axis + 1]
-        x = w.transpose(x, (*order, axis + 1))
+        x = w.ops.transpose(x, (*order, axis + 1))
     return x
 
 
@@ -326,8 +326,8 @@ def _sliding_window_view(w: Walker, a: Args) -> Val:
 def _flip(w: Walker, a: Args) -> Val:
     x = a.tensor("x")
     axes = a.reduced("axis", x.type.rank)
-    parts = [w.slice_part(d, None, None, -1 if k in axes else 1) for k, d in enumerate(x.dims)]
-    return w.slice(x, parts)
+    parts = [w.ops.slice_part(d, None, None, -1 if k in axes else 1) for k, d in enumerate(x.dims)]
+    return w.ops.slice(x, parts)
 
 
 @row("x index axis mode", np.take, np.ndarray.take)
@@ -339,22 +339,22 @@ def _take(w: Walker, a: Args) -> Val:
 def _taken(w: Walker, a: Args) -> Tensor:
     x = a.tensor("x")
     if a.static("axis") is None:
-        x, axis = w.flatten(x), 0
+        x, axis = w.ops.flatten(x), 0
     else:
         axis = a.axis("axis", x.type.rank)
     index, mode = a["index"], a.choice("mode", "raise", "clip", "wrap")
     if isinstance(index, Num | EnumVal) and mode == "raise":
         with w.at_node(a.where["index"]):
             at = host_value(w, index, "an index", index=True)
-        return w.take(x, at, axis)
+        return w.ops.take(x, at, axis)
     if mode == "raise":
-        return w.take(x, a.tensor("index"), axis)
+        return w.ops.take(x, a.tensor("index"), axis)
     n = w.extent(x.dims[axis])
     if mode == "wrap":
-        places = w.ufunc("mod", (a.tensor("index"), w.from_number(w.scalar("max", n, number(1)), "int64")))
-        return w.take(x, places, axis)
-    last = w.from_number(w.scalar("sub", n, number(1)), "int64")
-    return w.take(x, w.ufunc("clip", (a.tensor("index"), number(0), last)), axis)
+        places = w.ops.ufunc("mod", (a.tensor("index"), w.ops.from_number(w.scalar("max", n, number(1)), "int64")))
+        return w.ops.take(x, places, axis)
+    last = w.ops.from_number(w.scalar("sub", n, number(1)), "int64")
+    return w.ops.take(x, w.ops.ufunc("clip", (a.tensor("index"), number(0), last)), axis)
 
 
 @row("*arrays", np.atleast_1d)
@@ -364,7 +364,7 @@ def _atleast_1d(w: Walker, a: Args) -> Val:
 
 
 def with_axis(w: Walker, x: Tensor) -> Tensor:
-    return x if x.type.rank else w.reshape(x, (1,))
+    return x if x.type.rank else w.ops.reshape(x, (1,))
 
 
 @row("x", np.ndarray.copy, rank0="first")

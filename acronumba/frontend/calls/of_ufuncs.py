@@ -36,7 +36,7 @@ def _accumulate(op: str) -> Handler:
         x = a.tensor("a")
         if not x.type.rank:
             raise w.reject("ACR402", a.where["a"], seen=f"{a.what} of {w.describe(x)}")
-        return w.scan(op, x, a.axis("axis", x.type.rank), a.dtype())
+        return w.ops.scan(op, x, a.axis("axis", x.type.rank), a.dtype())
 
     return handler
 
@@ -45,7 +45,7 @@ def _outer(ufunc: np.ufunc) -> Handler:
     def handler(w: Walker, a: Args) -> Val:
         x, y = a.tensor("x"), a.tensor("y")
         if y.type.rank:
-            x = w.reshape(x, (*x.dims, *(1,) * y.type.rank))
+            x = w.ops.reshape(x, (*x.dims, *(1,) * y.type.rank))
         return w.call(w.constant(ufunc), (x, y), {})
 
     return handler
@@ -83,13 +83,13 @@ def _asked(ufunc: np.ufunc, plain: Handler, names: str) -> Handler:
 
 def _where(w: Walker, ufunc: np.ufunc, plain: Handler, a: Args, mask: Tensor) -> Val:
     """Return the result of a ufunc under a mask: masked-out operands cause neither failures nor NaN derivatives."""
-    parts = list(map(w.as_operand, a.values.values()))
+    parts = list(map(w.ops.as_operand, a.values.values()))
     op = OPERATIONS.get(ufunc)
     if op is not None:
-        return w.ufunc(op, parts, mask)
-    ins, out = w.resolve(ufunc, parts)
+        return w.ops.ufunc(op, parts, mask)
+    ins, out = w.ops.resolve(ufunc, parts)
     if out.startswith("float"):
-        tensors = w.shielded(ufunc.__name__, w.operands(parts, ins, out), parts, mask)
+        tensors = w.ops.shielded(ufunc.__name__, w.ops.operands(parts, ins, out), parts, mask)
         for name, x in zip(a.values, tensors, strict=True):
             a = a.replaced(name, x)
     return plain(w, a)
@@ -108,10 +108,10 @@ def _stored(w: Walker, a: Args, out: Val, mask: Tensor | None = None) -> Val:
         raise w.reject("ACR202", where, seen=f"{w.describe(a['out'])} for out of {a.what}", rewrite="out=y")
     if not np.can_cast(out.type.dtype, into.type.dtype, "same_kind"):
         raise w.reject("ACR301", where, seen=f"{out.type.dtype} into an array of {into.type.dtype}")
-    out = w.cast(out, into.type.dtype)
+    out = w.ops.cast(out, into.type.dtype)
     if mask is not None:
-        out = w.where(mask, out, into)
-    out = w.as_array(w.broadcast_to(out, into.dims))
+        out = w.ops.where(mask, out, into)
+    out = w.ops.as_array(w.ops.broadcast_to(out, into.dims))
     if not named:
         return out
     if isinstance(a.into, ArrayRef):
@@ -129,9 +129,9 @@ def _in_dtype(w: Walker, a: Args, ufunc: np.ufunc, given: Args, dtype: str) -> A
         x = given.tensor(name)
         if not np.can_cast(x.type.dtype, dtype, "same_kind"):
             raise w.reject("ACR301", a.where["dtype"], seen=f"{x.type.dtype} to {dtype} in {a.what}")
-        given = given.replaced(name, w.cast(x, dtype))
+        given = given.replaced(name, w.ops.cast(x, dtype))
     with w.at_node(a.where["dtype"]):
-        ins, out = w.resolve(ufunc, [given.tensor(name) for name in given.values])
+        ins, out = w.ops.resolve(ufunc, [given.tensor(name) for name in given.values])
     if out != dtype or any(d != dtype for d in ins):
         raise w.reject("ACR202", a.where["dtype"], seen=f"dtype={dtype} of {a.what}", rewrite="x.astype(dtype)")
     return given

@@ -17,7 +17,6 @@ from acronumba.records import record
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
     from acronumba.frontend.merge import Merge
-    from acronumba.frontend.ufuncs import Ufuncs
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
 
@@ -133,24 +132,24 @@ class Tensor(Value):
         return self.whole.places if self.type.rank or self.array0 is not None else ()
 
     def truth(self, w: Walker) -> Num:
-        x = w.only_element(self, EMPTY, AMBIGUOUS)
+        x = w.ops.only_element(self, EMPTY, AMBIGUOUS)
         if x.type.dtype == "uint64":  # a host number may not hold it
-            x = w.cast(x, "bool")
-        return w.host(x, "a condition").truth(w)
+            x = w.ops.cast(x, "bool")
+        return w.ops.host(x, "a condition").truth(w)
 
     def length(self, w: Walker) -> Num | None:
         return w.extent(self.dims[0]) if self.type.rank else None
 
-    def array(self, w: Ufuncs, dtype: str | None) -> Tensor:
-        return self if dtype is None else w.cast(self, dtype)
+    def array(self, w: Merge, dtype: str | None) -> Tensor:
+        return self if dtype is None else w.ops.cast(self, dtype)
 
     def axis_index(self, w: Walker) -> Tensor:
-        return w.signed(self) if not self.type.rank and self.type.dtype == "uint64" else self
+        return w.ops.signed(self) if not self.type.rank and self.type.dtype == "uint64" else self
 
     def host_number(self, w: Walker, what: str, index: bool) -> Num | None:
         if self.type.rank:
             raise w.reject("ACR601", seen=f"{what} of {w.describe(self)}")
-        return w.host(self, what) if not index or self.type.dtype.startswith(("int", "uint")) else None
+        return w.ops.host(self, what) if not index or self.type.dtype.startswith(("int", "uint")) else None
 
     def turns(self, w: Walker) -> Turns:
         if not self.type.rank:
@@ -161,7 +160,7 @@ class Tensor(Value):
     def row(self, w: Walker, index: Num) -> Tensor:
         """Return the row at an index that is known to be in range."""
         ref = w.word(w.read(index)) if w.block is not None else w.var("", INT)
-        return w.op("take", (self.ref, ref), self.type.dtype, self.dims[1:], (0,), base=self)
+        return w.ops.op("take", (self.ref, ref), self.type.dtype, self.dims[1:], (0,), base=self)
 
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
         return (

@@ -60,7 +60,7 @@ class Range(Value):
         return lambda: n, lambda i: self.number_at(w, i)
 
     def axis_index(self, w: Walker) -> Tensor:
-        return w.arange(self.start, self.stop, self.step, None)
+        return w.ops.arange(self.start, self.stop, self.step, None)
 
     def number_at(self, w: Walker, index: Num) -> Num:
         """Return the number at an index that is known to be in range."""

@@ -203,7 +203,7 @@ class ListVal(_Container):
         return w.scalar("gt", self.length(w), number(0))
 
     def length(self, w: Walker) -> Num:
-        return w.list_lengths(self)
+        return w.ops.list_lengths(self)
 
     def turns(self, w: Walker) -> Turns:
         if self.is_plain:

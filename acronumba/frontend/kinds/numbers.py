@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
     from acronumba.frontend.kinds.arrays import Tensor
     from acronumba.frontend.merge import Merge
-    from acronumba.frontend.ufuncs import Ufuncs
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
 
@@ -97,8 +96,8 @@ class Num(Value):
     def as_key(self, w: Walker) -> Val:
         return self
 
-    def array(self, w: Ufuncs, dtype: str | None) -> Tensor:
-        return w.from_number(self, dtype or w.natural(self))
+    def array(self, w: Merge, dtype: str | None) -> Tensor:
+        return w.ops.from_number(self, dtype or w.ops.natural(self))
 
     def axis_index(self, w: Walker) -> Num | Tensor | None:
         return self if self.type == INT else Value.axis_index(self, w)
@@ -213,11 +212,11 @@ class NoneVal(Value):
     def axis_index(self, w: Walker) -> None:
         return None
 
-    def array(self, w: Ufuncs, dtype: str | None) -> Tensor | None:
+    def array(self, w: Merge, dtype: str | None) -> Tensor | None:
         if dtype is None:
             return None
         if dtype[0] in "fb":
-            return w.from_number(number(float("nan") if dtype[0] == "f" else False), dtype)
+            return w.ops.from_number(number(float("nan") if dtype[0] == "f" else False), dtype)
         w.fail("TypeError", "int() argument must be a string, a bytes-like object or a real number, not 'NoneType'")
         raise Dead
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from acronumba.frontend.kinds.maps import MapVal
     from acronumba.frontend.kinds.numbers import Num
     from acronumba.frontend.merge import Merge
-    from acronumba.frontend.ufuncs import Ufuncs
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
 
@@ -300,7 +299,7 @@ class Value:
         """Return its items if it is a list or tuple of known length."""
         return None
 
-    def array(self, w: Ufuncs, dtype: str | None) -> Tensor | None:
+    def array(self, w: Merge, dtype: str | None) -> Tensor | None:
         """`np.array(self, dtype)`."""
         handler = ARRAYS.get(type(self))
         return None if handler is None else handler(w, self, dtype)
@@ -309,7 +308,7 @@ class Value:
         """Return it as the index of an axis of an array: a number, an array (for a sequence, too), or a new axis."""
         items = self.sequence(w)
         if items is not None:
-            return w.as_tensor(self, None if items else "int64")
+            return w.ops.as_tensor(self, None if items else "int64")
         rewrite = "an int, a slice, a mask or an array of ints"
         raise w.reject("ACR301", seen=f"an index {w.describe(self)}", rewrite=rewrite)
 

@@ -179,9 +179,9 @@ def _of_known(w: Walker, function: Any, f: Callable[..., Any], a: Args) -> Val |
 
 def _of_ufunc(ufunc: np.ufunc, f: Callable[..., Any]) -> Handler:
     def handler(w: Walker, a: Args) -> Val:
-        parts = list(map(w.as_operand, a.values.values()))
-        ins, out = w.resolve(ufunc, parts)
-        return w.call(w.constant(f), tuple(w.operands(parts, ins, out)), {})
+        parts = list(map(w.ops.as_operand, a.values.values()))
+        ins, out = w.ops.resolve(ufunc, parts)
+        return w.call(w.constant(f), tuple(w.ops.operands(parts, ins, out)), {})
 
     return handler
 
@@ -213,7 +213,7 @@ def _check_axis(w: Walker, a: Args, kinds: str) -> None:
         a.whole("axis")
         return
     with w.at_node(a.where[name]):
-        rank = w.as_tensor(a.values[name]).type.rank
+        rank = w.ops.as_tensor(a.values[name]).type.rank
     if rank and kinds == "several":
         a.axes("axis", rank)
     elif rank:

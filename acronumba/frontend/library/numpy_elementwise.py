@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _root(w: Walker, a: Args) -> Val:
-    return w.root(a.tensor("total"), 2)
+    return w.ops.root(a.tensor("total"), 2)
 
 
 @primitive(rule=_root)

@@ -66,7 +66,7 @@ def lexsort(keys, axis):
 
 
 def _place_among(w: Walker, a: Args) -> Val:
-    return w.search(a.tensor("a"), a.tensor("v"), a.flag("right"))
+    return w.ops.search(a.tensor("a"), a.tensor("v"), a.flag("right"))
 
 
 @primitive(rule=_place_among)

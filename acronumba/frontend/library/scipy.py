@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def _complement(w: Walker, a: Args) -> Val:
     x = a.tensor("x")
-    return w.element("erfc", [x], x.type.dtype)
+    return w.ops.element("erfc", [x], x.type.dtype)
 
 
 @primitive(rule=_complement)
