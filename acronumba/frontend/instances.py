@@ -17,10 +17,9 @@ from acronumba.frontend.exceptions import Abandoned, Hopeless, Rejected, Restart
 from acronumba.frontend.join_shapes import (
     ArrayShape,
     ChoiceShape,
+    ContainerShape,
     ErrorShape,
     JoinShape,
-    ListShape,
-    MapShape,
     Parameter,
     PartsShape,
     StaticShape,
@@ -218,12 +217,10 @@ def template_key(w: Walker, shape: JoinShape, which: bool = True) -> Any:
             return ("choice", keys(options))
         case TensorShape():
             return w.template_type(shape)
-        case MapShape():
-            return ("map", id(shape.cell.find()), shape.cell.find().item, shape.is_set)
         case ArrayShape():
             return ("array", w.template_type(shape))
-        case ListShape():
-            return ("list", id(shape.cell.find()), shape.cell.find().item, shape.cls)
+        case ContainerShape():
+            return (shape.cls, id(shape.cell.find()), shape.cell.find().item)
         case TypeShape():
             return shape.type
     return repr(shape)

@@ -77,17 +77,17 @@ class ArrayShape:
 
 
 @record(eq=False)
-class ListShape:
+class ContainerShape:
+    """A list, tuple, dict or set of run time."""
+
     cell: ElementInfo
-    own: bool
+    cls: type
+    own: bool = True
     outer: ListVal | MapVal | None = None  # the list or dict from which one of the lists was read
-    cls: type = list  # or tuple
 
-
-@record(eq=False)
-class MapShape:
-    cell: ElementInfo
-    is_set: bool
+    @property
+    def is_sequence(self) -> bool:
+        return self.cls in (list, tuple)
 
 
 @record(eq=False)
@@ -122,7 +122,7 @@ class ErrorShape:
 
 
 JoinShape: TypeAlias = (
-    StaticShape | PartsShape | TensorShape | ListShape | MapShape | TypeShape | MaybeShape | AbsentShape | ErrorShape
+    StaticShape | PartsShape | TensorShape | ContainerShape | TypeShape | MaybeShape | AbsentShape | ErrorShape
     | ChoiceShape | ArrayShape
 )  # fmt: skip
 
@@ -141,10 +141,8 @@ def compatible_shapes(a: JoinShape, b: JoinShape) -> bool:
             return a.ref.form() == b.ref.form() and all(
                 x is y if x is None or y is None else x.same(y) for x, y in pairs
             )
-        case (ListShape(), ListShape()):
+        case (ContainerShape(), ContainerShape()):
             return a.cell.find() is b.cell.find() and (a.own, a.cls) == (b.own, b.cls)
-        case (MapShape(), MapShape()):
-            return a.cell.find() is b.cell.find() and a.is_set == b.is_set
         case (ChoiceShape(), ChoiceShape()):
             return len(a.options) == len(b.options) and all(map(compatible_shapes, a.options, b.options))
         case (TypeShape(), TypeShape()):

@@ -14,9 +14,8 @@ from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import STATEMENTS, WALKS, handles
 from acronumba.frontend.join_shapes import (
     AbsentShape,
+    ContainerShape,
     JoinShape,
-    ListShape,
-    MapShape,
     MaybeShape,
     PartsShape,
     StaticShape,
@@ -131,7 +130,7 @@ def _lasts(a: JoinShape) -> bool:
     match a:
         case TensorShape():
             return all(d is None or isinstance(d, int) for d in a.dims)
-        case ListShape():
+        case ContainerShape():
             return a.outer is None
         case MaybeShape():
             return _lasts(a.inner)
@@ -139,7 +138,7 @@ def _lasts(a: JoinShape) -> bool:
             return isinstance(a.val, TupleVal | ObjectValue) and all(map(_lasts, a.items))
         case TypeShape():
             return not nesting(a.type)
-    return isinstance(a, MapShape)
+    return False
 
 
 def _after_iteration(a: JoinShape, known: Container[str]) -> JoinShape:
@@ -165,7 +164,7 @@ def always_another(w: Walker, moving: Mapping[Any, JoinShape]) -> Rejected:
     names = sorted({str(key[-1]) for key in moving if not str(key[-1]).startswith("#")})
     found = "a type that changes with every iteration of the loop"
     for shape in moving.values():
-        if isinstance(shape, TypeShape | ListShape | MapShape) and without_end(w.template_type(shape)) == GROWS:
+        if isinstance(shape, TypeShape | ContainerShape) and without_end(w.template_type(shape)) == GROWS:
             found = GROWS
     return w.reject("ACR303", seen=f"{', '.join(names) or 'a value'}: {found}", rewrite=conversion(found))
 

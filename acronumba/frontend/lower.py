@@ -56,7 +56,7 @@ from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.exceptions import Hopeless, Rejected, Restart
 from acronumba.frontend.functions import add_defaults
 from acronumba.frontend.instances import ENTRY, call_instance, fails_itself, finish, function_name
-from acronumba.frontend.join_shapes import ListShape, TypeShape
+from acronumba.frontend.join_shapes import ContainerShape, TypeShape
 from acronumba.frontend.kinds import strings
 from acronumba.frontend.kinds.functions import Func
 from acronumba.frontend.kinds.numbers import NoneVal
@@ -246,7 +246,8 @@ def _check_entry(sweep: Walker, func: Func, loc: Loc) -> None:
 def _nests(sweep: Walker) -> bool:
     """Whether a parameter of a recursive function has a nested type, such as a list of lists."""
     used = [t for instance in sweep.instances.values() for t in instance.templates]
-    data = [t.type for t in used if isinstance(t, TypeShape)] + [t.cell.item for t in used if isinstance(t, ListShape)]
+    lists = (t for t in used if isinstance(t, ContainerShape) and t.is_sequence)
+    data = [*(t.type for t in used if isinstance(t, TypeShape)), *(t.cell.item for t in lists)]
     return any(nesting(t) > 1 for t in data)
 
 

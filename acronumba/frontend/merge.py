@@ -16,10 +16,9 @@ from acronumba.frontend.join_shapes import (
     AbsentShape,
     ArrayShape,
     ChoiceShape,
+    ContainerShape,
     ErrorShape,
     JoinShape,
-    ListShape,
-    MapShape,
     MaybeShape,
     PartsShape,
     StaticShape,
@@ -224,16 +223,9 @@ class Merge(Words):
                 return _join_tensors(*_known_together(a, b))  # type: ignore[arg-type]
             case (ArrayShape() | TensorShape(), ArrayShape() | TensorShape()) if a.kind == b.kind:
                 return self._join_arrays(*_known_together(a, b))
-            case (ListShape(), ListShape()) if a.cls is b.cls:
-                self.make_real(a.cell)
-                self.make_real(b.cell)
-                kept = self.stays_empty(a.cell, b.cell) or self.stays_empty(b.cell, a.cell)
-                own = a.own and b.own and not kept
-                return ListShape(self.unify_cells(a.cell, b.cell), own, a.outer or b.outer, a.cls)
-        joined = self._join_dicts(a, b)
-        if joined is not None:
-            return joined
-        self._meet_lists(a, b)
+            case (ContainerShape(), ContainerShape()) if a.cls is b.cls and (a.is_sequence or _may_be_one(a, b)):
+                return self._join_containers(a, b)
+        self._realise(a, b)
         for one in (a, b):
             if isinstance(one, ArrayShape):
                 self.pass_itself([one.ref.place])
@@ -245,43 +237,26 @@ class Merge(Words):
             return ErrorShape(without_end(t), "ACR303")
         return TypeShape(t, tuple(dict.fromkeys((*places_of(a), *places_of(b)))))
 
-    def _join_dicts(self, a: JoinShape, b: JoinShape) -> JoinShape | None:
-        """Join dicts, some of which may have constant keys; None if they can be joined only by type.
+    def _join_containers(self, a: ContainerShape, b: ContainerShape) -> ContainerShape:
+        """Join run-time lists, tuples, dicts or sets of one class."""
+        if not a.is_sequence:
+            return ContainerShape(self.unify_cells(a.cell, b.cell), a.cls)
+        self.make_real(a.cell)
+        self.make_real(b.cell)
+        kept = self.stays_empty(a.cell, b.cell) or self.stays_empty(b.cell, a.cell)
+        own = a.own and b.own and not kept
+        return ContainerShape(self.unify_cells(a.cell, b.cell), a.cls, own, a.outer or b.outer)
 
-        Dicts with different constant keys, or one with constant keys and a run-time one, are both made at run time.
-        """
-        match a, b:
-            case MapShape(), MapShape() if a.cell.find() is b.cell.find():
-                return a
-            case MapShape(), MapShape() if a.is_set == b.is_set and not (a.cell.find().data or b.cell.find().data):
-                return MapShape(self.unify_cells(a.cell, b.cell), a.is_set)
-            case PartsShape(val=DictVal() as x), PartsShape(val=DictVal() as y) if (
-                x.cell and y.cell and _can_be_stored((*a.items, *b.items))
-            ):
-                self.make_real(x.cell)
-                self.make_real(y.cell)
-                raise Restart
-            case (MapShape(), PartsShape(val=DictVal(cell=cell))) | (
-                PartsShape(val=DictVal(cell=cell)),
-                MapShape(),
-            ) if cell:
-                self.make_real(cell)
-                raise Restart
-        return None
-
-    def _meet_lists(self, a: JoinShape, b: JoinShape) -> None:
-        """Make two lists run-time lists, of which one has unlike elements and cannot be joined with the other."""
-        cells: list[ElementInfo] = []
-        for t in (a, b):
-            match t:
-                case ListShape(cls=cls, cell=cell) if cls is list:
-                    cells.append(cell)
-                case PartsShape(val=StaticList(cell=cell)):
-                    cells.append(cell)
-        if len(cells) < 2 or not (isinstance(a, PartsShape) or isinstance(b, PartsShape)):
+    def _realise(self, a: JoinShape, b: JoinShape) -> None:
+        """Make two lists or dicts at run time, of which one has known items and cannot be joined with the other."""
+        (cls, one), (other_cls, other) = _container(a), _container(b)
+        known = [t for t in (a, b) if isinstance(t, PartsShape)]
+        if one is None or other is None or cls is not other_cls or not known:
             return
-        for cell in cells:
-            self.make_real(cell)
+        if cls is dict and len(known) == 2 and not _can_be_stored([v for t in known for v in t.items]):
+            return
+        self.make_real(one)
+        self.make_real(other)
         raise Restart
 
     def _join_known(self, a: JoinShape, b: JoinShape) -> JoinShape:
@@ -335,10 +310,10 @@ class Merge(Words):
                 return a.type
             case TensorShape():
                 return Array0T(a.type.dtype) if a.array0 else a.type
-            case ListShape():
+            case ContainerShape() if a.is_sequence:
                 return ListT(a.cell.find().item, tupled=a.cls is tuple)
-            case MapShape():
-                return map_type(a.cell, a.is_set)
+            case ContainerShape():
+                return map_type(a.cell, a.cls is set)
             case ArrayShape():
                 return self.type_of(a.ref)
             case PartsShape():
@@ -378,12 +353,12 @@ class Merge(Words):
                 return _Pending(a.type, (var,), a.fresh, a.places, a.passed), (var,)
             case ArrayShape():
                 return self._instantiate_array(a, name)
-            case ListShape():
+            case ContainerShape() if a.is_sequence:
                 var = self.var(name, ListT(a.cell.find().item))
                 return ListVal(a.cell.find(), var, a.cls, a.outer, own=a.own), (var,)
-            case MapShape():
-                var = self.var(name, words(map_type(a.cell, a.is_set))[0])
-                return MapVal(a.cell.find(), var, set if a.is_set else dict), (var,)
+            case ContainerShape():
+                var = self.var(name, words(map_type(a.cell, a.cls is set))[0])
+                return MapVal(a.cell.find(), var, a.cls), (var,)
             case ChoiceShape():
                 var = self.var(name, INT)
                 parts = [self.instantiate(option, name) for option in a.options]
@@ -418,7 +393,7 @@ class Merge(Words):
                 return 0
             case ChoiceShape():
                 return 1 + sum(map(self.template_width, a.options))
-            case ListShape() | MapShape():
+            case ContainerShape():
                 return 1
             case ArrayShape():
                 return len(a.loose)
@@ -480,6 +455,24 @@ class Merge(Words):
             return
         for out in vars:
             self.emit(ir.Copy(out=out, src=self.zero(out.type), loc=self.loc))
+
+
+def _container(a: JoinShape) -> tuple[type | None, ElementInfo | None]:
+    """Return the class and the element info of a list, dict or set; None for any other value."""
+    match a:
+        case ContainerShape() if a.cls is not tuple:
+            return list if a.is_sequence else dict, a.cell
+        case PartsShape(val=StaticList(cell=cell)):
+            return list, cell
+        case PartsShape(val=DictVal(cell=cell)):
+            return dict, cell
+    return None, None
+
+
+def _may_be_one(a: ContainerShape, b: ContainerShape) -> bool:
+    """Whether two dicts or sets may have one element info: they have, or neither is of a type of the instance data."""
+    x, y = a.cell.find(), b.cell.find()
+    return x is y or not (x.data or y.data)
 
 
 def _by_numbers(a: ArrayShape) -> JoinShape:

@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from acronumba.frontend.exceptions import Restart
-from acronumba.frontend.join_shapes import JoinShape, ListShape, MapShape, Parameter, PartsShape, TypeShape
+from acronumba.frontend.join_shapes import ContainerShape, JoinShape, Parameter, PartsShape, TypeShape
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.value import (
@@ -139,7 +139,7 @@ class _Container(Value):
         return [] if self.cls in (list, tuple) else [self.cell]
 
     def joined_words(self, w: Merge, shape: JoinShape) -> tuple[ir.Var, ...] | None:
-        return (self.var,) if isinstance(shape, ListShape | MapShape) else None
+        return (self.var,) if isinstance(shape, ContainerShape) else None
 
     def identity(self) -> object:
         return id(self.var)
@@ -197,7 +197,7 @@ class ListVal(_Container):
     def join_shape(self, w: Merge) -> JoinShape:
         if not self.is_plain:
             return Value.join_shape(self, w)
-        return ListShape(self.cell, self.own, self.outer, self.cls)
+        return ContainerShape(self.cell, self.cls, self.own, self.outer)
 
     def truth(self, w: Walker) -> Num:
         return w.scalar("gt", self.length(w), number(0))
@@ -336,7 +336,7 @@ class StaticList(Value):
             return PartsShape(replace(self, stored=True), tuple(v.join_shape(w) for v in self.items))
         w.make_real(self.cell)
         w.type_of(self)
-        return ListShape(self.cell, True)
+        return ContainerShape(self.cell, list)
 
     def mutable(self, w: Walker) -> ListVal:
         w.make_real(self.cell)
@@ -400,4 +400,4 @@ def _parameter_shape(
         return by_type
     mine = w.cell(("parameter", parameter.where))
     mine.real = True
-    return by_type if w.stays_empty(mine, cell) else ListShape(w.unify_cells(mine, cell), True, cls=cls)
+    return by_type if w.stays_empty(mine, cell) else ContainerShape(w.unify_cells(mine, cell), cls)

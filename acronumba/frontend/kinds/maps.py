@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from acronumba.frontend.exceptions import Restart
-from acronumba.frontend.join_shapes import JoinShape, MapShape, Parameter
+from acronumba.frontend.join_shapes import ContainerShape, JoinShape, Parameter
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal, _Container, inner_value
 from acronumba.frontend.kinds.numbers import Num, number
@@ -138,7 +138,7 @@ class MapVal(_Container):
         return (w.map_word(self, t),) if isinstance(t, MapT) and self.is_plain else None
 
     def join_shape(self, w: Merge) -> JoinShape:
-        return MapShape(self.cell, self.is_set) if self.is_plain else Value.join_shape(self, w)
+        return ContainerShape(self.cell, self.cls) if self.is_plain else Value.join_shape(self, w)
 
     def within(self, container: ListVal | MapVal) -> Val:
         return replace(self, outer=container)
@@ -190,7 +190,7 @@ class MapVal(_Container):
             return Value.parameter_shape(self, w, parameter)
         mine = w.cell(("parameter", parameter.where))
         mine.real = True
-        return MapShape(w.unify_cells(mine, self.cell), self.is_set)
+        return ContainerShape(w.unify_cells(mine, self.cell), self.cls)
 
 
 @record(eq=False, frozen=False)
