@@ -110,7 +110,8 @@ class _Container(Value):
         return "" if self.is_plain else f"{self.built_in.__name__}(...)"
 
     def describe(self, w: Blocks) -> str:
-        return Value.describe(self, w) if self.is_plain else f"a {self.cls.__name__}"
+        name = self.cls.__name__
+        return Value.describe(self, w) if self.is_plain else f"a{'n' * (name[0] in 'AEIOU')} {name}"
 
     def form_key(self, w: Walker) -> object:
         return self.cls
