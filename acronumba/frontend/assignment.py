@@ -20,7 +20,7 @@ from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import STATEMENTS, TARGETS, UNPACKED, handles
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
-from acronumba.frontend.kinds.iterators import Generator, Stream, Zip
+from acronumba.frontend.kinds.iterators import Generator, Zip
 from acronumba.frontend.kinds.lists import ListVal, is_row
 from acronumba.frontend.kinds.maps import MapVal
 from acronumba.frontend.kinds.numbers import NoneVal, number
@@ -120,11 +120,6 @@ def _of_array(w: Walker, val: Tensor | ArrayRef, count: int) -> Sequence[Val]:
 def _of_union(w: Walker, val: UnionVal, count: int) -> Sequence[Val]:
     got = w.each(val, lambda v: TupleVal(tuple(unpack(w, v, count))))
     return unpack(w, got, count)
-
-
-@handles(UNPACKED, Stream)
-def _of_iterator(w: Walker, val: Stream, count: int) -> Sequence[Val]:
-    return unpack(w, val.inner, count)
 
 
 @handles(UNPACKED, Generator)

@@ -15,13 +15,12 @@ from acronumba.data.classes import field_names
 from acronumba.data.shared import SharedConst, can_hide, hiding
 from acronumba.data.source_guard import ABSENT
 from acronumba.frontend.advice import near
-from acronumba.frontend.block import conversion
 from acronumba.frontend.calls.objects import as_function
 from acronumba.frontend.calls.tables import row_of
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import ATTRIBUTES, DESCRIPTORS, EXPRESSIONS, ITEMS, handles
 from acronumba.frontend.kinds.arrays import Tensor
-from acronumba.frontend.kinds.errors import ErrorValue
+from acronumba.frontend.kinds.errors import ErrorValue, conversion
 from acronumba.frontend.kinds.functions import OF_MODELS, Func, Partial, Static, method_of
 from acronumba.frontend.kinds.numbers import ALWAYS, EnumVal, Num, members_of, number
 from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, Ref, SharedVal, is_field

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import ast
 import math
-import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from acronumba.data.schema import ENDLESS, NODES
+from acronumba.data.schema import NODES
 from acronumba.data.shared import SharedLeaf
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.errors.codes import reject
@@ -42,26 +41,6 @@ State = dict[Any, Val]  # by (scope, name); also narrowed parts of a name: (scop
 Point = tuple[int, State]  # a block, and the state in which control flow continues there
 Fork = tuple[list[Point], list[Point]]  # where a condition is true, and where it is false
 Cases: TypeAlias = Iterable[tuple[Num, B]]  # tests and branches; each test is emitted where all before it are false
-
-
-READ_AGAIN = "an iterator that is read again"
-GROWS = "a tuple that grows, whose length is known only at run time"
-
-
-def conversion(what: str) -> str:
-    """Return the rewrite for an unsupported kind of data (`OpaqueT.what`); "" if none is known."""
-    if "of class frozenset" in what:
-        return "a set: `set(x)`"
-    if what == ENDLESS.what:
-        return NODES
-    if what == READ_AGAIN:
-        return "make it a list: list(...)"
-    if what == GROWS:
-        return "keep a list; as the key of a dict, a number made of its elements: k * n + i"
-    if re.search(r"an array of dtype \S*float16", what):
-        return "convert it before the batch: `x.astype(np.float32)`, `x.float()` of a tensor"
-    floating = re.search(r"an array of dtype [<>]f", what)  # not in the CPU's byte order
-    return "convert it before the batch: `x.astype(np.float32)`" if floating else ""
 
 
 @dataclass
@@ -248,9 +227,7 @@ class Blocks:
     def check_poison(self, *vals: Val) -> None:
         for v in vals:
             if isinstance(v, ErrorValue):
-                if v.why:
-                    raise self.reject(v.code or "ACR206", seen=v.why, rewrite=conversion(v.why))
-                raise Dead if self.block is None else Rejected(None)  # unreachable, or rejected elsewhere
+                raise Dead if self.block is None and not v.why else v.rejection(self)
 
     # ---- blocks
 

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from acronumba.frontend.advice import one_type
-from acronumba.frontend.block import GROWS, Blocks, conversion
+from acronumba.frontend.block import Blocks
 from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.kinds.arrays import AllocationSite, Tensor
+from acronumba.frontend.kinds.errors import GROWS, conversion
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal, StaticList, is_row
 from acronumba.frontend.kinds.maps import DictVal
 from acronumba.frontend.kinds.numbers import Num

@@ -18,12 +18,11 @@ from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.conditions import truth, truth_value
 from acronumba.frontend.exceptions import Dead, Hopeless, Restart
-from acronumba.frontend.handlers import EQUALS, EXPRESSIONS, handles
+from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, handles
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.functions import Static
-from acronumba.frontend.kinds.iterators import Range
 from acronumba.frontend.kinds.lists import ListVal, StaticList
-from acronumba.frontend.kinds.maps import DictVal, MapVal, MapView
+from acronumba.frontend.kinds.maps import DictVal, MapVal
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
 from acronumba.frontend.kinds.objects import ObjectValue, Ref, SharedVal
 from acronumba.frontend.kinds.tuples import TupleVal
@@ -420,10 +419,17 @@ def compare_floats(w: Walker, name: str, a: Num, b: Num) -> Num:
     return w.select(w.scalar("eq", x, y), w.scalar(name, *rests), near)
 
 
+@handles(CONTAINS, ListVal)
+def search(w: Walker, a: Val, b: Val) -> Num:
+    """`a in b`, by a loop over the items."""
+    found = w.call(w.constant(in_iterable), (a, b.plain), {})
+    assert isinstance(found, Num)
+    return found
+
+
 def contains(w: Walker, a: Val, b: Val) -> Num:
     """`a in b`."""
-    if isinstance(b, UnionVal):
-        b = one_string(w, not_none(w, b))
+    b = one_string(w, not_none(w, b))
     if isinstance(b, UnionVal):
         found = w.each(b, lambda v: contains(w, a, v))
         assert isinstance(found, Num)
@@ -435,10 +441,6 @@ def contains(w: Walker, a: Val, b: Val) -> Num:
     if known is not None:
         return known
     items = w.items_of(b)
-    if items is None and isinstance(b, ListVal | Range | MapView):
-        found = w.call(w.constant(in_iterable), (a, b.plain), {})
-        assert isinstance(found, Num)
-        return found
     if items is None:
         raise w.reject("ACR301", seen=f"`in` {w.describe(b)}", rewrite="any(x == a for x in xs)")
     out = number(False)

@@ -16,10 +16,9 @@ from acronumba.frontend.handlers import ARRAYS, EXPRESSIONS, ITEMS, handles
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import Func
-from acronumba.frontend.kinds.iterators import Generator, Range, Stream
+from acronumba.frontend.kinds.iterators import Generator, Range
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.numbers import Num, number
-from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
 from acronumba.frontend.lists import append, list_slice, new_list, widen_items
 from acronumba.frontend.loops import fold, iterate, one_iterable
@@ -200,8 +199,7 @@ def join_list(w: Walker, val: ListVal, axis: int, f: Callable[[Tensor], Tensor])
 
 def to_list(w: Walker, val: Val) -> ListVal:
     """Return an iterable as a run-time list; a run-time list is returned as it is."""
-    if isinstance(val, Stream):
-        val = val.inner
+    val = val.origin
     if isinstance(val, ListVal):
         return val.plain
     if isinstance(val, StaticList):
@@ -295,13 +293,9 @@ def all_of_generator(w: Walker, val: Generator) -> Val:
 
 def as_iterable(w: Walker, val: Val, at_once: bool = True) -> Val:
     """Return a value that a loop can iterate over; with `at_once`, the call of a generator function becomes a list."""
-    if isinstance(val, UnionVal):
-        val = one_iterable(w, val)
-    val = iterated(w, val)
+    val = iterated(w, one_iterable(w, val.origin))
     if isinstance(val, Generator) and (at_once or val.scope):
         return all_of_generator(w, val)
-    if isinstance(val, Stream):
-        return as_iterable(w, val.inner)
     if val.iterable or w.items_of(val) is not None:
         return val.plain
     check_free(w, val)
@@ -313,8 +307,7 @@ FIRST = ".0"  # Python's name for the first iterable of a generator expression
 
 @handles(EXPRESSIONS, ast.GeneratorExp)
 def _generator(w: Walker, node: ast.GeneratorExp) -> Generator:
-    first = w.value(node.generators[0].iter)
-    first = first.inner if isinstance(first, Stream) else first
+    first = w.value(node.generators[0].iter).origin
     func = nested_function(w, generator_function(node), "<genexpr>", ast.arguments([], [], None, [], [], None, []))
     return Generator(func, {FIRST: first}, node, w.frame.scope)
 

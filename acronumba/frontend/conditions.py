@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import operator
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
-from acronumba.frontend.attributes import class_attribute, not_none
+from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import Fork, Point
 from acronumba.frontend.calls.objects import (
     runtime_class,
@@ -18,11 +18,11 @@ from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import CONDITIONS, EXPRESSIONS, handles
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.functions import Static
-from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
+from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.objects import Ref, SharedVal
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
-from acronumba.frontend.kinds.value import NOT_CONST, Val
+from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
 from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.names import path_of
 from acronumba.frontend.walker import Walker
@@ -92,47 +92,38 @@ def kind_of(w: Walker, val: Val) -> Type | None:
 
 def class_filter(w: Walker, kinds: Val) -> Callable[[Type], bool]:
     """Return the predicate on types that `isinstance(x, kinds)` tests."""
-    if isinstance(kinds, TupleVal):
-        tests = [class_filter(w, k) for k in kinds.items]
-        return lambda t: any(f(t) for f in tests)
-    if isinstance(kinds, Static) and isinstance(kinds.value, types.UnionType):
-        tests = [class_filter(w, Static(c)) for c in kinds.value.__args__]
-        return lambda t: any(f(t) for f in tests)
-    if isinstance(kinds, NoneVal):
-        return lambda t: isinstance(t, NoneT)
-    if not isinstance(kinds, Static) or not isinstance(kinds.value, type):
-        raise w.reject("ACR308", seen=w.describe(kinds))
-    cls = kinds.value
 
-    def is_one(t: Type) -> bool:
+    def classes(known: Constant) -> Iterator[type]:
+        if isinstance(known, tuple | types.UnionType):
+            for part in known if isinstance(known, tuple) else known.__args__:
+                yield from classes(part)
+        elif isinstance(known, type):
+            yield known
+        else:
+            raise w.reject("ACR308", seen=w.describe(kinds))
+
+    def is_one(t: Type, cls: type) -> bool:
         if not isinstance(t, Array0T) or t.sure:
             return issubclass(runtime_class(t), cls)
-        found = {is_one(Array0T(t.dtype)), is_one(t.scalar)}
+        found = {is_one(Array0T(t.dtype), cls), is_one(t.scalar, cls)}
         if len(found) > 1:
             raise w.reject("ACR308", seen=f"a test of {type_text(t)} beside other types")
         return found.pop()
 
-    return is_one
+    wanted = tuple(classes(w.static(kinds)))
+    return lambda t: any(is_one(t, cls) for cls in wanted)
 
 
 def truth(w: Walker, val: Val) -> Num:
     """Return the truth value of a value: `bool(val)`."""
     w.check_poison(val)
-    if isinstance(val, UnionVal):
-        out = w.each(val, lambda v: truth(w, v))
-        assert isinstance(out, Num)
-        return out
     classes = val.object_classes()
     if classes:
         return truth_of_object(w, val, classes)
-    if isinstance(val, EnumVal):
-        decides = w.deciding(val.cls, "__bool__", "__len__")
-        if decides == "__bool__":
-            return truth(w, w.call(class_attribute(w, val, val.cls, decides), (), {}))
-        if decides:
-            raise w.reject("ACR209", seen=f"{decides} as a condition")
-    found = val.truth(w)
-    if found is None:
+    found: Val | None = val.truth(w)
+    if found is None and val.is_several:
+        found = w.each(val, lambda v: truth(w, v))
+    if not isinstance(found, Num):
         raise w.reject("ACR301", seen=f"{w.describe(val)} as a condition")
     return found
 

@@ -10,7 +10,7 @@ from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
 from itertools import chain
 
-from acronumba.frontend.comparisons import compare_values, same_element
+from acronumba.frontend.comparisons import compare_values, same_element, search
 from acronumba.frontend.comprehensions import go_on_where, own_names
 from acronumba.frontend.conditions import truth
 from acronumba.frontend.exceptions import Dead, Restart
@@ -269,12 +269,12 @@ def delete_item(w: Walker, base: MapVal, where: Val) -> None:
 
 
 @handles(CONTAINS, MapView)
-def _in_view(w: Walker, key: Val, base: MapView) -> Num | None:
-    """`x in d.items()`; None if the caller has to search the items."""
+def _in_view(w: Walker, key: Val, base: MapView) -> Num:
+    """`x in d.items()`."""
     if base.what in ("keys", "elements"):
         return _in_map(w, key, base.base)
     if base.what == "values":
-        return None
+        return search(w, key, base)
     pair = w.items_of(key)
     if pair is None or len(pair) != 2:
         raise w.reject("ACR301", seen=f"{w.describe(key)} in the items of a dict")

@@ -14,7 +14,7 @@ from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.functions import is_of_library
 from acronumba.frontend.handlers import EXPRESSIONS, WALKS, handles
-from acronumba.frontend.kinds.iterators import Enumerate, Generator
+from acronumba.frontend.kinds.iterators import Generator, Zip
 from acronumba.frontend.kinds.numbers import NoneVal, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
@@ -28,7 +28,7 @@ from acronumba.frontend.walker import Consumer, Loop, Walker
 def walk_generator(
     w: Walker, gen: Generator, turn: Callable[[Val], None], code: ast.For | None,
     carried: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None
-) -> None:  # fmt: skip
+) -> bool:  # fmt: skip
     """Walk the body of a generator function, and call `turn` at each of its `yield`s."""
     func = gen.func
     if any(f.func.code == func.code for f in w.frames):
@@ -56,18 +56,21 @@ def walk_generator(
         ends = [_without(p, frame.scope) for p in ends]
         loop.breaks[:] = [_without(p, frame.scope) for p in loop.breaks]
     end_loop(w, ends, loop, otherwise)
+    return True
 
 
 def _without(point: Point, scope: Any) -> Point:
     return point[0], {k: v for k, v in point[1].items() if k[0] != scope}
 
 
-@handles(WALKS, Enumerate)
+@handles(WALKS, Zip)
 def walk_enumerated(
-    w: Walker, val: Enumerate, turn: Callable[[Val], None], code: ast.For | None,
+    w: Walker, val: Zip, turn: Callable[[Val], None], code: ast.For | None,
     carried: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None
-) -> None:  # fmt: skip
-    """Walk a loop over `enumerate(g(...))`."""
+) -> bool:  # fmt: skip
+    """Walk a loop over `enumerate(g(...))`; any other loop over a `Zip` is left to the caller."""
+    if val.start is None or not isinstance(val.parts[0], Generator):
+        return False
     w.counter += 1
     count = (w.frame.scope, f"#turn{w.counter}")
     w.state[count] = val.start
@@ -77,8 +80,9 @@ def walk_enumerated(
         w.state[count] = binary(w, ast.Add(), w.state[count], number(1))
         turn(given)
 
-    iterate(w, val.inner, counted, code, [*carried, count], otherwise)
+    iterate(w, val.parts[0], counted, code, [*carried, count], otherwise)
     w.state.pop(count, None)
+    return True
 
 
 @handles(EXPRESSIONS, ast.Yield)

@@ -34,7 +34,7 @@ ATTRIBUTES: dict[type, Callable[..., Any]] = {}  # owner, attribute name -> Val
 SUBSCRIPTS: dict[type, Callable[..., Any]] = {}  # array, index of each axis -> Val
 PROTOCOLS: dict[type, Callable[..., Any]] = {}  # iterable -> functions that give its length, and an item
 DESCRIPTORS: dict[type, Callable[..., Any]] = {}  # object, its class, attribute name, descriptor -> Val
-WALKS: dict[type, Callable[..., Any]] = {}  # iterable with a loop of its own; further arguments as `iterate`
+WALKS: dict[type, Callable[..., Any]] = {}  # arguments of `iterate` -> whether it is walked in another way
 KEPT: dict[type, Callable[..., Any]] = {}  # value that is bound to a name, or stored
 READ: dict[type, Callable[..., Any]] = {}  # stored representation of a value -> the value that operations use
 

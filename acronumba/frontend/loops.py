@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from acronumba.frontend.attributes import not_none
-from acronumba.frontend.block import GROWS, Fork, Point, State, conversion
+from acronumba.frontend.block import Fork, Point, State
 from acronumba.frontend.cells import without_end
 from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import STATEMENTS, WALKS, handles
@@ -23,8 +23,8 @@ from acronumba.frontend.join_shapes import (
     TypeShape,
     compatible_shapes,
 )
-from acronumba.frontend.kinds.errors import ErrorValue
-from acronumba.frontend.kinds.iterators import Enumerate, Generator, Range, Stream
+from acronumba.frontend.kinds.errors import GROWS, ErrorValue, conversion
+from acronumba.frontend.kinds.iterators import Range
 from acronumba.frontend.kinds.lists import at_run_time
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.objects import ObjectValue, is_field
@@ -321,13 +321,9 @@ def iterate(
     `code` is the `for` loop of the user that this is; `carried` are state keys that the iterations assign beside it.
     """
     w.check_poison(iterable)
-    if isinstance(iterable, Stream):
-        iterable = iterable.inner
-    if isinstance(iterable, UnionVal):
-        iterable = one_iterable(w, iterable)
-    iterable = iterated(w, iterable)
-    if isinstance(iterable.inner if isinstance(iterable, Enumerate) else iterable, Generator):
-        WALKS[type(iterable)](w, iterable, turn, code, carried, otherwise)
+    iterable = iterated(w, one_iterable(w, iterable.origin))
+    walk = WALKS.get(type(iterable))
+    if walk is not None and walk(w, iterable, turn, code, carried, otherwise):
         return
     items = w.items_of(iterable)
     if items is None and isinstance(iterable, Range):
@@ -378,8 +374,10 @@ def fold(w: Walker, name: str, iterable: Val, body: Callable[[Val, Val], Val], s
     return w.state.pop(key)
 
 
-def one_iterable(w: Walker, val: UnionVal) -> Val:
+def one_iterable(w: Walker, val: Val) -> Val:
     """Return a union of strings, or of lists and tuples, as one iterable; reject other unions."""
+    if not isinstance(val, UnionVal):
+        return val
     one = one_string(w, not_none(w, val))
     if not isinstance(one, UnionVal):
         return one

@@ -11,17 +11,14 @@ from typing import Any
 from acronumba.data.shared import SharedConst, describe_value, values_of
 from acronumba.data.source_guard import ABSENT
 from acronumba.frontend.advice import near
-from acronumba.frontend.block import READ_AGAIN, conversion
 from acronumba.frontend.calls.objects import as_function, is_foreign
 from acronumba.frontend.calls.tables import row_of
-from acronumba.frontend.exceptions import Dead, Rejected
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.kinds.arrays import Tensor
-from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import Func, Static
 from acronumba.frontend.kinds.iterators import Generator, Stream
 from acronumba.frontend.kinds.numbers import number
 from acronumba.frontend.kinds.objects import MutableObject
-from acronumba.frontend.kinds.unions import MaybeUnbound
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.source import NoSource, Source, read_source
 from acronumba.frontend.walker import GlobalRead, Walker
@@ -98,22 +95,9 @@ def bind_name(w: Walker, name: str, val: Val) -> None:
     w.state[(scope, name)] = val
 
 
-def loops_around(w: Walker) -> int:
-    """Return the number of loops around the current node."""
-    return len(w.loops_around)
-
-
 def named_iterator(w: Walker, val: Val) -> Stream:
     """Return an iterator that is bound to a name."""
-    return Stream(val.inner if isinstance(val, Stream) else val, loops_around(w))
-
-
-def consumed(w: Walker, val: Stream, name: str, key: Any) -> Val:
-    """Return the iterable of a named iterator; it may be read once, and not in a loop that began after its binding."""
-    if loops_around(w) > val.depth:
-        raise w.reject("ACR114", seen=f"{name}: {READ_AGAIN}", rewrite=conversion(READ_AGAIN))
-    w.state[key] = ErrorValue(READ_AGAIN, "ACR114")
-    return val.inner
+    return Stream(val.origin, len(w.loops_around))
 
 
 def name_views(val: Val) -> None:
@@ -192,16 +176,7 @@ def bound_value(w: Walker, val: Val | None, name: str, key: Any) -> Val:
     if val is None:  # unbound on all paths to here that are known so far
         w.fail("UnboundLocalError", text)
         raise Dead
-    if isinstance(val, MaybeUnbound):
-        w.check(val.bound, "UnboundLocalError", text)
-        if w.block is not None:
-            w.state[key] = val.value
-        val = val.value
-    if isinstance(val, ErrorValue):
-        if val.why:
-            raise w.reject(val.code or "ACR303", seen=f"{name}: {val.why}", rewrite=conversion(val.why))
-        raise Rejected(None)
-    return consumed(w, val, name, key) if isinstance(val, Stream) else val
+    return val.bound_as(w, name, key)
 
 
 def outer_name(w: Walker, func: Func, name: str) -> Val:

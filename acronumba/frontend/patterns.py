@@ -15,7 +15,6 @@ from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import STATEMENTS, handles
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.lists import ListVal
-from acronumba.frontend.kinds.maps import DictVal
 from acronumba.frontend.kinds.numbers import number
 from acronumba.frontend.kinds.objects import Ref
 from acronumba.frontend.kinds.unions import UnionVal
@@ -188,7 +187,7 @@ def sequence_pattern(w: Walker, patterns: Sequence[ast.pattern], val: Val, fails
             at = number(k) if star is None or k < star else w.scalar("sub", n, number(back))
             pattern(w, q, val.item_at(w, at), fails, None)
         return
-    if items is None or isinstance(val, DictVal):
+    if items is None or val.is_mapping:
         fails += w.leave()
         return
     if (star is None and len(items) != len(patterns)) or (star is not None and len(items) < len(patterns) - 1):

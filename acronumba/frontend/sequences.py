@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from acronumba.frontend.comparisons import compare_values
+from acronumba.frontend.comparisons import compare_values, search
 from acronumba.frontend.comprehensions import to_list
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.dicts import delete_item
@@ -127,11 +127,11 @@ def range_item(w: Walker, base: Range, where: Any) -> Val:
 
 
 @handles(CONTAINS, Range)
-def _in_range(w: Walker, a: Val, b: Range) -> Num | None:
+def _in_range(w: Walker, a: Val, b: Range) -> Num:
     if is_index(a):
         a = host_value(w, a, "`in` a range", index=True)
     if not isinstance(a, Num) or a.type != INT:
-        return None
+        return search(w, a, b)
     first = w.scalar("sub", a, b.start)
     up = w.both(w.scalar("ge", a, b.start), w.scalar("lt", a, b.stop))
     if b.step.const == 1:

@@ -9,12 +9,12 @@ from typing import Any
 from acronumba.data.classes import fields_in_order
 from acronumba.data.shared import SharedConst, SharedLeaf, SharedNode, SharedOpaque
 from acronumba.frontend.array_forms import array_of_words
-from acronumba.frontend.block import B, Cases, conversion, last_name
+from acronumba.frontend.block import B, Cases, last_name
 from acronumba.frontend.cells import Cells, endless, without_end
 from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.handlers import CONSTANTS, KEPT, READ, WORDS
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
-from acronumba.frontend.kinds.errors import ErrorValue
+from acronumba.frontend.kinds.errors import ErrorValue, conversion
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal

@@ -23,10 +23,8 @@ from acronumba.frontend.handlers import ARRAYS, handles
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.iterators import (
-    Enumerate,
     Generator,
     Range,
-    Reversed,
     SliceVal,
     Stream,
     Zip,
@@ -204,12 +202,12 @@ def _zip(w: Walker, a: Args) -> Val:
 def _enumerate(w: Walker, a: Args) -> Val:
     start = host_value(w, a["start"], "enumerate()", index=True)
     inner = a["x"] if isinstance(a["x"], Generator) else as_iterable(w, a["x"])
-    return Enumerate(inner, w.as_int(start) if start.type == BOOL else start)
+    return Zip((inner,), start=w.as_int(start) if start.type == BOOL else start)
 
 
 @row("x", reversed, whole=True)
 def _reversed(w: Walker, a: Args) -> Val:
-    return Reversed(as_iterable(w, a["x"]))
+    return Stream(as_iterable(w, a["x"]), backward=True)
 
 
 @row("x", list, list.copy, whole=True)

@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from acronumba.data.schema import ENDLESS, NODES
+from acronumba.frontend.exceptions import Rejected
 from acronumba.frontend.join_shapes import ErrorShape, JoinShape
-from acronumba.frontend.kinds.value import Value
+from acronumba.frontend.kinds.value import StateKey, Val, Value
 from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
     from acronumba.frontend.merge import Merge
+    from acronumba.frontend.walker import Walker
+
+
+READ_AGAIN = "an iterator that is read again"
+GROWS = "a tuple that grows, whose length is known only at run time"
+
+
+def conversion(what: str) -> str:
+    """Return the rewrite for an unsupported kind of data (`OpaqueT.what`); "" if none is known."""
+    if "of class frozenset" in what:
+        return "a set: `set(x)`"
+    if what == ENDLESS.what:
+        return NODES
+    if what == READ_AGAIN:
+        return "make it a list: list(...)"
+    if what == GROWS:
+        return "keep a list; as the key of a dict, a number made of its elements: k * n + i"
+    if re.search(r"an array of dtype \S*float16", what):
+        return "convert it before the batch: `x.astype(np.float32)`, `x.float()` of a tensor"
+    floating = re.search(r"an array of dtype [<>]f", what)  # not in the CPU's byte order
+    return "convert it before the batch: `x.astype(np.float32)`" if floating else ""
 
 
 @record(eq=False, frozen=False)
@@ -26,6 +50,16 @@ class ErrorValue(Value):
     def describe(self, w: Blocks) -> str:
         w.check_poison(self)  # rejected where it was made, or now: its use is no further error
         return "errorvalue"
+
+    def rejection(self, w: Blocks, name: str = "") -> Rejected:
+        """Return the exception to raise where it is used, or where a name that is bound to it is read."""
+        if not self.why:
+            return Rejected(None)  # rejected elsewhere
+        code, seen = self.code or ("ACR303" if name else "ACR206"), f"{name}: {self.why}" if name else self.why
+        return w.reject(code, seen=seen, rewrite=conversion(self.why))
+
+    def bound_as(self, w: Walker, name: str, key: StateKey) -> Val:
+        raise self.rejection(w, name)
 
     def shared_by_calls(self) -> Value:
         return self

@@ -7,11 +7,12 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from acronumba.frontend.kinds.errors import READ_AGAIN, ErrorValue
 from acronumba.frontend.kinds.functions import Func
 from acronumba.frontend.kinds.lists import at_run_time
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
-from acronumba.frontend.kinds.value import NOT_CONST, Turns, Val, Value
+from acronumba.frontend.kinds.value import NOT_CONST, StateKey, Turns, Val, Value
 from acronumba.frontend.numbering import is_natural
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import INT
@@ -102,29 +103,37 @@ class SliceVal(Value):
 
 @record(eq=False, frozen=False)
 class Zip(Value):
-    """`zip(*parts)`; `starred`: the only part is a list of run time, whose elements are the arguments."""
+    """Tuples of the items of several iterables: `zip(*parts)`; with a number `start`, which counts them: `enumerate`.
+
+    With `starred`, the only part is a list of run time, whose elements are the iterables.
+    """
 
     parts: tuple[Val, ...]
     strict: bool = False
     starred: bool = False
+    start: Num | None = None
 
     stored_as = "list(...)"
     is_iterator = True
 
     iterable = True
 
+    def describe(self, w: Blocks) -> str:
+        return "zip" if self.start is None else "enumerate"
+
     def form_key(self, w: Walker) -> object:
-        return "zip", self.strict, self.starred
+        return "zip", self.strict, self.starred, self.start is None
 
     def children(self) -> tuple[Val, ...]:
-        return self.parts
+        return self.parts if self.start is None else (*self.parts, self.start)
 
     def with_children(self, children: Sequence[Val]) -> Value:
-        return replace(self, parts=tuple(children))
+        n = len(self.parts)
+        return replace(self, parts=tuple(children[:n]), start=next(iter(children[n:]), None))  # type: ignore[arg-type]
 
     def _alike(self, other: Value) -> bool:
         assert isinstance(other, Zip)
-        mine, others = ((v.strict, v.starred, len(v.parts)) for v in (self, other))
+        mine, others = ((v.strict, v.starred, v.start is None, len(v.parts)) for v in (self, other))
         return mine == others
 
     def known_items(self, w: Walker) -> tuple[Val, ...] | None:
@@ -134,7 +143,8 @@ class Zip(Value):
         lengths = set(map(len, columns))
         if self.strict and len(lengths) > 1:
             raise w.reject("ACR305", seen=f"zip of {sorted(lengths)} items")
-        return tuple(TupleVal(t) for t in zip(*columns, strict=False))
+        rows = enumerate(zip(*columns, strict=False))
+        return tuple(TupleVal((*self._count(w, number(k)), *row)) for k, row in rows)
 
     def turns(self, w: Walker) -> Turns | None:
         if self.starred:
@@ -152,95 +162,64 @@ class Zip(Value):
                 out = w.scalar("min", out, length())
             return out
 
-        return shortest, lambda i: TupleVal(tuple(get(i) for _, get in parts))
+        return shortest, lambda i: TupleVal((*self._count(w, i), *(get(i) for _, get in parts)))
 
-
-@record(eq=False, frozen=False)
-class Enumerate(Value):
-    inner: Val
-    start: Num
-
-    stored_as = "list(...)"
-    is_iterator = True
-
-    iterable = True
-
-    def children(self) -> tuple[Val, ...]:
-        return self.inner, self.start
-
-    def with_children(self, children: Sequence[Val]) -> Value:
-        return Enumerate(*children)  # type: ignore[arg-type]
-
-    def _alike(self, other: Value) -> bool:
-        return True
-
-    def known_items(self, w: Walker) -> tuple[Val, ...] | None:
-        inner = w.items_of(self.inner)
-        if inner is None:
-            return None
-        return tuple(TupleVal((w.scalar("add", self.start, number(k)), v)) for k, v in enumerate(inner))
-
-    def turns(self, w: Walker) -> Turns:
-        length, get = w.turns(self.inner)
-        return length, lambda i: TupleVal((apart(w, w.scalar("add", i, self.start), i), get(i)))
-
-
-@record(eq=False, frozen=False)
-class Reversed(Value):
-    inner: Val
-
-    stored_as = "list(...)"
-    is_iterator = True
-
-    iterable = True
-
-    def children(self) -> tuple[Val, ...]:
-        return (self.inner,)
-
-    def with_children(self, children: Sequence[Val]) -> Value:
-        return Reversed(*children)
-
-    def _alike(self, other: Value) -> bool:
-        return True
-
-    def known_items(self, w: Walker) -> tuple[Val, ...] | None:
-        inner = w.items_of(self.inner)
-        return None if inner is None else tuple(reversed(inner))
-
-    def turns(self, w: Walker) -> Turns:
-        length, get = w.turns(self.inner)
-        n = length()
-        last = w.scalar("sub", n, number(1))
-        return lambda: n, lambda i: get(w.scalar("sub", last, i))
+    def _count(self, w: Walker, index: Num) -> tuple[Num, ...]:
+        """Return the number of an item, if they are counted."""
+        return () if self.start is None else (apart(w, w.scalar("add", index, self.start), index),)
 
 
 @record(eq=False, frozen=False)
 class Stream(Value):
-    """An iterator, which can be consumed once. `depth` is the number of loops around the binding of its name."""
+    """An iterator, which can be consumed once: `iter`, `reversed` (`backward`), or one that is bound to a name."""
 
     inner: Val
-    depth: int = 0
+    depth: int = 0  # the number of loops around the binding of its name
+    backward: bool = False
 
     stored_as = "list(...)"
     is_iterator = True
 
+    iterable = True
+
+    @property
+    def origin(self) -> Val:
+        return self if self.backward else self.inner.origin
+
     def describe(self, w: Blocks) -> str:
         return f"an iterator over {w.describe(self.inner)}"
+
+    def form_key(self, w: Walker) -> object:
+        return "iterator", self.backward
 
     def children(self) -> tuple[Val, ...]:
         return (self.inner,)
 
     def with_children(self, children: Sequence[Val]) -> Value:
-        return Stream(children[0], self.depth)
+        return Stream(children[0], self.depth, self.backward)
 
     def _alike(self, other: Value) -> bool:
-        return True
+        assert isinstance(other, Stream)
+        return self.backward == other.backward
 
     def known_items(self, w: Walker) -> tuple[Val, ...] | None:
-        return w.items_of(self.inner)
+        inner = w.items_of(self.inner)
+        return inner[::-1] if self.backward and inner is not None else inner
 
     def turns(self, w: Walker) -> Turns:
-        return w.turns(self.inner)
+        length, get = w.turns(self.inner)
+        if not self.backward:
+            return length, get
+        n = length()
+        last = w.scalar("sub", n, number(1))
+        return lambda: n, lambda i: get(w.scalar("sub", last, i))
+
+    def bound_as(self, w: Walker, name: str, key: StateKey) -> Val:
+        """Return the iterable; it may be read once, and not in a loop that began after the binding of the name."""
+        if len(w.loops_around) > self.depth:
+            raise ErrorValue(READ_AGAIN, "ACR114").rejection(w, name)
+        w.state[key] = ErrorValue(READ_AGAIN, "ACR114")
+        return self.inner
 
 
 @record(eq=False, frozen=False)

@@ -157,7 +157,13 @@ class EnumVal(Value):
             out = w.select(w.scalar("eq", Num(INT, var=w.word(self)), number(k)), number(v), out)
         return out
 
-    def truth(self, w: Walker) -> Num:
+    def truth(self, w: Walker) -> Num | None:
+        decides = w.deciding(self.cls, "__bool__", "__len__")
+        if decides == "__len__":
+            raise w.reject("ACR209", seen=f"{decides} as a condition")
+        if decides:
+            method = self.attribute(w, decides)
+            return None if method is None else w.call(method, (), {}).truth(w)
         return self.by_member(w, bool)
 
     def axis_index(self, w: Walker) -> Num | Tensor | None:

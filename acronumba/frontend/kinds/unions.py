@@ -13,7 +13,7 @@ from acronumba.frontend.kinds.arrays import AllocationSite
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.maps import MapVal
 from acronumba.frontend.kinds.numbers import Num
-from acronumba.frontend.kinds.value import FieldPlace, Val, Value
+from acronumba.frontend.kinds.value import FieldPlace, StateKey, Val, Value
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import DictT, ListT, TupleT, Type, UnionT, union
 from acronumba.records import record
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks, Cases
     from acronumba.frontend.kinds.lists import ElementInfo
     from acronumba.frontend.merge import Merge
+    from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
 
 
@@ -91,6 +92,13 @@ class MaybeUnbound(Value):
 
     def bound_value(self) -> Val:
         return self.value
+
+    def bound_as(self, w: Walker, name: str, key: StateKey) -> Val:
+        text = f"cannot access local variable '{name}' where it is not associated with a value"
+        w.check(self.bound, "UnboundLocalError", text)
+        if w.block is not None:
+            w.state[key] = self.value
+        return self.value.bound_as(w, name, key)
 
     def children(self) -> tuple[Val, ...]:
         return (self.value,)

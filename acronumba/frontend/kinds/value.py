@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 Constant: TypeAlias = Any  # a Python value known at compile time, or NOT_CONST
 PythonClass: TypeAlias = type
+StateKey: TypeAlias = "tuple[Any, ...]"  # a key of the state of a walk: a scope and a name
 FieldPlace: TypeAlias = tuple[type, str]  # a field of a class
 NOT_CONST: Constant = type("NotConst", (), {"__repr__": lambda self: "<run time>"})()
 
@@ -158,6 +159,15 @@ class Value:
     def walked_cells(self) -> list[ElementInfo]:
         """Return the facts of dicts and deques in an iterable, which must not lose elements while it is walked."""
         return [] if self.compound else [cell for v in self.children() for cell in v.walked_cells()]
+
+    def bound_as(self, w: Walker, name: str, key: StateKey) -> Val:
+        """Return it as the value of a name that is read, a key of the state; the instance fails if it has none."""
+        return self
+
+    @property
+    def origin(self) -> Val:
+        """The iterable of an iterator that begins with its first item; any other value as it is."""
+        return self
 
     def bound_value(self) -> Val:
         """Return the value of a name that may be unbound; any other value as it is."""

@@ -145,8 +145,7 @@ def _of_python(f: Callable[..., Any], function: Any, iterator: bool) -> Handler:
 
 def _argument(w: Walker, val: Val, function: Any) -> Val:
     """Return the iterable of an iterator; for a `function`, the items of a generator as a list."""
-    while isinstance(val, Stream):
-        val = val.inner
+    val = val.origin
     return as_iterable(w, val) if function is not None and isinstance(val, Generator) else val
 
 
