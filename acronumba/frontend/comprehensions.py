@@ -199,14 +199,8 @@ def join_list(w: Walker, val: ListVal, axis: int, f: Callable[[Tensor], Tensor])
 
 def to_list(w: Walker, val: Val) -> ListVal:
     """Return an iterable as a run-time list; a run-time list is returned as it is."""
-    val = val.origin
-    if isinstance(val, ListVal):
-        return val.plain
-    if isinstance(val, StaticList):
-        return w.realise(val)
-    if isinstance(val, Generator):
-        return to_list(w, all_of_generator(w, val))
-    out = collect(w, val, lambda v: v)
+    val = as_iterable(w, val)
+    out = val if isinstance(val, ListVal | StaticList) else collect(w, val, lambda v: v)
     return w.realise(out) if isinstance(out, StaticList) else out
 
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import ast
-import operator
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import partial
 
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import Fork, Point
@@ -16,65 +13,39 @@ from acronumba.frontend.calls.objects import (
 )
 from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import CONDITIONS, EXPRESSIONS, handles
-from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
-from acronumba.frontend.kinds.objects import Ref, SharedVal
+from acronumba.frontend.kinds.objects import SharedVal
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
-from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
+from acronumba.frontend.kinds.value import Constant, StateKey, Val
 from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.names import path_of
 from acronumba.frontend.walker import Walker
-from acronumba.ir.types import BOOL, Array0T, NoneT, StructT, Type, case_slices, type_text
+from acronumba.ir.types import Array0T, NoneT, StructT, Type, type_text
 
 
-def narrow_to(w: Walker, node: ast.expr, val: Val, wanted: Callable[[Type], bool]) -> Fork:
-    """Branch on whether the type of a value is a wanted one, and narrow its name on both sides."""
+def narrow_to(w: Walker, path: StateKey | None, val: Val, wanted: Callable[[Type], bool]) -> tuple[Fork, Val]:
+    """Branch on whether the type of a value is a wanted one, and narrow the name at `path` on both sides.
+
+    Return the points where it is and where it is not, and the value where it is.
+    """
     w.check_poison(val)
     if w.block is None:
-        return [], []
-    path = path_of(w, node)
-    if isinstance(val, UnionVal):
-        test, either = is_any(w, val, wanted)
-        sides: list[Val] = [
-            w.keep(val, lambda t: t in either or wanted(t)),
-            w.keep(val, lambda t: t in either or not wanted(t)),
-        ]
-    elif isinstance(val, Ref) and len(val.classes) > 1:
-        keep = tuple(c for c in val.classes if wanted(StructT(c)))
-        drop = tuple(c for c in val.classes if not wanted(StructT(c)))
-        test = number(bool(keep)) if not keep or not drop else w.class_test(val.var, keep)
-        sides = [Ref(keep, val.var, val.own), Ref(drop, val.var, val.own)]
-    elif isinstance(val, Tensor) and val.array0 is not None and val.array0.const is NOT_CONST:
-        array, scalar = (wanted(t) for t in (Array0T(val.type.dtype), val.type))
-        test = number(array) if array == scalar else val.array0 if array else w.negate(val.array0)
-        as_array, as_scalar = replace(val, array0=number(True)), replace(val, array0=None)
-        sides = [val, val] if array == scalar else [as_array, as_scalar] if array else [as_scalar, as_array]
-    else:
+        return ([], []), val
+    split = val.split(w, wanted)
+    if split is None:
         here = w.leave()
         kind = kind_of(w, val)
-        return (here, []) if kind is not None and wanted(kind) else ([], here)
+        return ((here, []) if kind is not None and wanted(kind) else ([], here)), val
+    test, *sides = split
     points: list[list[Point]] = []
     for point, side in zip(w.fork(test), sides, strict=True):
         w.enter(point)
         if point and path is not None and (path in w.state or len(path) > 2):
-            w.state[path] = w.narrowed(side) if isinstance(side, UnionVal) else side
+            w.state[path] = side.narrowed(w)
         points.append(w.leave())
-    return points[0], points[1]
-
-
-def is_any(w: Walker, val: UnionVal, wanted: Callable[[Type], bool]) -> tuple[Num, set[Type]]:
-    """Return whether a value is of a wanted type, as a bool, and the member types that do not decide it."""
-    parts = {m: (Array0T(m.dtype), m.scalar) for m in val.possible if isinstance(m, Array0T) and not m.sure}
-    either: set[Type] = {m for m, (array, scalar) in parts.items() if wanted(array) != wanted(scalar)}
-    test = w.is_case(val, lambda t: t not in either and wanted(t))
-    for case, where in case_slices(val.type) if either else ():
-        if case in either and isinstance(case, Array0T):
-            array = Num(BOOL, var=val.vars[where][0])
-            kind = array if wanted(Array0T(case.dtype)) else w.negate(array)
-            test = w.either(test, w.both(w.is_case(val, partial(operator.eq, case)), kind))
-    return test, either
+    return (points[0], points[1]), sides[0]
 
 
 def kind_of(w: Walker, val: Val) -> Type | None:
@@ -231,10 +202,10 @@ def by_truth(w: Walker, test: ast.expr, val: Val) -> tuple[Val, list[Point], lis
     """
     none: list[Point] = []
     if isinstance(val, UnionVal) and any(isinstance(m, NoneT) for m in val.possible):
-        some, none = narrow_to(w, test, val, lambda t: not isinstance(t, NoneT))
+        path = path_of(w, test)
+        (some, none), left = narrow_to(w, path, val, lambda t: not isinstance(t, NoneT))
         w.join(some)
-        val = w.narrowed(w.keep(val, lambda t: not isinstance(t, NoneT)))
-        val = w.state.get(path_of(w, test) or (), val)
+        val = w.state.get(path or (), left.narrowed(w))
     with w.at_node(test):
         return val, *w.fork(truth(w, val)), none
 
@@ -272,7 +243,8 @@ def _negated(w: Walker, test: ast.UnaryOp) -> Fork:
 def _is_none(w: Walker, test: ast.Compare) -> Fork:
     match test:
         case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]):
-            yes, no = narrow_to(w, left, w.expr(left), lambda t: isinstance(t, NoneT))
+            val = w.expr(left)
+            (yes, no), _ = narrow_to(w, path_of(w, left), val, lambda t: isinstance(t, NoneT))
             return (yes, no) if isinstance(op, ast.Is) else (no, yes)
     return _is_true(w, test)
 
@@ -289,7 +261,7 @@ def _is_instance(w: Walker, test: ast.Call) -> Fork:
     w.check_poison(val)
     if w.block is not None and kind_of(w, val) is None:
         raise w.reject("ACR308", what, seen=f"isinstance of {w.describe(val)}")
-    return narrow_to(w, what, val, wanted)
+    return narrow_to(w, path_of(w, what), val, wanted)[0]
 
 
 def is_type_test(w: Walker, node: ast.Call) -> bool:

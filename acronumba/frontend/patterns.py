@@ -16,13 +16,12 @@ from acronumba.frontend.handlers import STATEMENTS, handles
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import number
-from acronumba.frontend.kinds.objects import Ref
 from acronumba.frontend.kinds.unions import UnionVal
-from acronumba.frontend.kinds.value import Val
+from acronumba.frontend.kinds.value import StateKey, Val
 from acronumba.frontend.lists import list_slice, new_list
 from acronumba.frontend.names import bind_name, path_of
 from acronumba.frontend.walker import Walker
-from acronumba.ir.types import NoneT, StructT, Type
+from acronumba.ir.types import NoneT, Type
 
 
 @handles(STATEMENTS, ast.Match)
@@ -104,38 +103,14 @@ def _match_test(w: Walker, test: Val, fails: list[Point]) -> None:
     w.join(yes)
 
 
-def _split_match(w: Walker, val: Val, wanted: Callable[[Type], bool], fails: list[Point], path: Any) -> Val:
+def _split_match(
+    w: Walker, val: Val, wanted: Callable[[Type], bool], fails: list[Point], path: StateKey | None
+) -> Val:  # fmt: skip
     """Continue where the type of a value is a wanted one; return the narrowed value."""
-    fake = ast.Constant(value=0)
-    yes, no = narrow_to(w, fake, val, wanted)
-    fails_from = no
-    inner: Val = val
-    if isinstance(val, UnionVal):
-        inner_u, outer_u = w.keep(val, wanted), w.keep(val, lambda t: not wanted(t))
-        inner = inner_u
-        for point in fails_from:
-            w.enter([point])
-            if path is not None and outer_u.possible:
-                w.state[path] = w.narrowed(outer_u)
-            fails += w.leave()
-        w.join(yes)
-        if w.block is not None:
-            inner = w.narrowed(inner_u)
-    elif isinstance(val, Ref) and len(val.classes) > 1:
-        keep = tuple(c for c in val.classes if wanted(StructT(c)))
-        drop = tuple(c for c in val.classes if not wanted(StructT(c)))
-        for point in fails_from:
-            if path is not None and drop:
-                point[1][path] = Ref(drop, val.var, val.own)
-            fails.append(point)
-        w.join(yes)
-        inner = Ref(keep, val.var, val.own)
-    else:
-        fails += fails_from
-        w.join(yes)
-    if path is not None and w.block is not None:
-        w.state[path] = inner
-    return inner
+    (yes, no), inner = narrow_to(w, path, val, wanted)
+    fails += no
+    w.join(yes)
+    return w.state[path] if path in w.state else inner.narrowed(w)
 
 
 def class_pattern(w: Walker, p: ast.MatchClass, val: Val, fails: list[Point], path: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -168,6 +168,15 @@ class Tensor(Value):
             if isinstance(self.ref, ir.SharedArg)
             else _parameter_shape(self, self.whole.places, parameter)
         )
+
+    def split(self, w: Words, wanted: Callable[[Type], bool]) -> tuple[Num, Val, Val] | None:
+        if self.array0 is None or self.array0.const is not NOT_CONST:
+            return None
+        array, scalar = wanted(Array0T(self.type.dtype)), wanted(self.type)
+        if array == scalar:
+            return number(array), self, self
+        as_array, as_scalar = replace(self, array0=number(True)), replace(self, array0=None)
+        return (self.array0, as_array, as_scalar) if array else (w.negate(self.array0), as_scalar, as_array)
 
     def identity(self) -> object:
         return self.ref.index if isinstance(self.ref, ir.SharedArg) else id(self.ref)

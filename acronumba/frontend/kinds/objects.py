@@ -59,6 +59,14 @@ class Ref(Value):
     def is_input(self) -> bool:
         return not self.own
 
+    def split(self, w: Words, wanted: Callable[[Type], bool]) -> tuple[Num, Val, Val] | None:
+        if len(self.classes) < 2:
+            return None
+        keep = tuple(c for c in self.classes if wanted(StructT(c)))
+        drop = tuple(c for c in self.classes if c not in keep)
+        test = number(bool(keep)) if not keep or not drop else w.class_test(self.var, keep)
+        return test, Ref(keep, self.var, self.own), Ref(drop, self.var, self.own)
+
     @property
     def python_class(self) -> PythonClass:
         return self.classes[0] if len(self.classes) == 1 else object

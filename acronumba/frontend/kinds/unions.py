@@ -15,7 +15,7 @@ from acronumba.frontend.kinds.maps import MapVal
 from acronumba.frontend.kinds.numbers import Num
 from acronumba.frontend.kinds.value import FieldPlace, StateKey, Val, Value
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import DictT, ListT, TupleT, Type, UnionT, union
+from acronumba.ir.types import BOOL, Array0T, DictT, ListT, TupleT, Type, UnionT, case_slices, union
 from acronumba.records import record
 
 if TYPE_CHECKING:
@@ -43,6 +43,21 @@ class UnionVal(Value):
         for k, member in enumerate(self.possible):
             left = replace(self, possible=self.possible[k:])
             yield w.is_case(left, partial(operator.eq, member)), partial(self._only, w, member)
+
+    def split(self, w: Words, wanted: Callable[[Type], bool]) -> tuple[Num, Val, Val]:
+        parts = {m: (Array0T(m.dtype), m.scalar) for m in self.possible if isinstance(m, Array0T) and not m.sure}
+        either = {m for m, (array, scalar) in parts.items() if wanted(array) != wanted(scalar)}  # decided at run time
+        test = w.is_case(self, lambda t: t not in either and wanted(t))
+        for case, where in case_slices(self.type) if either else ():
+            if case in either and isinstance(case, Array0T):
+                array = Num(BOOL, var=self.vars[where][0])
+                kind = array if wanted(Array0T(case.dtype)) else w.negate(array)
+                test = w.either(test, w.both(w.is_case(self, partial(operator.eq, case)), kind))
+        keep = w.keep(self, lambda t: t in either or wanted(t))
+        return test, keep, w.keep(self, lambda t: t in either or not wanted(t))
+
+    def narrowed(self, w: Words) -> Val:
+        return w.narrowed(self)
 
     def _only(self, w: Words, member: Type) -> Val:
         """Return it where it is of one type."""

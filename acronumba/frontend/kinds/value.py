@@ -124,6 +124,14 @@ class Value:
         """Yield the cases of a value that is one of several, and the value where the test of the case holds."""
         return ()
 
+    def split(self, w: Words, wanted: Callable[[Type], bool]) -> tuple[Num, Val, Val] | None:
+        """Return whether its type is a wanted one, as a bool, and the value where it is and is not; None if known."""
+        return None
+
+    def narrowed(self, w: Words) -> Val:
+        """Return a union of which one alternative is left as that; any other value as it is."""
+        return self
+
     # ---- its parts
 
     def result_parts(self) -> tuple[Val, ...]:
