@@ -113,13 +113,13 @@ def package_lines() -> int:
 # What is counted, how, and the most that there may be. A limit goes down with what it limits, and never up; that of the
 # lines of the package may go up by the lines of a feature that users asked for.
 COUNTS: dict[str, tuple[Callable[[], int], int]] = {
-    "classes of abstract values": (lambda: len(kinds()), 30),
-    "functions that tell three or more of them apart": (dispatching, 12),
+    "classes of abstract values": (lambda: len(kinds()), 28),
+    "functions that tell three or more of them apart": (dispatching, 3),
     "functions that fork and join control flow themselves": (branching_by_hand, 23),
-    "parameters `node` that hand on a position": (node_parameters, 23),
+    "parameters `node` that hand on a position": (node_parameters, 22),
     'docstrings that begin with "What"': (nameless_docstrings, 2),
-    "lines with `Any`": (lines_with_any, 728),
-    "lines of Python in the package": (package_lines, 100_040),
+    "lines with `Any`": (lines_with_any, 727),
+    "lines of Python in the package": (package_lines, 99_980),
 }
 
 if __name__ == "__main__":
