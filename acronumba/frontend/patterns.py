@@ -10,6 +10,7 @@ from acronumba.frontend.attributes import attribute
 from acronumba.frontend.block import Point
 from acronumba.frontend.calls.objects import runtime_class
 from acronumba.frontend.comparisons import compare_values
+from acronumba.frontend.comprehensions import to_list
 from acronumba.frontend.conditions import class_filter, narrow_to, truth
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import STATEMENTS, handles
@@ -144,6 +145,7 @@ def sequence_pattern(w: Walker, patterns: Sequence[ast.pattern], val: Val, fails
         )
         if w.block is None:
             return
+    val = to_list(w, val) if val.python_class is range else val
     items = w.items_of(val)
     if items is None and isinstance(val, ListVal):
         n = w.ops.list_lengths(val)
@@ -162,7 +164,7 @@ def sequence_pattern(w: Walker, patterns: Sequence[ast.pattern], val: Val, fails
             at = number(k) if star is None or k < star else w.scalar("sub", n, number(back))
             pattern(w, q, val.item_at(w, at), fails, None)
         return
-    if items is None or val.is_mapping:
+    if items is None or not issubclass(val.python_class, Sequence) or issubclass(val.python_class, str):
         fails += w.leave()
         return
     if (star is None and len(items) != len(patterns)) or (star is not None and len(items) < len(patterns) - 1):

@@ -518,3 +518,19 @@ def condition_that_always_fails_at_some(xs, n):
         while s:
             s = s[0]
     return (n, s.first)
+
+
+def _pattern(v):
+    match v:
+        case [_, _]:
+            return 1
+        case [_, *_]:
+            return 3
+        case _:
+            return 2
+
+
+@case(XS, N)
+def sequence_patterns(xs, n):
+    known = ["ab", [n, 2], (n, 2), {1, 2}, {"a": n, "b": 2}, range(2), np.arange(2), deque([n, 2]), n, None]
+    return [_pattern(v) for v in known], _pattern(range(n)), _pattern(xs), _pattern(zip(xs, xs))
