@@ -82,11 +82,11 @@ Hint: TypeAlias = "Type | Observed | ArrayHint | ClassHint | ListHint | TupleHin
 
 OBSERVED = Observed()
 _PLAIN: dict[object, Hint] = {
-    **dict[object, Hint](PLAIN.items()),
     None: NONE,
     bytes: OpaqueT("bytes"),
     object: OBSERVED,
     Any: OBSERVED,
+    **dict[object, Hint](PLAIN.items()),
 }
 _SEQUENCES = {list, collections.abc.Sequence, collections.abc.Collection, collections.abc.Iterable}
 _SEQUENCES |= {collections.abc.MutableSequence}
