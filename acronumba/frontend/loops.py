@@ -219,34 +219,35 @@ def _enter_loop(
 
 
 def store_back(w: Walker, assumed: Mapping[Any, JoinShape], vars: Mapping[Any, tuple[ir.Var, ...]]) -> None:
-    """Assign the values at the end of an iteration to the loop's variables, as a parallel copy."""
+    """Assign the values at the end of an iteration to the loop's variables, as a parallel copy.
+
+    If a value is read from a variable that has been assigned, all values go through variables of their own. Where a
+    conversion makes new blocks, any read of an assigned variable counts, as blocks are not in the order of execution.
+    """
     assert w.block is not None
-    start_block, start = w.block, len(w.code.blocks[w.block])
+    blocks, ends = w.code.blocks, w.code.ends
+    first, start, count = w.block, len(blocks[w.block]), len(blocks)
     for key, shape in assumed.items():
         if vars[key]:
             w.store(shape, vars[key], w.state.get(key))
     outs = {v for vs in vars.values() for v in vs}
-    if w.block != start_block:
-        return  # conversions have made new blocks, and their results are fresh variables
-    tail = w.code.blocks[start_block][start:]
-    written: set[ir.Var] = set()
-    hazard = False
-    for instr in tail:
-        hazard = hazard or any(r in written for r in reads(instr))
+    parts = [(first, start), *((k, 0) for k in range(count, len(blocks)))]
+    every = [instr for k, at in parts for instr in blocks[k][at:]]
+    written = {v for instr in every for v in writes(instr) if v in outs} if len(parts) > 1 else set()
+    hazard = any(end is not None and not written.isdisjoint(reads(end)) for end in (ends[k] for k, _ in parts))
+    for instr in every:
+        hazard = hazard or not written.isdisjoint(reads(instr))
         written.update(v for v in writes(instr) if v in outs)
     if not hazard:
         return
-    del w.code.blocks[start_block][start:]
-    late: list[ir.Instr] = []
-    for instr in tail:
-        if isinstance(instr, ir.Copy) and instr.out in outs:
-            temp = w.var(instr.out.name, instr.out.type)
-            w.emit(replace(instr, out=temp))
-            late.append(replace(instr, src=temp))
-        else:
-            w.emit(instr)
-    for instr in late:
-        w.emit(instr)
+    temps: dict[ir.Var, ir.Var] = {}
+    for k, at in parts:
+        for j, instr in enumerate(blocks[k][at:], at):
+            if isinstance(instr, ir.Copy) and instr.out in outs:
+                temps[instr.out] = temps.get(instr.out) or w.var(instr.out.name, instr.out.type)
+                blocks[k][j] = replace(instr, out=temps[instr.out])
+    for out, temp in temps.items():
+        w.emit(ir.Copy(out=out, src=temp, loc=w.loc))
 
 
 def loop_names(w: Walker, body: Sequence[ast.stmt] | Sequence[ast.AST], *more: str) -> list[tuple[Any, str]]:

@@ -534,3 +534,27 @@ def _pattern(v):
 def sequence_patterns(xs, n):
     known = ["ab", [n, 2], (n, 2), {1, 2}, {"a": n, "b": 2}, range(2), np.arange(2), deque([n, 2]), n, None]
     return [_pattern(v) for v in known], _pattern(range(n)), _pattern(xs), _pattern(zip(xs, xs))
+
+
+@case(XS, N)
+def last_values(xs, n):
+    acc, prev, s, t = (), None, "a", ""
+    for v in xs:
+        prev, t = acc, s
+        acc = (v, 1)
+        s = "b" if v > 2 else "c"
+    return acc, prev, s, t
+
+
+class Last:
+    def __init__(self):
+        self.value = None
+
+
+@case(XS, N)
+def last_fields(xs, n):
+    a, b = Last(), Last()
+    for v in xs:
+        b.value = a.value
+        a.value = v * 1.5 if v > 3 else v
+    return a.value, b.value
