@@ -217,9 +217,9 @@ MUTANTS = (
         "tests/whole/test_differential.py -k found", "compiled",
     ),
     Mutant(
-        "products: of equal elements the last one counts", "kernels/write/products.py",
-        "first = top.eq(nowhere) | better(x, most) | (tie & (place < top))",
-        "first = top.eq(nowhere) | better(x, most) | (tie & (place > top))",
+        "orders: of equal elements the last one counts", "kernels/write/orders.py",
+        "first = top.eq(NOWHERE) | better(x, most) | (equal(x, most) & (place < top))",
+        "first = top.eq(NOWHERE) | better(x, most) | (equal(x, most) & (place > top))",
         "tests/kernels/test_kernels_cpu.py", "compiled",
     ),
     Mutant(

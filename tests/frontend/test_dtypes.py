@@ -85,7 +85,7 @@ def test_each_operation_has_a_cell() -> None:
     rng = random.Random(7)
     cells = [c for some in by_text.values() for c in rng.sample(some, 1)]
     ints, bools, vector = dtypes.Kind("pyint"), dtypes.Kind("pybool"), dtypes.Kind("int64", 1)
-    cells += [dtypes.Cell(f"x {op} y", (k, k)) for op in ("/", "^", "//", "%", "<<") for k in (ints, bools)]
+    cells += [dtypes.Cell(f"x {op} y", (k, k)) for op in ("/", "^", "//", "%", "<<", ">>") for k in (ints, bools)]
     cells += [
         dtypes.Cell("x < y", (ints, dtypes.Kind("pyfloat"))),
         dtypes.Cell("~x", (ints,)),

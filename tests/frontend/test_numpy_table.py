@@ -6,6 +6,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.support import numpy_table
@@ -53,11 +54,20 @@ REJECTED = {  # of what models usually say: why
 }  # fmt: skip
 
 
+def by_version() -> set[str]:
+    """Return the calls that the installed NumPy rejects and newer ones, as models, do not."""
+    try:
+        np.linalg.norm(np.zeros(0), np.inf)
+    except ValueError:
+        return {"np.linalg.norm(v, np.inf)"}
+    return set()
+
+
 @pytest.mark.parametrize(
     "part", [pytest.param(k, marks=[pytest.mark.slow] if k % 3 else [pytest.mark.long] if k else []) for k in range(9)]
 )
 def test_what_models_usually_say(part: int, tmp_path: Path) -> None:
-    assert not bad(try_rows(USUAL[part::9], "interpreter", tmp_path, SMALL), REJECTED)
+    assert not bad(try_rows(USUAL[part::9], "interpreter", tmp_path, SMALL), REJECTED | by_version())
 
 
 @pytest.mark.slow
