@@ -14,7 +14,6 @@ from acronumba.frontend.advice import one_type
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import ARRAYS, EXPRESSIONS, ITEMS, handles
 from acronumba.frontend.kinds.arrays import Tensor
-from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import Func
 from acronumba.frontend.kinds.iterators import Generator, Range
 from acronumba.frontend.kinds.lists import ListVal, StaticList
@@ -385,35 +384,34 @@ def generators(w: Walker, node: ast.ListComp | ast.GeneratorExp, k: int, iterabl
         if items is not None:
             with w.at_node(gen.iter):
                 note_turns(w, len(items))
-    taken = _taken(w, gen, items) if items is not None and last else None
-    if taken is None:
-        what = "built" if last else f"nested {k}"
-        return built(w, iterable, partial(value, gen.ifs), what, several=not last, code=code)
+    if items is not None and last:
+        before = w.mark()
+        out = _known_elements(w, gen, node.elt, items)
+        if out is not None:
+            return new_list(w, out)
+        w.go_back(before)
+    what = "built" if last else f"nested {k}"
+    return built(w, iterable, partial(value, gen.ifs), what, several=not last, code=code)
+
+
+def _known_elements(w: Walker, gen: ast.comprehension, elt: ast.expr, items: Sequence[Val]) -> list[Val] | None:
+    """Return the elements of a comprehension over known items; None if a condition is not a constant."""
     out = []
-    for item in taken:
-        out.append(value((), item))
-        if w.block is None:
-            return ErrorValue()
-    return new_list(w, out)
-
-
-def _taken(w: Walker, gen: ast.comprehension, items: Sequence[Val]) -> list[Val] | None:
-    """Return the items for which the conditions of a comprehension hold; None if that is not known of all."""
-    before = w.mark()
-
-    def holds(test: ast.expr) -> Constant:
-        with w.at_node(test):
-            return w.static(w.expr(test))
-
-    taken = []
-    for item in items if gen.ifs else ():
+    for item in items:
         w.assign(gen.target, item)
-        flags = [holds(c) for c in gen.ifs]
-        taken.append(all(flags) if NOT_CONST not in flags else NOT_CONST)
-    w.go_back(before)
-    if NOT_CONST in taken:
-        return None
-    return [v for v, flag in zip(items, taken, strict=True) if flag] if gen.ifs else list(items)
+        if w.block is None:
+            raise Dead
+        taken: Constant = True
+        for test in gen.ifs:
+            with w.at_node(test):
+                taken = w.static(w.expr(test))
+            if taken is NOT_CONST:
+                return None
+            if not taken:
+                break
+        if taken:
+            out.append(part_of(w, elt))
+    return out
 
 
 @handles(ITEMS, Generator)

@@ -558,3 +558,23 @@ def last_fields(xs, n):
         b.value = a.value
         a.value = v * 1.5 if v > 3 else v
     return a.value, b.value
+
+
+@case(N)
+def conditions_over_known_items(n):
+    log, calls, y = [], 0, 0
+
+    def keep(x):
+        nonlocal calls
+        calls += 1
+        log.append(-x)
+        return x != 2
+
+    a = [y for x in (1, 2, 3) if (y := x * 2) > 2]
+    b = [x for x in (1, 2, 3) if log.append(x) is None]
+    c = [x / (x - 1) for x in (1, 2, 3) if x != 1 if 1 / (x - 1) > 0]
+    d = [v for v in (1, None, n) if v is not None if v > 1]
+    e = [x + calls for x in (1, 2, n) if keep(x)]
+    f = [calls := calls + x for x in (1, 2, 3) if calls % 2]
+    g = sum(x for x in (1, 2, 3) if keep(x)), tuple(x for x in (1, 2, 3) if keep(x) if log.append(n) is None)
+    return a, b, c, d, e, f, g, log, calls, y
