@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from acronumba.data.schema import NODES
 from acronumba.errors.codes import reject
 from acronumba.frontend.attributes import attribute, not_none
@@ -303,6 +305,9 @@ def compare_objects(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None 
         return compare_by_fields(w, op, a, b, given)
     if first is not None and second is not None and first is not second:
         return number(name == "__ne__")
+    for v in (a, b):
+        if isinstance(v, Tensor) and v.type.rank:  # each element differs from the object
+            return w.call(w.constant(np.full_like), [v, number(name == "__ne__")], {"dtype": w.constant(bool)})
     same = same_object(w, a, b) if first is not None and second is not None else number(False)
     return same if same is None or name == "__eq__" else w.negate(same)
 

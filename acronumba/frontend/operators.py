@@ -135,10 +135,10 @@ def _of_arrays(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
 
 
 def _is_operand(w: Walker, op: ast.operator, val: Val, other: Val) -> bool:
-    """Whether NumPy's operator converts a value to an array: a list, too, except in `list * scalar`."""
-    if isinstance(val, ListVal):
-        return not isinstance(op, ast.Mult) or (isinstance(other, Tensor) and other.type.rank > 0)
-    return val.numeric or val.sequence(w) is not None
+    """Whether NumPy's operator converts a value to an array: a list or tuple, too, except in `list * scalar`."""
+    if isinstance(op, ast.Mult) and (val.is_list or is_tuple(val)):
+        return isinstance(other, Tensor) and (other.type.rank > 0 or other.array0 is not None)
+    return isinstance(val, ListVal) or val.numeric or val.sequence(w) is not None
 
 
 def _of_sequences(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:

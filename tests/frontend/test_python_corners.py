@@ -6,6 +6,7 @@ import functools
 from collections import deque
 from typing import Any
 
+import numpy as np
 import pytest
 
 from acronumba import model
@@ -50,7 +51,14 @@ def listed(n):
     return [n]
 
 
-@pytest.mark.parametrize("f", [changed_deque, changed_dict, shared_list], ids=lambda f: f.__name__)
+def repeated_by_a_float(n):
+    return (n, 1) * np.float32(1.5)
+
+
+REJECTED = [changed_deque, changed_dict, shared_list, repeated_by_a_float]
+
+
+@pytest.mark.parametrize("f", REJECTED, ids=lambda f: f.__name__)
 def test_what_would_differ_is_rejected(f: Any) -> None:
     with pytest.raises(AcronumbaError) as caught:
         model(f).batch([1, 3])

@@ -578,3 +578,10 @@ def conditions_over_known_items(n):
     f = [calls := calls + x for x in (1, 2, 3) if calls % 2]
     g = sum(x for x in (1, 2, 3) if keep(x)), tuple(x for x in (1, 2, 3) if keep(x) if log.append(n) is None)
     return a, b, c, d, e, f, g, log, calls, y
+
+
+@case(XS, N)
+def arrays_compared_with_objects(xs, n):
+    a = np.array([[1.0, n], [2.0, np.nan]])
+    one, rows = Uncountable(n), np.array(xs) if xs else np.zeros(2)
+    return a == one, one != a, rows == Maybes(1, None), (Maybes(n, None) != rows).sum()
