@@ -585,3 +585,15 @@ def arrays_compared_with_objects(xs, n):
     a = np.array([[1.0, n], [2.0, np.nan]])
     one, rows = Uncountable(n), np.array(xs) if xs else np.zeros(2)
     return a == one, one != a, rows == Maybes(1, None), (Maybes(n, None) != rows).sum()
+
+
+def _same_list(xs, found):
+    return [found for _ in xs]
+
+
+@case(XS, N)
+def empty_tuple_or_list(xs, n):
+    found = []
+    same = _same_list(xs, found)
+    chosen = tuple(found) if n > 3 else [n]
+    return sum(chosen), len(same)

@@ -289,7 +289,8 @@ class Sharing:
         out = [NOTHING] * len(types)
         for place in sorted(facts.get(v, NOTHING).which):
             part = [outside(w, self.escaped) for w in types] if place == DATA else self.lists[place].at(index)
-            out = [join(a, b, listed=True) for a, b in zip(out, part, strict=True)]
+            if len(part) == len(types):  # else it is a list that stays empty, of no type
+                out = [join(a, b, listed=True) for a, b in zip(out, part, strict=True)]
         return out
 
     def _list_op(self, context: Context, instr: ir.ListOp, facts: dict[ir.Var, Fact]) -> None:
