@@ -32,7 +32,7 @@ ALLOWED = {  # what stands around a number, and why it is there; as few as can b
         "on a busy Xeon at 2.8 GHz": "the machine of the table below, which shows one run of `make demo`",
     },
     "install.md": {"NumPy 2.2 or newer and": NEEDED, "3.13, and with the newest": NEEDED},
-    "serving.md": {"a body of more than 64 KiB": CONSTANT, "body that takes more than 5 s": CONSTANT},
+    "serving.md": {"a body exceeds 64 KiB": CONSTANT, "body that takes more than 5 s": CONSTANT},
     "language.md": {
         "1 GB at most); each takes about": CONSTANT,
         "0.1 stored as float32": VALUE,
