@@ -5,13 +5,12 @@ Recursions, loops and branches treat it as any list.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 
-from acronumba.frontend.exceptions import Dead
+from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.numbers import number
-from acronumba.frontend.kinds.value import Val
+from acronumba.frontend.kinds.value import StateKey, Val
 from acronumba.frontend.lists import append, simple
 from acronumba.frontend.names import check_part
 from acronumba.frontend.walker import Frame, Walker
@@ -21,13 +20,23 @@ from acronumba.frontend.walker import Frame, Walker
 class NonlocalCell:
     """The cell of a name that nested functions bind, too; its list is the value of the name in the state."""
 
-    key: Hashable
+    key: StateKey
 
     def values(self, w: Walker) -> ListVal:
-        """Return the list that contains the value, if the name has one."""
-        found = w.state[self.key]
-        assert isinstance(found, ListVal)
-        return found
+        """Return the list that contains the value, if the name has one.
+
+        A function that uses the name exists only on paths where the list does.
+        """
+        found = w.state.get(self.key)
+        if found is None and w.errors:
+            raise Rejected(None)  # a rejected value is not passed to a recursive function
+        if found is None:
+            seen = f"{self.key[1]}, a variable of a function made in an earlier iteration of a loop"
+            raise w.reject("ACR206", seen=seen)
+        w.check_poison(found)
+        values = found.bound_value()
+        assert isinstance(values, ListVal)
+        return values
 
     def read(self, w: Walker, name: str) -> Val:
         """Return the value of the name; the instance fails where it has none."""

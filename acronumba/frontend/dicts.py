@@ -222,8 +222,10 @@ def _known_item(w: Walker, base: DictVal, where: Val) -> Val:
 
 
 @handles(INDEXED, MapVal)
-def _map_item(w: Walker, base: MapVal, where: Val) -> Val:
-    """`d[k]` of a run-time dict; a `Counter` or `defaultdict` has a value for a missing key."""
+def _map_item(w: Walker, base: MapVal, where: Val) -> Val | None:
+    """`d[k]` of a run-time dict; a `Counter` or `defaultdict` has a value for a missing key. None for a set."""
+    if base.is_set:
+        return None
     if base.cls is Counter:
         index = find(w, base, where)
         return w.cond(present(w, index), lambda: base.value_at(w, index), lambda: number(0))

@@ -97,7 +97,7 @@ def bind_name(w: Walker, name: str, val: Val) -> None:
 
 def named_iterator(w: Walker, val: Val) -> Stream:
     """Return an iterator that is bound to a name."""
-    return Stream(val.origin, len(w.loops_around))
+    return Stream(val.origin, w.loops_around)
 
 
 def name_views(val: Val) -> None:

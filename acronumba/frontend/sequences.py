@@ -94,6 +94,8 @@ def _delete_item(w: Walker, target: ast.Subscript) -> None:
     w.check_poison(base)
     items = base.mutable(w)
     if isinstance(items, MapVal):
+        if items.is_set:
+            raise w.reject("ACR301", seen=f"del of an item of {w.describe(items)}", rewrite="s.remove(x)")
         delete_item(w, items, w.expr(target.slice))
         return
     assert isinstance(items, ListVal)

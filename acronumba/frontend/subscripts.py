@@ -7,7 +7,7 @@ import enum
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from types import EllipsisType
+from types import EllipsisType, GenericAlias
 from typing import Any, Literal, TypeGuard
 
 import numpy as np
@@ -16,7 +16,7 @@ from acronumba.frontend.attributes import not_none
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.comprehensions import extend, stack_list, to_list
 from acronumba.frontend.conditions import host_value
-from acronumba.frontend.exceptions import Dead
+from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import EXPRESSIONS, INDEXED, SUBSCRIPTS, handles
 from acronumba.frontend.keyed import put
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
@@ -28,7 +28,7 @@ from acronumba.frontend.kinds.maps import MapVal
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
-from acronumba.frontend.kinds.value import NOT_CONST, AxisIndex, Index, Val
+from acronumba.frontend.kinds.value import NOT_CONST, AxisIndex, Constant, Index, Val
 from acronumba.frontend.lists import checked_index, list_slice, new_list, simple, widen_list
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.magic import call_special, has_method, index_value
@@ -143,20 +143,34 @@ def static_item(w: Walker, base: Static, where: Index) -> Val:
     if any(base.value is f for f in (np.r_, np.c_, np.mgrid, np.ogrid)):
         parts = where.items if isinstance(where, TupleVal) else (index_value(where),)
         return w.call(base, [_numbers(w, e) if isinstance(e, SliceVal) else e for e in parts], {})
-    name = w.static(where) if isinstance(base.value, enum.EnumMeta) else None
-    if not isinstance(name, str):
+    if is_generic(w, base.value):
         return base
+    name = w.static(index_value(where)) if isinstance(base.value, enum.EnumMeta) else None
+    if not isinstance(name, str):
+        raise not_indexed(w, base, where)
     if name not in base.value.__members__:
         w.fail("KeyError", repr(name).replace("{", "{{").replace("}", "}}"))
         raise Dead
     return w.constant(base.value[name])
 
 
+def is_generic(w: Walker, value: Constant) -> bool:
+    """Whether an object is a class that takes types as an index (`list[int]`), or a form of `typing`."""
+    if isinstance(value, type):
+        return not hasattr(type(value), "__getitem__") and w.has(value, "__class_getitem__")
+    return isinstance(value, GenericAlias) or type(value).__module__ == "typing"
+
+
+def not_indexed(w: Walker, base: Val, where: Index) -> Rejected:
+    """Return the rejection of an index of a value that has no items."""
+    return w.reject("ACR301", seen=f"{w.describe(base)} cannot be indexed by {w.describe(index_value(where))}")
+
+
 def element(w: Walker, base: Val, where: Index) -> Val:
     """Read an item or slice of a list or tuple."""
     items = w.items_of(base)
     if items is None and not isinstance(base, ListVal):
-        raise w.reject("ACR301", seen=f"{w.describe(base)} cannot be indexed by {w.describe(index_value(where))}")
+        raise not_indexed(w, base, where)
     at = where if isinstance(where, slice) else list_index(w, where, f"an index of a {base.python_class.__name__}")
     found = None if items is None else known_item(w, base, items, at)
     if found is not None:

@@ -597,3 +597,41 @@ def empty_tuple_or_list(xs, n):
     same = _same_list(xs, found)
     chosen = tuple(found) if n > 3 else [n]
     return sum(chosen), len(same)
+
+
+def counter(start):
+    c = start
+
+    def count():
+        nonlocal c
+        c += 1
+        return c
+
+    return count, lambda: c
+
+
+@case(XS, N)
+def counters_made_in_branches(xs, n):
+    one, seen = counter(0)
+    one()
+    if n > 3:
+        one, seen = counter(n)
+    two = counter(1)[0] if xs else counter(2.5)[0]
+    for x in xs:
+        two()
+        if x == n:
+            two = counter(n)[0]
+            break
+    return one(), seen(), one(), two(), two()
+
+
+@case(XS, N)
+def iterators_made_and_read_in_one_loop(xs, n):
+    out = []
+    for x in xs:
+        it = (v + x for v in xs)
+        for k in range(n):
+            pairs = zip(xs, range(k))
+            out += [a + b for a, b in pairs]
+        out.append(sum(it))
+    return out, {**dict[int, int]({1: n})}, list[int](xs)

@@ -111,6 +111,8 @@ _OF_SETS = {
 @handles(METHODS, MapVal)
 def dict_method(w: Walker, base: MapVal, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
     """Call a method of a run-time dict or set; None if it is not supported, or in the library."""
+    if kwargs and (name != "update" or base.cls in (Counter, set)):
+        raise w.reject("ACR203", seen=f".{name} with {', '.join(kwargs)}=")
     if base.is_set:
         return set_method(w, base, name, args)
     own = counter_method(w, base, name, args) if base.cls is Counter else None

@@ -21,7 +21,7 @@ from acronumba.records import record
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
     from acronumba.frontend.kinds.arrays import Tensor
-    from acronumba.frontend.walker import Walker
+    from acronumba.frontend.walker import Loop, Walker
 
 
 @record(eq=False, frozen=False)
@@ -174,7 +174,7 @@ class Stream(Value):
     """An iterator, which can be consumed once: `iter`, `reversed` (`backward`), or one that is bound to a name."""
 
     inner: Val
-    depth: int = 0  # the number of loops around the binding of its name
+    loops: tuple[Loop, ...] = ()  # around the binding of its name
     backward: bool = False
 
     stored_as = "list(...)"
@@ -196,7 +196,7 @@ class Stream(Value):
         return (self.inner,)
 
     def with_children(self, children: Sequence[Val]) -> Value:
-        return Stream(children[0], self.depth, self.backward)
+        return Stream(children[0], self.loops, self.backward)
 
     def _alike(self, other: Value) -> bool:
         assert isinstance(other, Stream)
@@ -216,7 +216,7 @@ class Stream(Value):
 
     def bound_as(self, w: Walker, name: str, key: StateKey) -> Val:
         """Return the iterable; it may be read once, and not in a loop that began after the binding of the name."""
-        if len(w.loops_around) > self.depth:
+        if not set(w.loops_around).issubset(self.loops):
             raise ErrorValue(READ_AGAIN, "ACR114").rejection(w, name)
         w.state[key] = ErrorValue(READ_AGAIN, "ACR114")
         return self.inner
