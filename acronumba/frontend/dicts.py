@@ -392,7 +392,7 @@ def combine(w: Walker, op: ast.operator, a: MapVal, b: MapVal) -> MapVal | None:
 def changed_in_place(w: Walker, op: ast.operator, base: MapVal, value: Val) -> MapVal:
     """`d |= e`: return the same dict or set, mutated."""
     other = as_map(w, value)
-    if other is None or (base.is_set and not other.is_set) or (not base.is_set and not isinstance(op, ast.BitOr)):
+    if other is None or base.is_set != other.is_set or not (base.is_set or isinstance(op, ast.BitOr)):
         raise w.reject("ACR301", seen=f"{w.describe(base)} changed by {w.describe(value)}")
     if isinstance(op, ast.BitOr):
         update(w, base, other)

@@ -6,6 +6,7 @@ import ast
 import types
 from dataclasses import replace
 
+from acronumba.data.source_guard import ABSENT
 from acronumba.frontend.advice import operands
 from acronumba.frontend.block import ZERO_DIVISION
 from acronumba.frontend.calls.objects import is_tuple
@@ -84,7 +85,7 @@ def binary(w: Walker, op: ast.operator, a: Val, b: Val) -> Val:
 def as_python(w: Walker, val: Val, names: tuple[str, ...]) -> Val:
     """Return a member of an `IntEnum` as an int, and a NamedTuple as a tuple, unless the class overrides `names`."""
     if isinstance(val, EnumVal) and issubclass(val.cls, int):
-        kept = all(w.source_guard.attribute(val.cls, name) is vars(int)[name] for name in names)
+        kept = all(w.source_guard.attribute(val.cls, name) is vars(int).get(name, ABSENT) for name in names)
         return val.by_member(w, int) if kept else val
     cls = val.python_class if isinstance(val, SharedVal) or val.object_classes() else None
     if cls is None or not issubclass(cls, tuple):

@@ -62,6 +62,7 @@ def _compare_lists(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
         same = _compare_lists(w, ast.Eq(), a, b)
         return None if same is None else w.negate(same)
     out = w.call(w.constant(LISTS[type(op)]), (to_list(w, a), to_list(w, b)), {})
+    w.check_poison(out)
     assert isinstance(out, Num)
     return out
 

@@ -219,9 +219,31 @@ def item_of_a_set_deleted(xs):
     return s
 
 
+class Number(enum.IntEnum):
+    ONE = 1
+    TWO = 2
+
+
+def lists_of_unlike_depth(xs):
+    return xs < [xs]
+
+
+def product_of_a_member(n):
+    member = Number.ONE if n else Number.TWO
+    return member @ n
+
+
+def set_into_a_dict(xs):
+    d = {"a": [1]}
+    d |= set(xs)
+    return d
+
+
 @pytest.mark.parametrize(
     ("f", "x", "code"),
     [
+        (lists_of_unlike_depth, [1, 2], "ACR301"), (product_of_a_member, 1, "ACR301"),
+        (set_into_a_dict, [1, 2], "ACR301"),
         (index_of_a_builtin, [1, 2], "ACR301"), (slices_of_a_builtin, [1, 2], "ACR301"),
         (index_of_a_class, [1, 2], "ACR301"), (number_of_a_member, 0, "ACR301"),
         (item_of_a_set, [1, 2], "ACR301"), (item_of_a_set_deleted, [1, 2], "ACR301"),
