@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from acronumba.api.arguments import Call
-from acronumba.api.dispatch import batch, bind, existing, function_of, run
+from acronumba.api.dispatch import bind, existing, function_of, run_checked
 from acronumba.api.forward import Forward, checksum
 from acronumba.api.model import Model
 from acronumba.api.results import Results, parts_of
@@ -121,11 +121,12 @@ def params(module: Any, like: Any, names: Mapping[str, str] | None = None) -> An
     def find(name: str, wanted: Any) -> Any:
         theirs = other.get(name, name)
         if theirs not in state:
-            raise reject("ACR713", message=f"the module has no `{theirs}`", seen=", ".join(state))
+            raise reject("ACR713", message=f"the module has no `{theirs}`", seen=", ".join(state), rewrite="pass names")
         array = numpy_array(state[theirs])
         if array.shape != wanted.shape or array.dtype != wanted.dtype:
             seen = f"{array.dtype}{list(array.shape)}, not {wanted.dtype}{list(wanted.shape)}"
-            raise reject("ACR713", message=f"`{theirs}` of the module does not match `{name}`", seen=seen)
+            raise reject("ACR713", message=f"`{theirs}` of the module does not match `{name}`", seen=seen,
+                         rewrite="pass a `like` with the shapes and dtypes of the module")  # fmt: skip
         return array
 
     return assembled(like, find)
@@ -173,7 +174,7 @@ class Layer:
             parts = {name: given.part(v) for name, v in shared.items()}
             call, places, fit = self._bound(given, columns, {name: part.value for name, part in parts.items()})
             if not given.trained():
-                done = run(self.model, call, found=fit) if call.count else batch(self.model, call.columns, call.shared)
+                done = run_checked(self.model, call, found=fit)
                 if done.errors:
                     raise InstanceErrors(done.errors, done.results)
                 return _tensors(done.results.stack() if self.stack else list(done.results))
@@ -203,9 +204,9 @@ class Layer:
             if left and (fit is None or holds_arrays(fit.compiled.schema, k)):
                 parts[k] = given.part(column)
                 changed = changed or parts[k].value is not column
-        if not changed:
-            return call, parts, fit
-        return bind(self.model, [part.value for part in parts], shared), parts, None
+        return (
+            (bind(self.model, [part.value for part in parts], shared), parts, None) if changed else (call, parts, fit)
+        )
 
     def _graph(self, forward: Forward, given: _Given) -> Any:
         """Return the results as tensors with a backward function."""
@@ -270,10 +271,9 @@ class _Given:
         found: list[Value] = []
 
         def leaf(v: Value) -> Value:
-            if not isinstance(v, torch.Tensor):
-                return v
-            found.append(self._array(v))
-            return found[-1]
+            if isinstance(v, torch.Tensor):
+                found.append(v := self._array(v))
+            return v
 
         return _Replaced(rebuilt(value, leaf), any(map(self.wants, found)))
 

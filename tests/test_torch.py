@@ -291,5 +291,5 @@ def test_parameters_of_a_module_become_those_of_a_model() -> None:
     assert not p.w.any()
     with pytest.raises(AcronumbaError, match="has no `w`"):
         acronumba.torch.params(cell, like)
-    with pytest.raises(AcronumbaError, match=r"float32\[3, 4\], and not float64\[3, 4\]"):
+    with pytest.raises(AcronumbaError, match=r"float32\[3, 4\], not float64\[3, 4\]"):
         acronumba.torch.params(cell, Params(np.empty((3, 4)), like.b), {"w": "weight", "b": "bias"})

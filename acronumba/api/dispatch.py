@@ -177,12 +177,16 @@ def _tuned(model: Batched, call: Call) -> tuple[Options, list[Compiled]]:
 def batch(model: Batched, columns: Sequence[Value], shared: Mapping[str, Value], trace: bool = False) -> Done:
     """Run a mini-batch, of any number of instances; `trace`: record and time it."""
     start = time.perf_counter()
-    call = bind(model, columns, shared)
+    return run_checked(model, bind(model, columns, shared), trace, start)
+
+
+def run_checked(model: Batched, call: Call, trace: bool = False, start: float = 0.0, found: Fit | None = None) -> Done:
+    """Run a mini-batch of any size, and compare it with the plain call if ACRONUMBA_VERIFY is 2 or more."""
     if not call.count:
         from acronumba.runtime.trace import empty_trace
 
         return Done(Results.of([]), {}, trace=empty_trace() if trace else None)
-    done = run(model, call, trace, start)
+    done = run(model, call, trace, start, found)
     if verify_level() > 1:
         from acronumba.api.check import check
 
@@ -192,9 +196,9 @@ def batch(model: Batched, columns: Sequence[Value], shared: Mapping[str, Value],
     return done
 
 
-def run(model: Batched, call: Call, trace: bool = False, start: float | None = None, found: Fit | None = None) -> Done:
+def run(model: Batched, call: Call, trace: bool = False, start: float = 0.0, found: Fit | None = None) -> Done:
     """Run a mini-batch; in groups if the types of its instances are incompatible. `found`: a known fit, packed."""
-    begin, spent = time.perf_counter() if start is None else start, 0.0
+    begin, spent = start or time.perf_counter(), 0.0
     with compiling(model.__wrapped__):
         found = found or existing(model, call)
     if found is None:
