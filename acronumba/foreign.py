@@ -6,7 +6,7 @@ array that shares their memory if possible, or a sentence that gives the reason 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +16,25 @@ from acronumba.memory import Array
 
 _CPU = 1  # of DLPack's kinds of devices
 _SIMPLE = frozenset((int, float, complex, bool, str, bytes, type(None), np.ndarray))
+
+
+class Library:
+    """PyTorch, once `acronumba.torch` is imported."""
+
+    tensor: type | None = None  # the class of its tensors
+    from_numpy: Callable[[Array], Any]
+    dtypes: Mapping[str, Any]  # its dtypes by NumPy's names
+    device: Any  # the CPU
+
+
+def is_tensor(value: object) -> bool:
+    """Whether a value is a tensor of PyTorch; never before `acronumba.torch` is imported."""
+    return Library.tensor is not None and isinstance(value, Library.tensor)
+
+
+def to_tensor(array: Array) -> Any:
+    """Return a tensor of PyTorch with the elements of an array."""
+    return Library.from_numpy(np.array(array))
 
 
 class OfParts:

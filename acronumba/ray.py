@@ -69,7 +69,7 @@ class Pool:
         if not ray.is_initialized():
             ray.init()
         made: Any = model if isinstance(model, Model) else Model(model)
-        self._signature = Signature(made.__wrapped__)
+        self._signature = Signature(made.__wrapped__, made.bound)
         self._shared = dict(shared)
         self._version, self._values = 0, _put(self._shared)
         actor = ray.remote(num_cpus=cores, max_restarts=-1, max_task_retries=-1)(_Worker)

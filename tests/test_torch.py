@@ -178,7 +178,7 @@ def test_layers_of_one_module_and_of_both_dtypes() -> None:
 
 
 def test_nothing_is_copied_on_the_way_in() -> None:
-    from acronumba.torch import _Given
+    from acronumba.torch.layers import _Given
 
     given = _Given()
     w = torch.ones(2, 3)

@@ -64,7 +64,7 @@ def _some(column: Value, members: Sequence[int]) -> Value:
 class Signature:
     """The parameters of a model."""
 
-    def __init__(self, fn: Callable[..., Any]) -> None:
+    def __init__(self, fn: Callable[..., Any], bound: Mapping[str, Value]) -> None:
         self.fn = fn
         self.name = getattr(fn, "__qualname__", repr(fn))
         loc = def_loc(fn)
@@ -81,8 +81,10 @@ class Signature:
             )
         self._source_guard = SourceGuard()
         self._source_guard.function(fn)
-        self.positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        self.shared = {p.name: p for p in parameters if p.kind is p.KEYWORD_ONLY}
+        by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        self.positional = [p for p in parameters if p.kind in by_position and p.name not in bound]
+        shared = [p for p in parameters if p.kind is p.KEYWORD_ONLY or p.name in bound]
+        self.shared = {p.name: p.replace(default=bound.get(p.name, p.default)) for p in shared}
         if not self.positional:
             raise reject(
                 "ACR208",

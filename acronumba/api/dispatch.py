@@ -50,6 +50,10 @@ class Batched(Protocol):
     @property
     def __wrapped__(self) -> Callable[..., Any]: ...
     @property
+    def bound(self) -> Mapping[str, Value]: ...
+    @property
+    def tensors(self) -> bool: ...
+    @property
     def _cache(self) -> Cache: ...
     @property
     def _entries(self) -> list[Compiled]: ...
@@ -73,7 +77,7 @@ def bind(model: Batched, columns: Sequence[Value], shared: Mapping[str, Value]) 
     for see in _watching:
         see(model, columns, shared)
     if model._signature is None or not model._signature.is_valid(model.__wrapped__):
-        model._signature = Signature(model.__wrapped__)
+        model._signature = Signature(model.__wrapped__, model.bound)
     check_device(model.device)
     return model._signature.bind(columns, shared)
 
@@ -144,7 +148,15 @@ def compile_for(model: Batched, call: Call, packed: bool = True) -> Fit:
             attempts: list[Attempt] = []
             try:
                 compiled = Compiled(
-                    fn, call.columns, call.shared, options, like and like[0], seen, attempts, call.tree()
+                    fn,
+                    call.columns,
+                    call.shared,
+                    options,
+                    like and like[0],
+                    seen,
+                    attempts,
+                    call.tree(),
+                    model.tensors,
                 )
             except Changed:
                 continue

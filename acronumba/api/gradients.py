@@ -25,7 +25,7 @@ from acronumba.data.row_grad import Gradient, total
 from acronumba.errors import AcronumbaError, InstanceErrors, one_frame
 from acronumba.errors.codes import reject
 from acronumba.generics import Value
-from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, TensorT, TupleT, Type, UnionT, type_text, words
+from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, TensorT, TorchT, TupleT, Type, UnionT, type_text, words
 from acronumba.pipeline.boundary import def_loc
 from acronumba.runtime.recorded import Failure
 from acronumba.runtime.state import MEMORY
@@ -383,6 +383,8 @@ def _is_loss(t: Type) -> bool:
         case TensorT() | Array0T():
             scalar = t.scalar if isinstance(t, Array0T) else t
             return scalar.dtype.startswith("float") and not scalar.shape
+        case TorchT():
+            return _is_loss(t.inner)
         case FloatT() | IntT() | BoolT():
             return not isinstance(t, BoolT)
         case UnionT():

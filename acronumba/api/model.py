@@ -10,6 +10,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Mapping, Sequence
 from functools import update_wrapper
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from acronumba.api import dispatch
@@ -78,6 +79,9 @@ class Model(Generic[P, R]):
     __wrapped__: Callable[P, R]
     __name__: str
     __qualname__: str
+
+    bound: Mapping[str, Value] = MappingProxyType({})  # values of parameters that no call passes: `self` of a method
+    tensors: bool = False  # whether tensors of PyTorch are tensors in the code of the function, not arrays
 
     _cache: Cache  # its compiled specialisations, by options
     _entries: list[Compiled]  # the entries of the cache for the options of this model
@@ -149,12 +153,16 @@ class Model(Generic[P, R]):
             kernels without a GPU.
         """
         checked = check_device(device)
-        return Model(self.__wrapped__, options=self._options, device=checked)._share(self._cache)
+        return self._like(self._options, checked)._share(self._cache)
 
     def with_options(self, **changes: Any) -> Model[P, R]:
         """Return a model with other options (see `Options`) that shares the specialisations of this one."""
         options = self._options.replace(**changes)
-        return Model(self.__wrapped__, options=options, device=self._device)._share(self._cache)
+        return self._like(options, self._device)._share(self._cache)
+
+    def _like(self, options: Options, device: str | None = None) -> Model[P, R]:
+        """Return a model of the same function with other options."""
+        return Model(self.__wrapped__, options=options, device=device)
 
     def batch(self, *columns: Any, **shared: Any) -> Results[R]:
         """Return the results of the plain call of each instance, computed as one mini-batch.
@@ -325,7 +333,7 @@ class Model(Generic[P, R]):
     def _recorded(self, call: Call, options: Options, compiled: Compiled, trace: TraceData) -> TraceData:
         """Return the trace of a mini-batch with other options; `trace` is that of `compiled`, with these options."""
         cache = Cache({self.options: [compiled]})  # specialisations compiled for this alone are dropped
-        other = Model(self.__wrapped__, options=options)._share(cache)
+        other = self._like(options)._share(cache)
         changed = specialise(other, call, packed=False)[0]
         if changed.records_like(compiled):
             return trace

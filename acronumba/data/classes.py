@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from acronumba.generics import Value
+from acronumba.records import record
 
 _OF_PYTHON = 1 << 9  # of `type.__flags__`: the class was made at run time, not in C
 _HOOKS = (
@@ -32,6 +33,31 @@ _HOOKS = (
 _ARRAYS = ("__array__", "__array_interface__", "__cuda_array_interface__", "__dlpack__")
 _PLAIN_BASES = ("typing", "abc", "collections.abc", "argparse")  # modules of base classes without state
 _NO_OBJECTS = (type, enum.Enum, BaseException, np.generic, np.ndarray, types.ModuleType)
+
+
+@record()
+class Adapter:
+    """How objects of a class of another library are read: as plain objects, or as lists and dicts."""
+
+    names: Callable[[Value], tuple[str, ...]]  # the attributes of an object
+    wrong: Callable[[Value], str]  # why an object cannot be read; "" if it can
+    container: Callable[[Value], list[Value] | dict[str, Value] | None]  # its items, if it is a list or dict
+
+
+_adapters: dict[type, Adapter] = {}  # by base class
+
+
+def adapt(base: type, adapter: Adapter) -> None:
+    """Declare how objects of a class and its subclasses are read."""
+    _adapters[base] = adapter
+    for known in (_makes_objects, _oddness, _places, _declared, adapter_of):
+        known.cache_clear()
+
+
+@lru_cache(1024)
+def adapter_of(cls: type) -> Adapter | None:
+    """Return the adapter of a class; None for classes without one."""
+    return next((_adapters[base] for base in cls.__mro__ if base in _adapters), None)
 
 
 _registered: dict[type, tuple[str, ...]] = {}
@@ -106,7 +132,7 @@ def _oddness(cls: type) -> str:
     if type(cls) not in (type, abc.ABCMeta) and type(cls).__module__ != "typing":
         return f"a metaclass, {type(cls).__name__}"
     for base in cls.__mro__[:-1]:
-        if base is types.SimpleNamespace:
+        if base is types.SimpleNamespace or base in _adapters:
             continue
         if not base.__flags__ & _OF_PYTHON or _is_of_library(base):
             return f"it is derived from {base.__name__}" if base is not cls else "it is no class of Python code"
@@ -143,6 +169,9 @@ def fields_in_order(cls: type, names: Iterable[str]) -> list[str]:
 def names_of(value: Value) -> tuple[str, ...]:
     """Return the field names of an object: the declared ones, or for a plain class its attributes, sorted."""
     cls = type(value)
+    adapter = adapter_of(cls)
+    if adapter is not None:
+        return adapter.names(value)
     if is_record(cls):
         return field_names(cls)
     slots, computed = _places_of(cls)

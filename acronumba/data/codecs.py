@@ -17,7 +17,7 @@ from acronumba.data.codec import Codec, ColumnDecoder, Find, Read, Slot, T, Tens
 from acronumba.data.collect import FLOATS, WHOLE
 from acronumba.data.pools import Reading, Take, Values, dict_maker
 from acronumba.data.words import MADE
-from acronumba.foreign import as_numpy, is_foreign
+from acronumba.foreign import as_numpy, is_foreign, is_tensor, to_tensor
 from acronumba.generics import Value
 from acronumba.ir.types import (
     BOOL,
@@ -41,11 +41,14 @@ from acronumba.ir.types import (
     StructT,
     TensorT,
     TextT,
+    TorchT,
     TupleT,
     Type,
     UnionT,
     UnsetT,
     all_parts,
+    array_type,
+    as_array,
     case_slices,
     maker,
     union_cases,
@@ -299,6 +302,33 @@ class _Array0(Codec[Array0T]):
         return _by_case(lambda rows: rows[:, at], dict(enumerate(both)))
 
 
+class _Torch(Codec[TorchT]):
+    """The words of the array that shares the memory of a tensor."""
+
+    def accepts(self, t: TorchT, value: Value) -> bool:
+        array = array_type(t)
+        return is_tensor(value) and codec(array).accepts(array, value)
+
+    def column(self, t: TorchT, w: Writer, others: Sequence[Type] = (), optional: bool = False) -> str:
+        array = array_type(t)
+        return codec(array).column(array, w, others, optional)
+
+    def read(self, t: TorchT, at: int) -> Read:
+        array = array_type(t)
+        read = codec(array).read(array, at)
+        return lambda reader, row: to_tensor(read(reader, row))
+
+    def take(self, t: TorchT, at: int, columns: ColumnDecoder) -> Take:
+        array = array_type(t)
+        take = codec(array).take(array, at, columns)
+
+        def tensors(reading: Reading, rows: Words, owners: Words) -> Values:
+            make = take(reading, rows, owners)
+            return lambda: list(map(to_tensor, make()))
+
+        return tensors
+
+
 class _Array(Codec[ArrayT]):
     def read(self, t: ArrayT, at: int) -> Read:
         part, end = TensorForm.of(t.item if t.item.rank else Array0T(t.item.dtype)), at + 1 + t.numbers
@@ -493,7 +523,7 @@ class _Union(Codec[UnionT]):
         assert isinstance(t, UnionT)
         if not slot.parts:
             rest = _rest(t)
-            add = "add" if isinstance(rest[0], TensorT) else "add_any" if len(rest) > 1 else "add_optional"
+            add = "add" if isinstance(as_array(rest[0]), TensorT) else "add_any" if len(rest) > 1 else "add_optional"
             w.line(indent, f"{slot.name}.{add}({source})")
             return
         cases = w.constant("CASES", union_cases(t))
@@ -588,7 +618,8 @@ def _by_case(number: Callable[[Words], Any], takes: dict[int, Take]) -> Take:
 
 CODECS: dict[type, Codec[Any]] = {
     IntT: _Int(), FloatT: _Float(), BoolT: _Bool(), NoneT: _None(), UnsetT: _Unset(), StrT: _Str(), TextT: _Text(),
-    EnumT: _Enum(), ScalarT: _Scalar(), TensorT: _Tensor(), Array0T: _Array0(), ArrayT: _Array(), StructT: _Struct(),
+    EnumT: _Enum(), ScalarT: _Scalar(), TensorT: _Tensor(), Array0T: _Array0(), ArrayT: _Array(), TorchT: _Torch(),
+    StructT: _Struct(),
     TupleT: _Tuple(), DictT: _Dict(), MapT: _Map(), ListT: _List(), UnionT: _Union(), NeverT: _Never(),
     OpaqueT: _Opaque(),
 }  # fmt: skip

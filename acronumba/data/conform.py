@@ -38,6 +38,7 @@ from acronumba.ir.types import (
     TupleT,
     Type,
     UnionT,
+    as_array,
     members,
     type_text,
 )
@@ -252,7 +253,7 @@ def _rewrite(t: Type, value: Value) -> str:
     wanted = [m for m in members(t) if not isinstance(m, NoneT)]
     if len(wanted) != 1:
         return ""
-    tensor, cls = wanted[0], type(value)
+    tensor, cls = as_array(wanted[0]), type(value)
     if isinstance(tensor, TextT) and issubclass(cls, str):
         return "convert it with str(x)"
     if isinstance(tensor, TensorT):

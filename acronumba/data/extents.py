@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 
 from acronumba.data.schema import Schema
-from acronumba.ir.types import DictT, ListT, TensorT, TupleT, Type, UnionT, class_key, union
+from acronumba.ir.types import DictT, ListT, TensorT, TorchT, TupleT, Type, UnionT, class_key, union
 
 CHANGES = 3  # so many changes of the set of columns, and a model prefers a program for any extents
 
@@ -78,6 +78,10 @@ def _map_type(t: Type, place: str, change: Change) -> Type:
     match t:
         case TensorT() if t.rank > 1:
             return change(t, f"{place}: {t.dtype}[{', '.join('?' * t.rank)}]")
+        case TorchT(TensorT() as inner):
+            array = _map_type(inner, place, change)
+            assert isinstance(array, TensorT)
+            return TorchT(array)
         case ListT():
             return ListT(_map_type(t.item, f"{place}[...]", change), t.tupled)
         case TupleT():

@@ -30,6 +30,7 @@ from acronumba.ir.types import (
     Type,
     UnionT,
     all_parts,
+    as_array,
     members,
     parts,
     type_text,
@@ -234,7 +235,7 @@ class _Writer:
         self.line(1, "# Room for all of it; then the rows, column by column.")
         for slot in [*roots, *(s for pool in self._pools for s in pool.slots)]:
             for column in codec(slot.type).columns(slot):
-                if any(isinstance(m, TensorT | Array0T) for m in members(column.type)) and not column.parts:
+                if any(isinstance(as_array(m), TensorT | Array0T) for m in members(column.type)) and not column.parts:
                     self.line(1, f"{column.name}.close()")
         self.line(1, "heap = room.allocate()")
         for cls, pool in self._structs.items():

@@ -35,7 +35,7 @@ from acronumba.data.hints import (
     read_hint,
 )
 from acronumba.data.shared import LONG_DICT, Inherited, is_table
-from acronumba.foreign import as_numpy, is_foreign_class
+from acronumba.foreign import as_numpy, is_foreign_class, is_tensor
 from acronumba.generics import Value
 from acronumba.ir.types import (
     DTYPES,
@@ -53,6 +53,7 @@ from acronumba.ir.types import (
     StructT,
     TensorT,
     TextT,
+    TorchT,
     TupleT,
     Type,
     UnionT,
@@ -330,7 +331,7 @@ def guess(column: Sequence[Value]) -> Schema | None:
 
 def _loose(hint: Hint, t: Type) -> bool:
     """Whether values of other types than the sample's type `t` would be packed as if they had it, or be left out."""
-    firm = TensorT | Array0T | StructT | NoneT | StrT | TextT | EnumT | ListT | TupleT | DictT | UnionT
+    firm = TensorT | Array0T | TorchT | StructT | NoneT | StrT | TextT | EnumT | ListT | TupleT | DictT | UnionT
     return not decided(hint) and not all(isinstance(u, firm) for u in all_parts(t))
 
 
@@ -484,7 +485,14 @@ def _foreign(values: list[Value], scalar: type) -> Type:
     """Return the union of the types of arrays of other libraries."""
     found = list(map(as_numpy, values))
     rejected = {why: OpaqueT(why) for why in found if isinstance(why, str)}
-    return storable_union(_arrays([a for a in found if not isinstance(a, str)], scalar), *rejected.values())
+    kinds = [(a, is_tensor(v)) for v, a in zip(values, found, strict=True) if not isinstance(a, str)]
+    tensors = _arrays([a for a, tensor in kinds if tensor], scalar)
+    marked = [TorchT(_scalar(m)) for m in members(tensors) if isinstance(m, TensorT | Array0T)]
+    return storable_union(_arrays([a for a, tensor in kinds if not tensor], scalar), *marked, *rejected.values())
+
+
+def _scalar(t: TensorT | Array0T) -> TensorT:
+    return t.scalar if isinstance(t, Array0T) else t
 
 
 def _tuples(values: list[tuple[Value, ...]], nest: Nest) -> Type:

@@ -21,8 +21,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from acronumba.data.classes import is_object, is_record, names_of, oddness
-from acronumba.foreign import as_numpy, is_foreign
+from acronumba.data.classes import adapter_of, is_object, is_record, names_of, oddness
+from acronumba.foreign import as_numpy, is_foreign, is_tensor
 from acronumba.generics import Value
 from acronumba.ir.types import (
     BOOL,
@@ -60,6 +60,7 @@ class SharedLeaf:
     path: str  # "p.cells[0].w", "p['b']"
     # TensorT with constant extents, Array0T, INT, FLOAT; packed: ListT (of numbers), MapT, StructT (recursive class)
     type: Type
+    tensor: bool = False  # a tensor of PyTorch, of the type of its array
 
 
 @record()
@@ -187,35 +188,53 @@ DEPTH = 100  # structures nested deeper than this are not followed
 ENDLESS = "a structure that contains itself, or is nested too deeply"
 BY_VALUE = (str,)  # classes of constants that are compared by value
 CONSTANTS = (bool, type(None), enum.Enum, type, np.dtype, types.ModuleType)
+ADDED: list[type] = []  # classes of constants of other libraries: of dtypes, for example
 _ARRAYS = (np.ndarray, np.generic)
 _CONTAINERS = frozenset((dict, list, tuple, set))
 _PLAIN = (np.ndarray, np.memmap)  # other subclasses may override operators
 
 
 def describe_value(
-    path: str, value: object, _classes: tuple[type, ...] = (), _inside: tuple[object, ...] = ()
+    path: str, value: object, _classes: tuple[type, ...] = (), _inside: tuple[object, ...] = (), _fixed: bool = False
 ) -> Shared:
-    """Return the structure of one shared value; `path` is its source expression."""
+    """Return the structure of one shared value; `path` is its source expression.
+
+    Numbers in objects of adapted classes (`data.classes.Adapter`) are constants (`_fixed`).
+    """
     cls = type(value)
     if cls not in _CONTAINERS:
         other = _other_behaviour(value)
         if other:
             return SharedOpaque(path, other)
-        constant = isinstance(value, CONSTANTS) or (callable(value) and not is_object(value))
+        if _fixed and cls in (int, float):
+            return SharedConst(value)
+        constant = isinstance(value, (*CONSTANTS, *ADDED)) or (callable(value) and not is_object(value))
         if cls in BY_VALUE or (constant and not isinstance(value, _ARRAYS)):
             return SharedConst(value)
         leaf = leaf_type(value)
         if leaf is not None:
-            return SharedOpaque(path, leaf) if isinstance(leaf, str) else SharedLeaf(path, leaf)
+            return SharedOpaque(path, leaf) if isinstance(leaf, str) else SharedLeaf(path, leaf, is_tensor(value))
     if len(_inside) > DEPTH or any(value is outer for outer in _inside):
         return SharedOpaque(path, ENDLESS)
     inside = (*_inside, value)
+    adapter = adapter_of(cls)
+    if adapter is not None:
+        wrong, found = adapter.wrong(value), adapter.container(value)
+        if wrong:
+            return SharedOpaque(path, wrong)
+        _fixed = True
+        if found is not None:
+            names = tuple(found) if isinstance(found, dict) else tuple(map(str, range(len(found))))
+            places = map(repr, found) if isinstance(found, dict) else range(len(found))
+            held = zip(places, found.values() if isinstance(found, dict) else found, strict=True)
+            members = tuple([describe_value(f"{path}[{k}]", v, _classes, inside, True) for k, v in held])
+            return SharedNode(path, "dict" if isinstance(found, dict) else "list", cls, names, members)
     if is_object(value):
-        if cls in _classes:
+        if cls in _classes and adapter is None:
             return SharedLeaf(path, StructT(cls))
         names = tuple(name for name in names_of(value) if hasattr(value, name))
         inner = (*_classes, cls)
-        items = tuple(describe_value(f"{path}.{n}", getattr(value, n), inner, inside) for n in names)
+        items = tuple(describe_value(f"{path}.{n}", getattr(value, n), inner, inside, _fixed) for n in names)
         extra = frozenset(getattr(value, "__dict__", ())) - {*names} if is_record(cls) else frozenset()
         return SharedNode(path, "object", cls, names, items, extra)
     if isinstance(value, dict):
@@ -228,7 +247,7 @@ def describe_value(
             what = wrong_key(union(*map(_key_type, value)))
             return SharedOpaque(path, f"a dict with keys {what or 'that look alike, or are flags'}")
         named = zip(texts, value.values(), strict=True)
-        entries = tuple([describe_value(f"{path}[{text}]", v, _classes, inside) for text, v in named])
+        entries = tuple([describe_value(f"{path}[{text}]", v, _classes, inside, _fixed) for text, v in named])
         return SharedNode(path, "dict", dict, tuple(value), entries)
     if type(value) is set:
         elements = table_type(dict.fromkeys(value, 0))
@@ -239,7 +258,7 @@ def describe_value(
         if number is not None:
             return SharedLeaf(path, number)
         kind = "list" if isinstance(value, list) else "tuple"
-        parts = tuple(describe_value(f"{path}[{k}]", v, _classes, inside) for k, v in enumerate(value))
+        parts = tuple(describe_value(f"{path}[{k}]", v, _classes, inside, _fixed) for k, v in enumerate(value))
         return SharedNode(path, kind, list if kind == "list" else tuple, tuple(map(str, range(len(value)))), parts)
     return SharedOpaque(path, f"an object of class {cls.__name__}, which is no plain class: {oddness(cls)}")
 
@@ -400,10 +419,10 @@ def matcher(shared: Shared, inherited: Inherited) -> Match:
     match shared:
         case SharedConst(value):
             return _match_const(value)
-        case SharedLeaf(_, TensorT(dtype, shape)):
-            return _match_tensor(np.dtype(dtype), shape, _ARRAYS if shape else np.generic)
-        case SharedLeaf(_, Array0T(dtype)):
-            return _match_tensor(np.dtype(dtype), (), np.ndarray)
+        case SharedLeaf(_, TensorT(dtype, shape), tensor):
+            return _match_tensor(np.dtype(dtype), shape, _ARRAYS if shape else np.generic, tensor)
+        case SharedLeaf(_, Array0T(dtype), tensor):
+            return _match_tensor(np.dtype(dtype), (), np.ndarray, tensor)
         case SharedLeaf(_, StructT(cls)):
             return lambda v: type(v) is cls
         case SharedLeaf(_, ListT() as listed):
@@ -427,7 +446,8 @@ def matcher(shared: Shared, inherited: Inherited) -> Match:
 
 def is_itself(value: Value) -> bool:
     """Whether constants like this one are compared by identity."""
-    return isinstance(value, enum.Enum) or not isinstance(value, (*BY_VALUE, np.dtype, types.MethodType))
+    by_value = isinstance(value, (*BY_VALUE, *ADDED, np.dtype, types.MethodType)) or type(value) in (int, float)
+    return isinstance(value, enum.Enum) or not by_value
 
 
 def _match_const(value: Value) -> Match:
@@ -436,8 +456,10 @@ def _match_const(value: Value) -> Match:
     return lambda v: v is value
 
 
-def _match_tensor(dtype: DType, shape: tuple[int | None, ...], kinds: Any) -> Match:
+def _match_tensor(dtype: DType, shape: tuple[int | None, ...], kinds: Any, tensor: bool) -> Match:
     def run(v: Value) -> bool:
+        if is_tensor(v) is not tensor:
+            return False
         if not isinstance(v, _ARRAYS):
             if not is_foreign(v):
                 return False
@@ -456,9 +478,12 @@ def _match_node(node: SharedNode, inherited: Inherited) -> Match:
     cls, names, count = node.cls, node.names, len(node.names)
     visible = inherited.get(cls, frozenset()) - {*names}
     kinds = kinds_of(names)
+    adapter = adapter_of(cls)
 
     def run_object(v: Value) -> bool:
         if type(v) is not cls or (visible and not visible.isdisjoint(v.__dict__)):
+            return False
+        if adapter is not None and adapter.wrong(v):
             return False
         try:
             return all(part(getattr(v, name)) for name, part in parts)
@@ -466,7 +491,7 @@ def _match_node(node: SharedNode, inherited: Inherited) -> Match:
             return False
 
     def run_dict(v: Value) -> bool:
-        same = type(v) is dict and tuple(v) == names and kinds_of(v) == kinds
+        same = type(v) is cls and tuple(v) == names and kinds_of(v) == kinds
         return same and all(part(v[name]) for name, part in parts)
 
     def run_sequence(v: Value) -> bool:

@@ -41,6 +41,7 @@ from acronumba.ir.types import (
     StructT,
     TensorT,
     TextT,
+    TorchT,
     TupleT,
     Type,
     UnionT,
@@ -166,7 +167,7 @@ class Nodes:
     def _union(self, t: UnionT, way: tuple[int, ...]) -> dict[str, int]:
         if union_word(t) is not None:
             rest = [m for m in t.members if not isinstance(m, NoneT)]
-            if len(rest) != 1 or isinstance(rest[0], TensorT) or len(t.members) != 2 or NONE not in t.members:
+            if len(rest) != 1 or isinstance(rest[0], TensorT | TorchT) or len(t.members) != 2 or NONE not in t.members:
                 raise Unknown
             return {"kind": w.OPTIONAL, "item": self._node(rest[0], (*way, 0))}
         parts: list[tuple[int, int, int, str | None] | None] = [None] * w.CASES

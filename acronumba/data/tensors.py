@@ -31,6 +31,7 @@ from acronumba.ir.types import (
     TupleT,
     Type,
     UnionT,
+    as_array,
     case_slices,
     union_word,
     words,
@@ -123,6 +124,7 @@ def arrays_in(value: Value, t: Type, given: Sequence[Any], references: Reference
         v, t, given = stack.pop()
         while isinstance(t, UnionT):
             t, given = _member(v, t, given)
+        t = as_array(t)
         match t:
             case TensorT() | Array0T() if t.dtype.startswith("float"):
                 out.append(FoundArray(v, t, given[-1:]))

@@ -265,12 +265,12 @@ def super_attribute(w: Walker, owner: Partial, name: str) -> Val | None:
     raise w.reject("ACR307", seen=f"super() of {cls.__name__} has no attribute {name!r}")
 
 
-def own_method(w: Walker, fn: Any) -> Func:
+def own_method(w: Walker, fn: Any) -> Val:
     function = behind(w, fn)
     if function is None:
         raise w.reject("ACR210", seen=repr(fn))
     out = function_value(w, function)
-    if not isinstance(out, Func):  # made by `dataclass`, say
+    if not isinstance(out, Func) and row_of(function) is None:  # made by `dataclass`, say
         raise w.reject("ACR201", seen=f"{function.__qualname__}, whose source cannot be read")
     return out
 

@@ -70,8 +70,9 @@ class Facts:
     If `complete`, nothing is derived from earlier iterations but these facts, to verify what is.
     """
 
-    def __init__(self, complete: bool = False) -> None:
+    def __init__(self, complete: bool = False, tensors: bool = False) -> None:
         self.complete = complete
+        self.tensors = tensors  # whether tensors of PyTorch are tensors in the code, not arrays
         self.cells: dict[Any, ElementInfo] = {}
         self.places: dict[Any, AllocationSite] = {}  # of arrays that the call makes
         self.arrays: dict[Any, ArrayRef] = {}  # a representative of each form of arrays passed by reference

@@ -44,7 +44,8 @@ from acronumba.frontend.walker import Walker
 
 # Modules whose functions are walked like the user's, but whose errors and notes refer to the user's call.
 LIBRARY = (
-    "acronumba.nn", "acronumba.random", "acronumba.compressed", "acronumba.frontend.library.",
+    "acronumba.nn", "acronumba.random", "acronumba.compressed", "acronumba.frontend.library.", "acronumba.torch.rows.",
+    "acronumba.torch.implements",
 )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ ACRONUMBA_VERIFY=2 the program is compared with that of a walk which begins each
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import types
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,6 +50,7 @@ from acronumba.frontend import (
     patterns,
     sequences,
     statements,
+    torch_math,
 )
 from acronumba.frontend.arrays import present
 from acronumba.frontend.block import Facts, FunctionCode
@@ -105,7 +107,7 @@ class Read:
 # Modules that register handlers (see `handlers`).
 TOPICS = (
     assignment, cached, columns, comprehensions, conditions, dicts, expressions, functions, generators, loops,
-    made, patterns, sequences, statements, strings,
+    made, patterns, sequences, statements, strings, torch_math,
 )  # fmt: skip
 
 
@@ -116,6 +118,7 @@ def lower(
     shared: SharedTree,
     constants: Mapping[str, Any],
     rejected: list[Read] | None = None,
+    tensors: bool = False,
 ) -> Lowered:
     """Compile a function to a typed program.
 
@@ -134,6 +137,9 @@ def lower(
     rejected : list, optional
         If the function is rejected, the `Read` of it is appended to this list.
 
+    tensors : bool
+        Whether tensors of PyTorch are tensors in the code, not arrays.
+
     Raises
     ------
     AcronumbaError
@@ -141,13 +147,15 @@ def lower(
     Changed
         If the code changed during compilation.
     """
+    if tensors:
+        importlib.import_module("acronumba.torch.rows")  # adds the rows of PyTorch's functions
     sweeps: list[Walker] = []
 
     def changed() -> bool:
         return not all(starmap(SourceGuard.agrees, combinations([sweep.source_guard for sweep in sweeps], 2)))
 
     try:
-        lowered = _lower(fn, params, fields, shared, constants, sweeps, Facts())
+        lowered = _lower(fn, params, fields, shared, constants, sweeps, Facts(tensors=tensors))
     except Exception as error:
         if changed():
             raise Changed from None
@@ -157,7 +165,7 @@ def lower(
     if changed():
         raise Changed
     if verify_level() > 1:
-        complete = _lower(fn, params, fields, shared, constants, [], Facts(complete=True))
+        complete = _lower(fn, params, fields, shared, constants, [], Facts(complete=True, tensors=tensors))
         same = _function_texts(lowered.program) <= _function_texts(complete.program)
         assert same or lowered.demanded != complete.demanded, f"{fn.__name__}: a complete walk gives another program"
     return lowered
@@ -325,7 +333,7 @@ def _read_results(sweep: Walker, frame: Frame) -> Wrap:
 def _bind_entry(sweep: Walker, frame: Frame, params: Sequence[Type], shared: SharedTree) -> dict[str, Val]:
     """Bind the parameters of the model; positional ones become parameters of the program's entry function."""
     func, a = frame.func, frame.func.source.node.args
-    positional = [p.arg for p in (*a.posonlyargs, *a.args)]
+    positional = [p.arg for p in (*a.posonlyargs, *a.args) if p.arg not in shared.roots]
     flat: list[ir.Var] = []
     for name, t in zip(positional, params, strict=False):
         vars = tuple(sweep.var(name, w) for w in words(t))
@@ -335,7 +343,7 @@ def _bind_entry(sweep: Walker, frame: Frame, params: Sequence[Type], shared: Sha
     sweep.code.params = tuple(flat)
     sweep.came_in.update(flat)
     given = {name: sweep.state[(frame.scope, name)] for name, _ in zip(positional, params, strict=False)}
-    for p in a.kwonlyargs:
+    for p in (*a.posonlyargs, *a.args, *a.kwonlyargs):
         root = shared.roots.get(p.arg)
         if root is not None:
             function = behind(sweep, root.value) if isinstance(root, SharedConst) else None

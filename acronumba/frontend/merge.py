@@ -208,7 +208,7 @@ class Merge(Words):
                 return self._join_known(a, b)
             case (PartsShape(), PartsShape()) if a.val.alike(b.val):
                 val = a.val.united(self, b.val)
-                return PartsShape(val, tuple(map(self.join_templates, a.items, b.items)))
+                return val.joined_parts(tuple(map(self.join_templates, a.items, b.items)))
             case (ChoiceShape(), ChoiceShape()):
                 return self._join_choices(a, b)
             case (PartsShape() | ChoiceShape(), PartsShape() | ChoiceShape()) if choices_of(a) and choices_of(b):

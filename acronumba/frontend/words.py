@@ -20,6 +20,7 @@ from acronumba.frontend.kinds.lists import ElementInfo, ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal
 from acronumba.frontend.kinds.numbers import ALWAYS, EnumVal, NoneVal, Num, number
 from acronumba.frontend.kinds.objects import ClassNumber, MutableObject, ObjectValue, Ref, SharedVal
+from acronumba.frontend.kinds.torch_tensors import as_torch
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val, Value
@@ -84,6 +85,8 @@ class Words(Cells):
     def shared_value(self, node: SharedLeaf | SharedConst | SharedNode | SharedOpaque) -> Val:
         """Return the abstract value of a part of the shared parameters."""
         match node:
+            case SharedLeaf(tensor=True) if self.facts.tensors:
+                return as_torch(self.shared_value(replace(node, tensor=False)))
             case SharedLeaf(type=TensorT() as t):
                 dims = tuple(n for n in t.shape if n is not None)
                 return Tensor(t, ir.SharedArg(self.shared(node)), dims, aliased=True)

@@ -20,7 +20,7 @@ from acronumba.errors import Loc
 from acronumba.ir import nodes as ir
 from acronumba.ir.evaluate import apply
 from acronumba.ir.interpret import Env, Interpreter
-from acronumba.ir.types import Array0T, ListT, TensorT, Type, UnionT, case_slices
+from acronumba.ir.types import Array0T, ListT, TensorT, TorchT, Type, UnionT, case_slices
 from acronumba.ir.values import List, Memo, ObjectRow, UserValue, WordValue, flatten
 from acronumba.ir.vjp import RULES, Applied, Eager, adjoints, differentiable
 from acronumba.records import record
@@ -296,6 +296,8 @@ def loss_of(values: Sequence[WordValue], t: Type) -> WordValue:
             return values[0]
         case Array0T():
             return values[-1]
+        case TorchT():
+            return loss_of(values, t.inner)
         case UnionT():
             case, place = case_slices(t)[values[0]]
             return loss_of(values[place], case)

@@ -4,8 +4,8 @@ A `Type` describes a Python value of the user's program: a number, a tensor, an 
 types, `data.pack` derives them from instances, and both agree through `words`, the layout of a value of the type in
 64-bit words. See `ir.nodes` for the program that is typed with them.
 
-    Type  = IntT | FloatT | BoolT | NoneT | StrT | TextT | EnumT | ScalarT | TensorT | Array0T | ArrayT | StructT
-          | TupleT | DictT | MapT | ListT | UnionT | NeverT | OpaqueT
+    Type  = IntT | FloatT | BoolT | NoneT | StrT | TextT | EnumT | ScalarT | TensorT | Array0T | ArrayT
+          | TorchT | StructT | TupleT | DictT | MapT | ListT | UnionT | NeverT | OpaqueT
     Word  = IntT | FloatT | BoolT | TextT | TensorT | RefT | ListT   (the type of one variable of the IR)
 """
 
@@ -139,6 +139,13 @@ class ArrayT:
 
 
 @record()
+class TorchT:
+    """A tensor of PyTorch: its words are those of the array that shares its memory; of rank 0, those of a scalar."""
+
+    inner: TensorT | ArrayT
+
+
+@record()
 class StructT:
     """A reference to an instance of a dataclass or NamedTuple (never None: that is a union)."""
 
@@ -223,8 +230,8 @@ class RefT:
 
 
 Type: TypeAlias = (
-    IntT | FloatT | BoolT | NoneT | StrT | TextT | EnumT | ScalarT | TensorT | Array0T | ArrayT | StructT | TupleT
-    | DictT | MapT | ListT | UnionT | NeverT | OpaqueT
+    IntT | FloatT | BoolT | NoneT | StrT | TextT | EnumT | ScalarT | TensorT | Array0T | ArrayT | TorchT | StructT
+    | TupleT | DictT | MapT | ListT | UnionT | NeverT | OpaqueT
 )  # fmt: skip
 Word: TypeAlias = IntT | FloatT | BoolT | TextT | TensorT | RefT | ListT
 
@@ -243,7 +250,7 @@ def class_key(cls: type) -> str:
 def _order(t: Type) -> tuple[int, str]:
     order = [
         NoneT, StructT, ListT, TensorT, Array0T, ArrayT, BoolT, IntT, FloatT, EnumT, StrT, TextT, TupleT, DictT, MapT,
-        OpaqueT, UnsetT, ScalarT,
+        OpaqueT, UnsetT, ScalarT, TorchT,
     ]  # fmt: skip
     return order.index(type(t)), class_key(t.cls) if isinstance(t, StructT | EnumT) else type_text(t)
 
@@ -299,6 +306,9 @@ def _merge(a: Type, b: Type) -> Type | None:
         case ArrayT(), ArrayT() if (a.item, a.form) == (b.item, b.form):
             seen = _merge(a.seen, b.seen)
             return ArrayT(seen, a.item, a.numbers, a.form) if isinstance(seen, TensorT) else None
+        case TorchT(), TorchT():
+            inner = _merge(a.inner, b.inner)
+            return TorchT(inner) if isinstance(inner, TensorT | ArrayT) else None
         case TupleT(), TupleT() if a.listed == b.listed and len(a.items) == len(b.items):
             return TupleT(tuple(union(x, y) for x, y in zip(a.items, b.items, strict=True)), a.listed)
         case ((ListT() | TupleT()), (ListT() | TupleT())) if _is_tuple(a) == _is_tuple(b):
@@ -326,6 +336,8 @@ def parts(t: Type) -> tuple[Type, ...]:
             return t.members
         case ListT():
             return (t.item,)
+        case TorchT():
+            return (t.inner,)
         case MapT():
             return (t.key,) if t.item is None else (t.key, t.item)
     return ()
@@ -347,9 +359,24 @@ def with_parts(t: Type, change: Callable[[Type], Type]) -> Type:
             return union(*map(change, t.members))
         case ListT():
             return ListT(change(t.item), t.tupled)
+        case TorchT():
+            inner = change(t.inner)
+            assert isinstance(inner, TensorT | ArrayT)
+            return TorchT(inner)
         case MapT():
             return MapT(change(t.key), None if t.item is None else change(t.item), t.given)
     return t
+
+
+def as_array(t: Type) -> Type:
+    """Return the type of the array that shares the memory of a tensor; any other type as it is."""
+    return t.inner if isinstance(t, TorchT) else t
+
+
+def array_type(t: TorchT) -> TensorT | Array0T | ArrayT:
+    """Return the type of the array, of any rank, that shares the memory of a tensor."""
+    rank0 = isinstance(t.inner, TensorT) and not t.inner.rank
+    return Array0T(t.inner.dtype) if rank0 else t.inner  # type: ignore[union-attr]
 
 
 def nesting(t: Type) -> int:
@@ -387,7 +414,7 @@ def unlike(types: Sequence[Type]) -> bool:
     """Whether elements of these types, such as a list and a number, cannot be in one homogeneous list."""
     kinds = set()
     for t in types:
-        for m in members(t):
+        for m in map(as_array, members(t)):
             array = isinstance(m, ArrayT) or (isinstance(m, TensorT) and m.rank > 0)
             number = isinstance(m, IntT | FloatT | BoolT | TensorT | Array0T) and not array
             kinds.add("array" if array else "number" if number else "text" if isinstance(m, StrT | TextT) else type(m))
@@ -412,6 +439,8 @@ def words(t: Type) -> tuple[Word, ...]:
             return ()
         case TextT() | TensorT():
             return (t,)
+        case TorchT():
+            return words(t.inner)
         case ListT():
             return (t.word,)
         case MapT():
@@ -466,9 +495,15 @@ def union_word(t: UnionT) -> Word | None:
         return None
     if all(isinstance(m, StructT) for m in rest):
         return RefT(tuple(m.cls for m in rest if isinstance(m, StructT)))
-    if len(rest) == 1 and isinstance(rest[0], ListT | TensorT | TextT):
-        return rest[0].word if isinstance(rest[0], ListT) else rest[0]
+    if len(rest) == 1 and isinstance(only := _word_of(rest[0]), ListT | TensorT | TextT):
+        return only.word if isinstance(only, ListT) else only
     return None
+
+
+def _word_of(t: Type) -> Type:
+    """Return the type of the array of a tensor with axes; any other type as it is."""
+    inner = as_array(t)
+    return inner if isinstance(inner, TensorT) and inner.rank else t
 
 
 def union_cases(t: UnionT) -> tuple[Type, ...]:
@@ -540,6 +575,8 @@ def type_text(t: Type | Word) -> str:
             return f"array({t.dtype})" if t.sure else f"array({t.dtype}) | {type_text(t.scalar)}"
         case ArrayT():
             return f"{type_text(t.seen)} that is written to"
+        case TorchT():
+            return f"Tensor({type_text(t.inner)})"
         case TupleT():
             inner = ", ".join(map(type_text, t.items)) or "()"
             return f"[{inner}]" if t.listed else f"tuple[{inner}]"

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 
-from acronumba.foreign import as_numpy, is_foreign, numpy_array
+from acronumba.foreign import as_numpy, is_foreign, is_tensor, numpy_array, to_tensor
 from acronumba.ir.evaluate import named
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
@@ -38,11 +38,13 @@ from acronumba.ir.types import (
     StructT,
     TensorT,
     TextT,
+    TorchT,
     TupleT,
     Type,
     UnionT,
     UnsetT,
     Word,
+    array_type,
     entry_widths,
     maker,
     type_text,
@@ -202,6 +204,8 @@ def closeness(value: object, t: Type) -> int:
             return 2 * (t.given and kind is (set if t.item is None else dict))
         case UnionT():
             return max(closeness(value, m) for m in t.members)
+        case TorchT():
+            return is_tensor(value) and closeness(value, array_type(t))
         case OpaqueT() | ArrayT():
             return 1
         case _:
@@ -267,6 +271,8 @@ def _flatten(value: UserValue, t: Type, memo: Memo, path: str, out: list[WordVal
             out.append(int(value))
         case TensorT():
             out.append(_array(value, t, memo))
+        case TorchT(TensorT() as inner):
+            out.append(_array(value, inner, memo))
         case Array0T():
             out += () if t.sure else (isinstance(value, np.ndarray) or is_foreign(value),)
             out.append(_array(value, t.scalar, memo))
@@ -282,7 +288,7 @@ def _flatten(value: UserValue, t: Type, memo: Memo, path: str, out: list[WordVal
             _flatten_union(value, t, memo, path, out)
         case MapT():
             out.append(_map(value, t, memo, path))
-        case ArrayT():
+        case ArrayT() | TorchT():
             raise TypeError(f"{path}: data hold no {type_text(t)}")
         case _:
             assert_never(t)
@@ -430,6 +436,8 @@ class _Builder:
                     if k == tag:
                         found = self._of(iter(inner), (), case)
                 return found
+            case TorchT():
+                return to_tensor(np.asarray(self._of(stream, (), t.inner)))
             case ArrayT():
                 parts = next(stream)
                 return elements(t, [int(next(stream)) for _ in range(t.numbers)], parts.words.__getitem__)

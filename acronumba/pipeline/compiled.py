@@ -74,6 +74,8 @@ class Compiled:
         Collects the rejections of the front end.
     tree : SharedTree, optional
         The structure of the shared values, where it is known.
+    tensors : bool
+        Whether tensors of PyTorch are tensors in the code of the function, not arrays.
 
     Raises
     ------
@@ -84,13 +86,13 @@ class Compiled:
     def __init__(
         self, fn: FunctionType, columns: Sequence[Sequence[Value]], shared: Mapping[str, Value], options: Options,
         like: Compiled | None = None, seen: KnownColumns | None = None, rejected: list[Attempt] | None = None,
-        tree: SharedTree | None = None,
+        tree: SharedTree | None = None, tensors: bool = False,
     ) -> None:  # fmt: skip
         self.fn, self.options, self.tree = fn, options, tree or describe(shared)
         self.used = 0  # when it was used last, by a clock of `api`
         self._slow = True  # whether the last run took long enough for the next to show a progress bar
         self.times = Times(fn)
-        found = (like.schema, like.lowered) if like else self._lower(columns, shared, seen, rejected)
+        found = (like.schema, like.lowered) if like else self._lower(columns, shared, seen, rejected, tensors)
         self.schema: Schema = found[0]
         self.lowered: Lowered = found[1]
         self.program: Program = self.lowered.program
@@ -105,11 +107,11 @@ class Compiled:
 
     def _lower(
         self, columns: Sequence[Sequence[Value]], shared: Mapping[str, Value], seen: KnownColumns | None,
-        rejected: list[Attempt] | None,
+        rejected: list[Attempt] | None, tensors: bool,
     ) -> tuple[Schema, Lowered]:  # fmt: skip
         from acronumba.data.hints import hints_guard
 
-        schema, lowered = infer_and_lower(columns, shared, self.tree, self.times, seen, rejected)
+        schema, lowered = infer_and_lower(columns, shared, self.tree, self.times, seen, rejected, tensors)
         for cls in schema.fields:
             lowered.source_guard.include(hints_guard(cls))
         return schema, lowered

@@ -31,6 +31,7 @@ from acronumba.ir.types import (
     OpaqueT,
     StructT,
     TensorT,
+    TorchT,
     TupleT,
     Type,
     UnionT,
@@ -76,6 +77,8 @@ def holds(wide: Type, narrow: Type) -> bool:
             return any(holds(t, narrow) for t in inner)
         case Array0T(), Array0T() | TensorT(shape=()):
             return union(wide, narrow) == wide
+        case TorchT(), TorchT():
+            return holds(wide.inner, narrow.inner)
         case TensorT(), TensorT():
             return wide.dtype == narrow.dtype and wide.rank == narrow.rank and wide.column <= narrow.column
         case TupleT(), TupleT():

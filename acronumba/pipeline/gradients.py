@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.generics import Value
-from acronumba.ir.types import Array0T, TensorT, TupleT, Type, UnionT, case_slices, words
+from acronumba.ir.types import Array0T, TensorT, TorchT, TupleT, Type, UnionT, case_slices, words
 from acronumba.memory import address
 from acronumba.pipeline.slices import Slices
 from acronumba.records import record
@@ -75,6 +75,8 @@ def losses_in(t: Type, given: NDArray[np.int64]) -> list[tuple[str, Words, Words
     match t:
         case TensorT() | Array0T():
             return [(t.dtype, np.arange(len(given)), given[:, -1])]
+        case TorchT():
+            return losses_in(t.inner, given)
         case UnionT():
             found = []
             for tag, (case, place) in enumerate(case_slices(t)):

@@ -23,7 +23,7 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.graph import definitions, dominators, loops, predecessors, successors
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import TENSORS
-from acronumba.ir.types import Array0T, ListT, TensorT, TupleT, Type, words
+from acronumba.ir.types import Array0T, ListT, TensorT, TorchT, TupleT, Type, words
 from acronumba.ir.visit import Names, reads, redirect, rename, writes
 from acronumba.strategy import DEFAULT, Strategy
 
@@ -66,7 +66,7 @@ def _tensors(types: Iterable[Type]) -> list[bool]:
         if isinstance(t, TupleT):
             out += _tensors(t.items)
         else:
-            never = isinstance(t, TensorT | Array0T)
+            never = isinstance(t, TensorT | Array0T | TorchT)
             out += [never and isinstance(w, TensorT) for w in words(t)]
     return out
 

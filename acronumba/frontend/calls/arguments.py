@@ -108,6 +108,7 @@ class Args:
         self.w, self.what = w, row.what
         self.places = [place_of(w, k, len(args)) for k in range(len(args))]  # the nodes of positional arguments
         signature = signature_of(row.signature)
+        kwargs = {row.aliases.get(k, k) if k not in signature.parameters else k: v for k, v in kwargs.items()}
         values, where = bind(w, row.what, signature.parameters, args, kwargs)
         names = row.names()
         self.values: dict[str, Val] = {}

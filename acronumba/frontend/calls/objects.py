@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.foreign import Library
 from acronumba.frontend.kinds.value import Val
-from acronumba.ir.types import Array0T, ListT, StructT, TensorT, Type
+from acronumba.ir.types import Array0T, ListT, StructT, TensorT, TorchT, Type
 
 _FOR_MODELS = (
     "acronumba.nn", "acronumba.random", "acronumba.compressed", "acronumba.zoo", "acronumba.bench",
-    "acronumba.frontend.library.",
+    "acronumba.frontend.library.", "acronumba.torch.rows.", "acronumba.torch.implements",
 )  # fmt: skip
 _FOREIGN = (sysconfig.get_path("stdlib"), str(Path(np.__file__).parent))
 
@@ -67,6 +68,9 @@ def runtime_class(t: Type) -> type:
             return np.ndarray
         case ScalarT():
             return np.dtype(t.dtype).type
+        case TorchT():
+            assert Library.tensor is not None
+            return Library.tensor
         case TensorT():
             return np.ndarray if t.rank else np.dtype(t.dtype).type
         case TupleT():

@@ -7,7 +7,9 @@ function in its class, as `np.ndarray.sort`. Files `of_...` add rows by `row`, t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -33,6 +35,7 @@ class Row:
     handler: Handler
     whole: bool = False  # the handler itself handles unions among the arguments
     rank0: Rank0 = "scalar"
+    aliases: Mapping[str, str] = field(default_factory=dict)  # other names of parameters
 
     def names(self) -> dict[str, str]:
         """Return a dict from each honoured parameter to the handler's name of it.
@@ -52,7 +55,12 @@ ROWS: dict[Any, Row] = {}
 
 
 def row(
-    honoured: str, *functions: Any, whole: bool = False, rank0: Rank0 = "scalar", signature: Any = None
+    honoured: str,
+    *functions: Any,
+    whole: bool = False,
+    rank0: Rank0 = "scalar",
+    signature: Any = None,
+    aliases: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Handler], Handler]:
     """Register a handler for functions; their calls are bound to their own signatures, or to that of `signature`."""
 
@@ -66,6 +74,7 @@ def row(
                 handler=handler,
                 whole=whole,
                 rank0=rank0,
+                aliases=aliases,
             )
         return handler
 

@@ -252,6 +252,10 @@ class Value:
             return PartsShape(self, part_shapes(w, self.children(), parameter))
         return self.join_shape(w)
 
+    def joined_parts(self, parts: Sequence[JoinShape]) -> JoinShape:
+        """Return the join shape of it and one that is alike, by the join shapes of their children."""
+        return PartsShape(self, tuple(parts))
+
     def united(self, w: Merge, other: Val) -> Val:
         """Return the value that it and one that is alike become where they are joined, but for their children."""
         return self

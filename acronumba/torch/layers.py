@@ -1,4 +1,4 @@
-"""Models inside PyTorch: `layer` turns a model into a layer, `Parameters` lets `torch.optim` train arrays.
+"""Models of NumPy inside PyTorch: `layer` turns a model into a layer, `Parameters` lets `torch.optim` train arrays.
 
 In: tensors on the CPU, as shared values and in instances; they are read in place. Out: results as new tensors. Tensors
 with `requires_grad` get gradients. PyTorch is imported with this module, and by no other.

@@ -1,0 +1,150 @@
+"""Tensors of PyTorch: the arrays that share their memory, with the operators, attributes and methods of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from acronumba.foreign import Library
+from acronumba.frontend.join_shapes import JoinShape, PartsShape, TypeShape
+from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
+from acronumba.frontend.kinds.numbers import number
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.unions import UnionVal
+from acronumba.frontend.kinds.value import PythonClass, Turns, Val, Value
+from acronumba.ir import nodes as ir
+from acronumba.ir.types import Array0T, ArrayT, TensorT, TorchT, Type, members, union
+from acronumba.records import record
+
+if TYPE_CHECKING:
+    from acronumba.frontend.block import Blocks
+    from acronumba.frontend.kinds.numbers import Num
+    from acronumba.frontend.merge import Merge
+    from acronumba.frontend.walker import Walker
+    from acronumba.frontend.words import Words
+
+
+@record(eq=False, frozen=False)
+class TorchTensor(Value):
+    """A tensor of PyTorch; of rank 0, its array is one of rank 0, never a NumPy scalar."""
+
+    inner: Tensor | ArrayRef
+
+    compound = True
+    iterable = True
+    assignable = True
+    immutable = True
+    compares_first = 5
+
+    @property
+    def python_class(self) -> PythonClass:
+        assert Library.tensor is not None
+        return Library.tensor
+
+    @property
+    def dtype(self) -> str:
+        return self.inner.type.dtype
+
+    @property
+    def rank(self) -> int:
+        return self.inner.type.rank
+
+    def describe(self, w: Blocks) -> str:
+        dims = ", ".join(str(d) if isinstance(d, int) else "?" for d in self.inner.dims)
+        return f"a {self.dtype} tensor of shape ({dims})"
+
+    def static_key(self, w: Walker, which: bool) -> object:
+        return "tensor", self.inner.static_key(w, which)
+
+    def variable(self) -> ir.Var | None:
+        return self.inner.variable()
+
+    def children(self) -> tuple[Val, ...]:
+        return (self.inner,)
+
+    def with_children(self, children: Sequence[Val]) -> Val:
+        (inner,) = children
+        return TorchTensor(inner)  # type: ignore[arg-type]
+
+    def _alike(self, other: Value) -> bool:
+        assert isinstance(other, TorchTensor)
+        return (self.dtype, self.rank) == (other.dtype, other.rank)
+
+    def identity(self) -> object:
+        return self.inner.identity()
+
+    # ---- how it is joined and stored
+
+    def word_type(self) -> Type:
+        return _marked(self.inner.word_type())
+
+    def stored_type(self, w: Words) -> Type:
+        return _marked(self.inner.stored_type(w))
+
+    def parts_type(self, w: Merge, parts: Sequence[JoinShape]) -> Type:
+        return union(*map(_marked, members(w.template_type(parts[0]))))
+
+    def joined_parts(self, parts: Sequence[JoinShape]) -> JoinShape:
+        (inner,) = parts
+        if not isinstance(inner, TypeShape):
+            return PartsShape(self, (inner,)) if not isinstance(inner, PartsShape) else inner
+        return TypeShape(union(*map(_marked, members(inner.type))), inner.places)
+
+    def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
+        if not isinstance(t, TorchT):
+            return None
+        if isinstance(t.inner, ArrayT):
+            return self.inner.to_words(w, t.inner)
+        array = w.whole(self.inner)
+        assert isinstance(array, Tensor)
+        return w.ops.as_scalar(array).to_words(w, t.inner)
+
+    # ---- operations
+
+    def truth(self, w: Walker) -> Num | None:
+        return w.whole(self.inner).truth(w)
+
+    def length(self, w: Walker) -> Num | None:
+        return w.extent(self.inner.dims[0]) if self.rank else None
+
+    def axis_index(self, w: Walker) -> Num | Tensor | None:
+        return w.whole(self.inner).axis_index(w)
+
+    def host_number(self, w: Walker, what: str, index: bool) -> Num | None:
+        return w.whole(self.inner).host_number(w, what, index)
+
+    def turns(self, w: Walker) -> Turns | None:
+        found = self.inner.turns(w)
+        if found is None:
+            return None
+        count, item = found
+        return count, lambda k: as_torch(item(k))
+
+
+def _marked(t: Type | None) -> Type:
+    """Return the type of the tensors whose arrays have a type."""
+    t = t.scalar if isinstance(t, Array0T) else t
+    assert isinstance(t, TensorT | ArrayT)
+    return TorchT(t)
+
+
+def as_torch(val: Val) -> Val:
+    """Return arrays as tensors, in tuples, lists and unions, too; other values as they are."""
+    if isinstance(val, Tensor):
+        if not val.type.rank and (val.array0 is None or val.array0.const is not True):
+            val = Tensor(val.type, val.ref, val.dims, fresh=True, array0=number(True))
+        return TorchTensor(val)
+    if isinstance(val, ArrayRef):
+        return TorchTensor(val)
+    if isinstance(val, TorchTensor | UnionVal) or not val.compound:
+        return val
+    return val.with_children([as_torch(v) for v in val.children()])
+
+
+def as_arrays(w: Words, val: Val) -> Val:
+    """Return tensors as the arrays that share their memory, in known tuples and lists, too."""
+    if isinstance(val, TorchTensor):
+        return val.inner
+    if isinstance(val, TupleVal):
+        return TupleVal(tuple(as_arrays(w, v) for v in val.items))
+    return val

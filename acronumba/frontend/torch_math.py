@@ -1,0 +1,237 @@
+"""Operators, attributes and methods of tensors of PyTorch: its promotion of dtypes, then NumPy's operations."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from acronumba.frontend.arrays import keep_made
+from acronumba.frontend.assignment import unpack
+from acronumba.frontend.handlers import (
+    ARRAYS,
+    ATTRIBUTES,
+    EQUALS,
+    INDEXED,
+    KEPT,
+    MADE,
+    OPERANDS,
+    READ,
+    UNPACKED,
+    WORDS,
+    handles,
+)
+from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
+from acronumba.frontend.kinds.functions import Static
+from acronumba.frontend.kinds.numbers import NoneVal, Num, number
+from acronumba.frontend.kinds.torch_tensors import TorchTensor, as_arrays, as_torch
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.value import Index, Val
+from acronumba.frontend.operators import BINARY
+from acronumba.frontend.subscripts import get_item
+from acronumba.frontend.walker import Walker
+from acronumba.ir import nodes as ir
+from acronumba.ir.types import BOOL, FLOAT, INT, TorchT
+
+DEFAULT = "float32"  # PyTorch's default dtype
+_PYTHON = {BOOL: "bool", INT: "int64", FLOAT: DEFAULT}
+
+
+# ---- representation
+
+
+@handles(WORDS, TorchT)
+def _tensor_of_words(w: Walker, t: TorchT, vars: tuple[ir.Var, ...]) -> Val:
+    array = w.from_words(t.inner, vars)
+    return as_torch(array) if w.facts.tensors else array
+
+
+@handles(READ, TorchTensor)
+def _elements(w: Walker, val: TorchTensor) -> Val:
+    return as_torch(w.whole(val.inner))
+
+
+@handles(KEPT, TorchTensor)
+def _kept(w: Walker, val: TorchTensor) -> None:
+    w.kept(val.inner)
+
+
+@handles(MADE, TorchTensor)
+def _made(w: Walker, val: TorchTensor) -> Val:
+    return TorchTensor(keep_made(w, val.inner)) if isinstance(val.inner, Tensor) else val  # type: ignore[arg-type]
+
+
+@handles(UNPACKED, TorchTensor)
+def _unpacked(w: Walker, val: TorchTensor, count: int) -> Sequence[Val]:
+    return [as_torch(v) for v in unpack(w, val.inner, count)]
+
+
+@handles(INDEXED, TorchTensor)
+def _item(w: Walker, base: TorchTensor, where: Index) -> Val:
+    if isinstance(where, slice):
+        bounds = [as_arrays(w, b) if isinstance(b, Val) else b for b in (where.start, where.stop)]
+        return as_torch(get_item(w, base.inner, slice(*bounds, where.step)))
+    return as_torch(get_item(w, base.inner, as_arrays(w, where)))
+
+
+@handles(ARRAYS, TorchTensor)
+def _no_array(w: Walker, val: TorchTensor, dtype: str | None) -> Tensor:
+    raise w.reject("ACR301", seen=f"{w.describe(val)} where NumPy expects an array", rewrite="x.numpy()")
+
+
+# ---- operators
+
+
+def category(dtype: str) -> int:
+    """Return 0 for bool, 1 for ints, 2 for floats."""
+    return {"b": 0, "f": 2}.get(np.dtype(dtype).kind, 1)
+
+
+def promoted_dtype(operands: Sequence[Val]) -> str:
+    """Return the dtype that PyTorch computes with: dimensions count before rank 0, and that before Python numbers.
+
+    An operand of a lower rank of these decides only if its category (bool, int, float) is higher.
+    """
+    levels: list[list[str]] = [[], [], []]
+    for v in operands:
+        if isinstance(v, Num):
+            levels[2].append(_PYTHON[v.type])
+        elif isinstance(v, Tensor | ArrayRef):
+            levels[0 if v.type.rank else 1].append(v.type.dtype)
+    out = ""
+    for level in reversed(levels):
+        for dtype in level[1:]:
+            level[0] = _promoted(level[0], dtype)
+        out = _combined(level[0], out) if level else out
+    return out
+
+
+def _combined(higher: str, lower: str) -> str:
+    if not lower or category(higher) == 2:
+        return higher
+    return _promoted(higher, lower) if category(higher) == 0 or category(lower) == 2 else higher
+
+
+def _promoted(a: str, b: str) -> str:
+    """Return PyTorch's dtype for two: an int and a float are of the float's dtype."""
+    if category(a) != category(b):
+        return a if category(a) > category(b) else b
+    return str(np.promote_types(a, b).name)
+
+
+def promoted(w: Walker, operands: Sequence[Val], floats: bool = False) -> list[Tensor]:
+    """Return operands, of which one may be a Python number, as arrays of the dtype that PyTorch computes with.
+
+    With `floats`, ints become floats of the default dtype.
+    """
+    dtype = promoted_dtype(operands)
+    if floats and category(dtype) < 2:
+        dtype = DEFAULT
+    return [w.ops.from_number(v, dtype) if isinstance(v, Num) else w.ops.cast(array_of(w, v), dtype) for v in operands]
+
+
+def array_of(w: Walker, val: Val) -> Tensor:
+    """Return the elements of a tensor as an array; of rank 0, as a scalar."""
+    array = w.whole(val.inner if isinstance(val, TorchTensor) else val)
+    assert isinstance(array, Tensor)
+    return w.ops.as_scalar(array)
+
+
+def operand(w: Walker, val: Val) -> Val | None:
+    """Return an operand of an operator as an array or number; None if PyTorch accepts no such value."""
+    if isinstance(val, TorchTensor):
+        return array_of(w, val)
+    if isinstance(val, Num):
+        return val
+    return val if isinstance(val, Tensor) and not val.type.rank and val.array0 is None else None
+
+
+@handles(OPERANDS, TorchTensor)
+def _operator(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
+    x, y = operand(w, a), operand(w, b)
+    if x is None or y is None:
+        return None
+    if isinstance(op, ast.MatMult):
+        if not isinstance(x, Tensor) or not isinstance(y, Tensor):
+            return None
+        same_dtype(w, x, y)
+        return as_torch(w.ops.matmul(x, y))
+    x, y = promoted(w, (x, y), isinstance(op, ast.Div))
+    boolean = x.type.dtype == "bool"
+    if boolean and isinstance(op, ast.Sub):
+        raise w.reject("ACR301", seen="- of two bool tensors", rewrite="a ^ b")
+    if isinstance(op, ast.Pow):
+        return as_torch(w.ops.power(x, y))
+    return as_torch(w.ops.ufunc(BINARY[type(op)], (x, y)))
+
+
+def same_dtype(w: Walker, a: Tensor, b: Tensor) -> None:
+    """Reject a product of tensors of two dtypes, which PyTorch does not promote."""
+    if a.type.dtype != b.type.dtype:
+        raise w.reject(
+            "ACR301", seen=f"a product of {a.type.dtype} and {b.type.dtype} tensors", rewrite="x.to(y.dtype)"
+        )
+
+
+@handles(EQUALS, TorchTensor)
+def _compared(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Val | None:
+    names = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
+    x, y = operand(w, a), operand(w, b)
+    if isinstance(op, ast.Is | ast.IsNot):
+        same = isinstance(a, TorchTensor) and isinstance(b, TorchTensor) and a.inner.same(b.inner)
+        return number(same is isinstance(op, ast.Is))
+    if x is None or y is None:
+        return number(isinstance(op, ast.NotEq)) if isinstance(op, ast.Eq | ast.NotEq) else None
+    x, y = promoted(w, (x, y))
+    return as_torch(w.ops.ufunc(names[type(op)], (x, y)))
+
+
+# ---- attributes
+
+
+@handles(ATTRIBUTES, TorchTensor)
+def _attribute(w: Walker, val: TorchTensor, name: str) -> Val | None:
+    """Read an attribute that tells the form of a tensor, or a view; methods are rows of `acronumba.torch.rows`."""
+    inner = val.inner
+    match name:
+        case "shape":
+            return TupleVal(tuple(w.extent(d) for d in inner.dims))
+        case "ndim":
+            return number(val.rank)
+        case "dtype":
+            return w.constant(torch_dtype(val.dtype))
+        case "device":
+            return w.constant(torch_device())
+        case "is_cuda" | "is_sparse" | "is_quantized":
+            return number(False)
+        case "requires_grad":
+            return number(val.dtype.startswith("float"))
+        case "grad" | "grad_fn":
+            return NoneVal()
+        case "T" | "mT" | "H":
+            return as_torch(w.whole(get_attribute(w, inner, "mT" if name == "H" and val.rank == 2 else name)))
+    return None
+
+
+def get_attribute(w: Walker, val: Val, name: str) -> Val:
+    found = val.attribute(w, name)
+    assert found is not None
+    return found
+
+
+def torch_dtype(name: str) -> object:
+    """Return PyTorch's dtype of a name."""
+    from acronumba.foreign import Library
+
+    return Library.dtypes[name]
+
+
+def torch_device() -> object:
+    from acronumba.foreign import Library
+
+    return Library.device
+
+
+def call_in(w: Walker, function: object, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
+    return w.call(Static(function), args, kwargs)

@@ -1,0 +1,150 @@
+"""The decorator of the rows: `implements` registers the code of functions, methods and modules of PyTorch.
+
+A row is written in the language of models, with NumPy. It gets the arrays of tensors, of rank 0 as arrays of rank 0;
+the arrays in its result become tensors. PyTorch's promotion of dtypes is the primitive `promoted`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.calls.tables import row
+from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
+from acronumba.frontend.kinds.torch_tensors import TorchTensor, as_torch
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.unions import UnionVal
+from acronumba.frontend.kinds.value import Val
+from acronumba.frontend.library.decorators import _bound, primitive
+from acronumba.frontend.torch_math import promoted as promoted_operands
+from acronumba.frontend.walker import Walker
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# What PyTorch accepts for the names of parameters, besides its own.
+ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x2": "other", "self": "input"}
+
+
+def implements(*functions: Any, tensors: bool = False, arrays: bool = False) -> Callable[[F], F]:
+    """Register the decorated function as the code of functions, methods and `forward` of modules of PyTorch.
+
+    With `tensors`, it gets tensors as they are; with `arrays`, arrays in its result stay arrays.
+    """
+
+    def register(f: F) -> F:
+        names = " ".join(f"*{p.name}" if p.kind == p.VAR_POSITIONAL else p.name for p in _parameters(f))
+        for function in functions:
+            row(names, function, rank0="any", whole=tensors, signature=f, aliases=ALIASES)(_handler(f, tensors, arrays))
+        return f
+
+    return register
+
+
+def _parameters(f: Callable[..., Any]) -> Sequence[inspect.Parameter]:
+    return list(inspect.signature(f).parameters.values())
+
+
+def _handler(f: Callable[..., Any], tensors: bool, arrays: bool) -> Any:
+    def handler(w: Walker, a: Args) -> Val:
+        seen = [v.inner for v in a.values.values() if isinstance(v, TorchTensor) and isinstance(v.inner, Tensor)]
+        marks = [(x, x.named, x.aliased) for x in _bases(seen)]
+        if not tensors:
+            for name, val in a.values.items():
+                if isinstance(val, TorchTensor):
+                    a = a.replaced(name, val.inner)
+        out = w.call(w.constant(f), *_bound(f, a))
+        for x, named, aliased in marks:  # the names that a row gives to its arguments are gone
+            x.named, x.aliased = named, aliased
+        _forget_names(out, {id(x) for x, _, _ in marks})
+        return out if arrays else _wrapped(w, out)
+
+    return handler
+
+
+def _bases(tensors: Sequence[Tensor]) -> list[Tensor]:
+    out: dict[int, Tensor] = {}
+    for x in tensors:
+        base: Tensor | None = x
+        while base is not None:
+            out[id(base)] = base
+            base = base.base
+    return list(out.values())
+
+
+def _forget_names(val: Val, given: set[int]) -> None:
+    """Take back the names that a row has given to new arrays in its result."""
+    inner = val.inner if isinstance(val, TorchTensor) else val
+    if isinstance(inner, Tensor) and id(inner) not in given:
+        if inner.base is None and inner.fresh:
+            inner.named = inner.aliased = False
+    for v in val.children():
+        _forget_names(v, given)
+
+
+def _wrapped(w: Walker, val: Val) -> Val:
+    """Return the result of a row with its arrays as tensors."""
+    if isinstance(val, UnionVal):
+        return w.each(val, lambda v: _wrapped(w, v))
+    return as_torch(val)
+
+
+# ---- primitives
+
+
+def _promoted(w: Walker, a: Args) -> Val:
+    floats = a.static("floats")
+    return TupleVal(tuple(promoted_operands(w, a.rest, floats)))
+
+
+@primitive(rule=_promoted, rank0="any")
+def promoted(*operands: Any, floats: bool = False) -> Any:
+    """Return arrays and Python numbers as arrays of the dtype that PyTorch computes with."""
+    raise NotImplementedError(operands, floats)
+
+
+def _array(w: Walker, a: Args) -> Val:
+    val = a["x"]
+    return val.inner if isinstance(val, TorchTensor) else val
+
+
+@primitive(rule=_array, rank0="any", whole=True)
+def array(x: Any) -> Any:
+    """Return the array of a tensor, and any other value as it is."""
+    raise NotImplementedError(x)
+
+
+def _tensor(w: Walker, a: Args) -> Val:
+    return _wrapped(w, a["x"])
+
+
+@primitive(rule=_tensor, rank0="any", whole=True)
+def tensor(x: Any) -> Any:
+    """Return an array as a tensor."""
+    raise NotImplementedError(x)
+
+
+def _arrays(w: Walker, a: Args) -> Val:
+    return w.call(w.constant(_each_array), (a["tensors"],), {})
+
+
+def _each_array(tensors: Any) -> Any:
+    return [array(x) for x in tensors]
+
+
+@primitive(rule=_arrays, rank0="any", whole=True)
+def arrays(tensors: Any) -> Any:
+    """Return the arrays of the tensors in a list or tuple."""
+    raise NotImplementedError(tensors)
+
+
+def _is_tensor(w: Walker, a: Args) -> Val:
+    val = a["x"]
+    return w.constant(isinstance(val, TorchTensor | Tensor | ArrayRef))
+
+
+@primitive(rule=_is_tensor, rank0="any", whole=True)
+def is_tensor(x: Any) -> Any:
+    """Whether a value is a tensor, or the array of one: known when the model is compiled."""
+    raise NotImplementedError(x)
