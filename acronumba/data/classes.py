@@ -50,13 +50,17 @@ _adapters: dict[type, Adapter] = {}  # by base class
 def adapt(base: type, adapter: Adapter) -> None:
     """Declare how objects of a class and its subclasses are read."""
     _adapters[base] = adapter
-    for known in (_makes_objects, _oddness, _places, _declared, adapter_of):
+    for known in (_makes_objects, _oddness, _places, _declared, _adapter_of):
         known.cache_clear()
 
 
-@lru_cache(1024)
-def adapter_of(cls: type) -> Adapter | None:
+def adapter_of(cls: Any) -> Adapter | None:
     """Return the adapter of a class; None for classes without one."""
+    return _adapter_of(cls)
+
+
+@lru_cache(1024)
+def _adapter_of(cls: type) -> Adapter | None:
     return next((_adapters[base] for base in cls.__mro__ if base in _adapters), None)
 
 

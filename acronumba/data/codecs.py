@@ -244,6 +244,8 @@ class _Text(Codec[TextT]):
 
 class _Tensor(Codec[TensorT]):
     def accepts(self, t: TensorT, value: Value) -> bool:
+        if is_tensor(value):
+            return False
         value = as_numpy(value) if is_foreign(value) else value
         array = type(value) in _ARRAYS if t.rank else issubclass(type(value), np.generic)
         alike = array and value.dtype == np.dtype(t.dtype) and value.ndim == t.rank
@@ -262,6 +264,8 @@ class _Tensor(Codec[TensorT]):
 
 class _Array0(Codec[Array0T]):
     def accepts(self, t: Array0T, value: Value) -> bool:
+        if is_tensor(value):
+            return False
         found: Value = as_numpy(value) if is_foreign(value) else value
         array = type(found) in _ARRAYS and not found.ndim
         return (array and found.dtype == np.dtype(t.dtype)) or (not t.sure and codec(t.scalar).accepts(t.scalar, value))
@@ -307,7 +311,7 @@ class _Torch(Codec[TorchT]):
 
     def accepts(self, t: TorchT, value: Value) -> bool:
         array = array_type(t)
-        return is_tensor(value) and codec(array).accepts(array, value)
+        return is_tensor(value) and codec(array).accepts(array, as_numpy(value))
 
     def column(self, t: TorchT, w: Writer, others: Sequence[Type] = (), optional: bool = False) -> str:
         array = array_type(t)

@@ -490,7 +490,7 @@ def _match_node(node: SharedNode, inherited: Inherited) -> Match:
         except AttributeError:
             return False
 
-    def run_dict(v: Value) -> bool:
+    def run_dict(v: Any) -> bool:
         same = type(v) is cls and tuple(v) == names and kinds_of(v) == kinds
         return same and all(part(v[name]) for name, part in parts)
 

@@ -25,6 +25,6 @@ def _cached(w: Walker, owner: Val, cls: type, name: str, raw: functools.cached_p
         raise w.reject("ACR210", seen=seen, rewrite="@property")
     val: Val = w.call(func, (owner,), {})
     if not isinstance(owner, MutableObject):
-        return shared_by_calls(w, val, func)
+        return shared_by_calls(w, val, w.describe(func).removeprefix("function "))
     set_attribute(w, owner, name, val)
     return val

@@ -22,7 +22,7 @@ from acronumba.frontend.kinds.value import Constant, StateKey, Val
 from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.names import path_of
 from acronumba.frontend.walker import Walker
-from acronumba.ir.types import Array0T, NoneT, StructT, Type, type_text
+from acronumba.ir.types import Array0T, NoneT, StructT, Type, as_array, type_text
 
 
 def narrow_to(w: Walker, path: StateKey | None, val: Val, wanted: Callable[[Type], bool]) -> tuple[Fork, Val]:
@@ -74,6 +74,7 @@ def class_filter(w: Walker, kinds: Val) -> Callable[[Type], bool]:
             raise w.reject("ACR308", seen=w.describe(kinds))
 
     def is_one(t: Type, cls: type) -> bool:
+        t = t if w.facts.tensors else as_array(t)
         if not isinstance(t, Array0T) or t.sure:
             return issubclass(runtime_class(t), cls)
         found = {is_one(Array0T(t.dtype), cls), is_one(t.scalar, cls)}

@@ -187,7 +187,7 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
         raise Restart
     out = call_instance(w, func, params) if recursive else inline(w, func, params)
     cached = func.source.node in w.cached or (func.fn is not None and func.fn.__code__ in w.cached)
-    return shared_by_calls(w, out, func) if cached else out
+    return shared_by_calls(w, out, func.source.name) if cached else out
 
 
 def _is_walked(w: Walker, func: Func) -> bool:
@@ -203,14 +203,14 @@ def _is_walked(w: Walker, func: Func) -> bool:
     return any(f.func.code == func.code for f in w.frames)
 
 
-def shared_by_calls(w: Walker, val: Val, func: Func) -> Val:
+def shared_by_calls(w: Walker, val: Val, name: str) -> Val:
     """Return the result of a cached function (`functools.lru_cache`), which all calls share and none may mutate."""
     val = w.whole(val)
     if isinstance(val, TupleVal):
-        return TupleVal(tuple(shared_by_calls(w, v, func) for v in val.items))
+        return TupleVal(tuple(shared_by_calls(w, v, name) for v in val.items))
     out = val.shared_by_calls()
     if out is None:
-        seen = f"{w.describe(val)}, which all calls of {func.source.name} share"
+        seen = f"{w.describe(val)}, which all calls of {name} share"
         raise w.reject("ACR210", seen=seen, rewrite="return a tuple, or leave out the cache")
     return out
 

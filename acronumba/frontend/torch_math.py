@@ -70,8 +70,8 @@ def _unpacked(w: Walker, val: TorchTensor, count: int) -> Sequence[Val]:
 @handles(INDEXED, TorchTensor)
 def _item(w: Walker, base: TorchTensor, where: Index) -> Val:
     if isinstance(where, slice):
-        bounds = [as_arrays(w, b) if isinstance(b, Val) else b for b in (where.start, where.stop)]
-        return as_torch(get_item(w, base.inner, slice(*bounds, where.step)))
+        first, last = (as_arrays(w, b) if isinstance(b, Val) else b for b in (where.start, where.stop))
+        return as_torch(get_item(w, base.inner, slice(first, last, where.step)))
     return as_torch(get_item(w, base.inner, as_arrays(w, where)))
 
 

@@ -183,6 +183,8 @@ def closeness(value: object, t: Type) -> int:
             return 2 * (kind is t.cls)
         case ScalarT():
             return 2 * (isinstance(value, np.generic) and value.dtype == named(t.dtype))
+        case TensorT() | Array0T() if is_tensor(value):
+            return 0
         case TensorT():
             value = as_numpy(value) if is_foreign(value) else value
             kinds = np.ndarray if t.rank else np.generic
@@ -205,7 +207,7 @@ def closeness(value: object, t: Type) -> int:
         case UnionT():
             return max(closeness(value, m) for m in t.members)
         case TorchT():
-            return is_tensor(value) and closeness(value, array_type(t))
+            return closeness(as_numpy(value), array_type(t)) if is_tensor(value) else 0
         case OpaqueT() | ArrayT():
             return 1
         case _:
