@@ -490,9 +490,10 @@ def _match_node(node: SharedNode, inherited: Inherited) -> Match:
         except AttributeError:
             return False
 
-    def run_dict(v: Any) -> bool:
-        same = type(v) is cls and tuple(v) == names and kinds_of(v) == kinds
-        return same and all(part(v[name]) for name, part in parts)
+    def run_dict(v: Value) -> bool:
+        held: Any = v
+        same = type(v) is cls and tuple(held) == names and kinds_of(held) == kinds
+        return same and all(part(held[name]) for name, part in parts)
 
     def run_sequence(v: Value) -> bool:
         if type(v) is not cls or len(v) != count or list_of_numbers(v) is not None:  # type: ignore[arg-type]
