@@ -27,6 +27,7 @@ MODES = (
     "costs",
     "train",
     "ragged",
+    "torch",
 )  # options for another measurement than speed
 
 
@@ -41,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     what.add_argument("--train", action="store_true", help="measure a training step: loss, gradients and update")
     what.add_argument("--ragged", action="store_true", help="measure a Transformer layer on sentences of any lengths")
+    what.add_argument("--torch", action="store_true", help="measure modules of PyTorch against their plain calls")
     parser.add_argument("--models", nargs="+", metavar="NAME", help="names of models; `list` prints them")
     size, batch = (
         "hidden sizes (default small)",

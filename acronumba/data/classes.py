@@ -150,7 +150,7 @@ def _oddness(cls: type) -> str:
 def _is_of_library(cls: type) -> bool:
     """Whether a class belongs to Python, NumPy or this package, and its objects are more than their fields."""
     root = cls.__module__.partition(".")[0]
-    if root == "__main__" or cls.__module__ in _PLAIN_BASES:
+    if root == "__main__" or adapter_of(cls) is not None or cls.__module__ in _PLAIN_BASES:
         return False
     return root in sys.stdlib_module_names or (root in ("numpy", "scipy", "acronumba") and not is_record(cls))
 

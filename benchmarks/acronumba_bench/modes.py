@@ -10,7 +10,7 @@ from typing import Any
 from acronumba.bench.modes import Mode, Step, speed_of
 from acronumba.bench.run import CHILD
 from acronumba.bench.workloads import WAITING, ZOO, Workload
-from acronumba_bench import ablate, costs, lengths, ragged, scaling, starts, training, views
+from acronumba_bench import ablate, costs, lengths, ragged, scaling, starts, torch_modules, training, views
 from acronumba_bench.instruments import all_there_are
 from acronumba_bench.lessons import LESSONS
 from acronumba_bench.workloads import WORKLOADS
@@ -85,7 +85,11 @@ def _ragged(args: Namespace, names: Sequence[str], step: Step) -> ragged.Ragged:
     return ragged.measure(sets, attention=ragged.ALONE in names, step=step, **given)
 
 
-def _any_wrong(result: training.Steps | ragged.Ragged) -> bool:
+def _torch(args: Namespace, names: Sequence[str], step: Step) -> torch_modules.ModuleSpeeds:
+    return torch_modules.measure(names, step=step, **_given(args, "size", "batch", "rounds", "threads"))
+
+
+def _any_wrong(result: training.Steps | ragged.Ragged | torch_modules.ModuleSpeeds) -> bool:
     return any(row.wrong for row in result.rows)
 
 
@@ -131,6 +135,15 @@ MODES: Mapping[str, Mode[Any]] = {
         steps=_of_all,
         measure=_train,
         view=lambda result, width: views.training_view(result),
+        failed=_any_wrong,
+    ),
+    "torch": Mode(
+        subjects=lambda args: torch_modules.MODULES,
+        default=lambda args: list(torch_modules.MODULES),
+        in_child=True,
+        steps=_of_all,
+        measure=_torch,
+        view=lambda result, width: torch_modules.modules_view(result),
         failed=_any_wrong,
     ),
     "ragged": Mode(
