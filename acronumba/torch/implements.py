@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import row
+from acronumba.frontend.comprehensions import to_list
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
+from acronumba.frontend.kinds.lists import ElementInfo
 from acronumba.frontend.kinds.torch_tensors import TorchTensor, as_torch
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
@@ -20,6 +23,7 @@ from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.decorators import _bound, primitive
 from acronumba.frontend.torch_math import promoted as promoted_operands
 from acronumba.frontend.walker import Walker
+from acronumba.ir.types import Type, as_array, members, union
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,16 +31,20 @@ F = TypeVar("F", bound=Callable[..., Any])
 ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x2": "other", "self": "input"}
 
 
-def implements(*functions: Any, tensors: bool = False, arrays: bool = False) -> Callable[[F], F]:
+def implements(
+    *functions: Any, tensors: bool = False, arrays: bool = False, views: bool = False
+) -> Callable[[F], F]:  # fmt: skip
     """Register the decorated function as the code of functions, methods and `forward` of modules of PyTorch.
 
-    With `tensors`, it gets tensors as they are; with `arrays`, arrays in its result stay arrays.
+    With `tensors`, it gets tensors as they are; with `arrays`, arrays in its result stay arrays; with `views`, it gets
+    arrays that are written to themselves, not their current elements, so that it can return views of them.
     """
 
     def register(f: F) -> F:
         names = " ".join(f"*{p.name}" if p.kind == p.VAR_POSITIONAL else p.name for p in _parameters(f))
         for function in functions:
-            row(names, function, rank0="any", whole=tensors, signature=f, aliases=ALIASES)(_handler(f, tensors, arrays))
+            add = row(names, function, rank0="any", whole=tensors, views=views, signature=f, aliases=ALIASES)
+            add(_handler(f, tensors, arrays))
         return f
 
     return register
@@ -126,11 +134,20 @@ def tensor(x: Any) -> Any:
 
 
 def _arrays(w: Walker, a: Args) -> Val:
-    return w.call(w.constant(_each_array), (a["tensors"],), {})
+    val = a["tensors"]
+    if isinstance(val, TorchTensor):
+        raise w.reject("ACR301", seen=f"{w.describe(val)} where PyTorch expects a list of tensors", rewrite="list(x)")
+    items = w.items_of(val)
+    if items is not None:
+        return TupleVal(tuple(v.inner if isinstance(v, TorchTensor) else v for v in items))
+    found = to_list(w, val)
+    cell = ElementInfo(item=_unmarked(found.item), real=True, fixed=True)
+    return replace(found, cell=cell, cls=list, extra=None, own=False)
 
 
-def _each_array(tensors: Any) -> Any:
-    return [array(x) for x in tensors]
+def _unmarked(t: Type) -> Type:
+    """Return the type of the arrays of tensors."""
+    return union(*map(as_array, members(t)))
 
 
 @primitive(rule=_arrays, rank0="any", whole=True)

@@ -93,7 +93,7 @@ def _name_of(w: Walker, default: str) -> str:
 
 def call_row(w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """Call a function or method by the handler of its row."""
-    if row.whole:
+    if row.whole or row.views:
         return _distribute(w, row, Args(w, row, args, kwargs))
     a = Args(w, row, list(map(w.whole, args)), {k: w.whole(v) for k, v in kwargs.items()})
     a.into = kwargs.get("out")

@@ -34,6 +34,7 @@ class Row:
     honoured: str  # the parameters that the handler reads: its names for them
     handler: Handler
     whole: bool = False  # the handler itself handles unions among the arguments
+    views: bool = False  # the handler gets arrays that are written to as they are, not their current elements
     rank0: Rank0 = "scalar"
     aliases: Mapping[str, str] = field(default_factory=dict)  # other names of parameters
 
@@ -58,6 +59,7 @@ def row(
     honoured: str,
     *functions: Any,
     whole: bool = False,
+    views: bool = False,
     rank0: Rank0 = "scalar",
     signature: Any = None,
     aliases: Mapping[str, str] = MappingProxyType({}),
@@ -73,6 +75,7 @@ def row(
                 honoured=honoured,
                 handler=handler,
                 whole=whole,
+                views=views,
                 rank0=rank0,
                 aliases=aliases,
             )

@@ -1,0 +1,95 @@
+"""Primitives of the rows: sizes and axes as PyTorch's functions take them, checked indices, rows put in places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.calls.objects import is_tuple
+from acronumba.frontend.chosen import _put_rows
+from acronumba.frontend.conditions import host_value
+from acronumba.frontend.kinds.functions import Static
+from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.torch_tensors import TorchTensor
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.value import NOT_CONST, Val
+from acronumba.frontend.library.decorators import primitive
+from acronumba.frontend.walker import Walker
+
+
+def _sizes(w: Walker, a: Args) -> Val:
+    given = w.items_of(a["sizes"]) or ()
+    if len(given) == 1 and (given[0].is_list or is_tuple(given[0])):
+        found = w.items_of(given[0])
+        if found is None:
+            raise w.reject("ACR403", seen="sizes in a list whose length is known only at run time")
+        given = found
+    return TupleVal(tuple(_size(w, v) for v in given))
+
+
+def _size(w: Walker, val: Val) -> Num:
+    if isinstance(val, Static):
+        raise w.reject("ACR202", seen=f"{w.describe(val)} as a size", rewrite="x.to(dtype)")
+    return host_value(w, val.inner if isinstance(val, TorchTensor) else val, "a size", index=True)
+
+
+@primitive(rule=_sizes, rank0="any", whole=True)
+def sizes(sizes: Any) -> Any:
+    """Return the arguments of a `*` parameter, or the one tuple or list among them, as a tuple of ints."""
+    raise NotImplementedError(sizes)
+
+
+def _axis(w: Walker, a: Args) -> Val:
+    return number(w.ops.axes_of(a.whole("dim"), max(a.whole("rank"), 1))[0])
+
+
+@primitive(rule=_axis, rank0="any")
+def axis_of(dim: Any, rank: Any) -> Any:
+    """Return a dimension counted from the front; one that does not exist is rejected."""
+    raise NotImplementedError(dim, rank)
+
+
+def _known(w: Walker, a: Args) -> Val:
+    return number(w.known(a["n"]) is not NOT_CONST if isinstance(a["n"], Num) else False)
+
+
+@primitive(rule=_known, rank0="any")
+def is_known(n: Any) -> Any:
+    """Whether a number is known when the model is compiled."""
+    raise NotImplementedError(n)
+
+
+def _same(w: Walker, a: Args) -> Val:
+    x, y = w.static(a["n"]), w.static(a["m"])
+    return number(a["n"].same(a["m"]) if NOT_CONST in (x, y) else x == y)
+
+
+@primitive(rule=_same, rank0="any")
+def is_same(n: Any, m: Any) -> Any:
+    """Whether two numbers are certainly equal: known when the model is compiled."""
+    raise NotImplementedError(n, m)
+
+
+def _inside(w: Walker, a: Args) -> Val:
+    index, n = a.tensor("index"), a["n"]
+    assert isinstance(n, Num)
+    index = w.ops.cast(index, "int64")
+    low = w.ops.ufunc("lt", (index, number(0)))
+    index = w.ops.element("where", [low, w.ops.from_number(n, "int64"), index], "int64")
+    return w.ops.checked(index, w.as_extent(n), a.whole("axis"))
+
+
+@primitive(rule=_inside, rank0="array")
+def inside(index: Any, n: Any, axis: Any) -> Any:
+    """Return an array of ints, of which each must be at least 0 and below `n`: else the instance fails."""
+    raise NotImplementedError(index, n, axis)
+
+
+def _with_rows(w: Walker, a: Args) -> Val:
+    return _put_rows(w, a.tensor("x"), a.tensor("at"), a.tensor("rows"))
+
+
+@primitive(rule=_with_rows)
+def with_rows(x: Any, at: Any, rows: Any) -> Any:
+    """Return an array with rows at checked positions replaced; of equal positions the last counts."""
+    raise NotImplementedError(x, at, rows)
