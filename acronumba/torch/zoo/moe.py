@@ -25,8 +25,7 @@ class Mixture(nn.Module):
         super().__init__()
         self.embed = nn.Embedding(VOCABULARY, size)
         self.router = nn.Linear(size, EXPERTS)
-        expert = lambda: nn.Sequential(nn.Linear(size, 2 * size), nn.ReLU(), nn.Linear(2 * size, size))
-        self.experts = nn.ModuleList([expert() for _ in range(EXPERTS)])
+        self.experts = nn.ModuleList([_expert(size) for _ in range(EXPERTS)])
 
     def forward(self, sentence: torch.Tensor) -> torch.Tensor:
         """Return float32[H]."""
@@ -36,6 +35,10 @@ class Mixture(nn.Module):
             best = int(p.argmax())
             outs.append(x + p[best] * self.experts[best](x))
         return torch.stack(outs).mean(dim=0)
+
+
+def _expert(size: int) -> nn.Module:
+    return nn.Sequential(nn.Linear(size, 2 * size), nn.ReLU(), nn.Linear(2 * size, size))
 
 
 def module(size: str | int = "small", seed: int = 0) -> Mixture:
