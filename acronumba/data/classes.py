@@ -42,6 +42,7 @@ class Adapter:
     names: Callable[[Value], tuple[str, ...]]  # the attributes of an object
     wrong: Callable[[Value], str]  # why an object cannot be read; "" if it can
     container: Callable[[Value], list[Value] | dict[str, Value] | None]  # its items, if it is a list or dict
+    step: Callable[[Value, str], str]  # how an attribute is read, in source text: ".weight"
 
 
 _adapters: dict[type, Adapter] = {}  # by base class
@@ -135,12 +136,13 @@ def _oddness(cls: type) -> str:
         return "it is no class of plain objects"
     if type(cls) not in (type, abc.ABCMeta) and type(cls).__module__ != "typing":
         return f"a metaclass, {type(cls).__name__}"
+    hooks = _HOOKS if adapter_of(cls) is None else ("__getattribute__", "__class__")  # an adapter reads attributes
     for base in cls.__mro__[:-1]:
         if base is types.SimpleNamespace or base in _adapters:
             continue
         if not base.__flags__ & _OF_PYTHON or _is_of_library(base):
             return f"it is derived from {base.__name__}" if base is not cls else "it is no class of Python code"
-        for name in (*_HOOKS, *_ARRAYS):
+        for name in (*hooks, *_ARRAYS):
             if name in vars(base) and not is_record(base):
                 return f"`{name}`"
     made_by = (object.__new__, types.SimpleNamespace.__new__)

@@ -226,15 +226,17 @@ def describe_value(
         if found is not None:
             names = tuple(found) if isinstance(found, dict) else tuple(map(str, range(len(found))))
             places = map(repr, found) if isinstance(found, dict) else range(len(found))
-            held = zip(places, found.values() if isinstance(found, dict) else found, strict=True)
-            members = tuple([describe_value(f"{path}[{k}]", v, _classes, inside, True) for k, v in held])
+            placed = zip(places, found.values() if isinstance(found, dict) else found, strict=True)
+            members = tuple([describe_value(f"{path}[{k}]", v, _classes, inside, True) for k, v in placed])
             return SharedNode(path, "dict" if isinstance(found, dict) else "list", cls, names, members)
     if is_object(value):
         if cls in _classes and adapter is None:
             return SharedLeaf(path, StructT(cls))
         names = tuple(name for name in names_of(value) if hasattr(value, name))
         inner = (*_classes, cls)
-        items = tuple(describe_value(f"{path}.{n}", getattr(value, n), inner, inside, _fixed) for n in names)
+        steps = [f".{n}" if adapter is None else adapter.step(value, n) for n in names]
+        parts = zip(steps, names, strict=True)
+        items = tuple(describe_value(path + step, getattr(value, n), inner, inside, _fixed) for step, n in parts)
         extra = frozenset(getattr(value, "__dict__", ())) - {*names} if is_record(cls) else frozenset()
         return SharedNode(path, "object", cls, names, items, extra)
     if isinstance(value, dict):
@@ -258,8 +260,8 @@ def describe_value(
         if number is not None:
             return SharedLeaf(path, number)
         kind = "list" if isinstance(value, list) else "tuple"
-        parts = tuple(describe_value(f"{path}[{k}]", v, _classes, inside, _fixed) for k, v in enumerate(value))
-        return SharedNode(path, kind, list if kind == "list" else tuple, tuple(map(str, range(len(value)))), parts)
+        held = tuple(describe_value(f"{path}[{k}]", v, _classes, inside, _fixed) for k, v in enumerate(value))
+        return SharedNode(path, kind, list if kind == "list" else tuple, tuple(map(str, range(len(value)))), held)
     return SharedOpaque(path, f"an object of class {cls.__name__}, which is no plain class: {oddness(cls)}")
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import keyword
 from typing import Any
 
 import torch
 
 from acronumba import foreign
 from acronumba.data.classes import Adapter, adapt
-from acronumba.data.shared import ADDED
+from acronumba.data.shared import ADDED, SharedNode
 from acronumba.generics import Value
 
 DTYPES = {
@@ -25,33 +26,61 @@ foreign.Library.device = torch.device("cpu")
 
 ADDED += [torch.dtype, torch.device, torch.memory_format, torch.layout]
 
-_OWN = frozenset(vars(torch.nn.Module()))  # attributes of `torch.nn.Module` itself
+# Attributes of `torch.nn.Module` itself, and of recurrent modules what they keep besides their parameters.
+_OWN = frozenset(vars(torch.nn.Module())) | {
+    "_flat_weights",
+    "_flat_weight_refs",
+    "_flat_weights_names",
+    "_all_weights",
+}
 _HOOKS = (
     "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks",
 )  # fmt: skip
+_GLOBAL_HOOKS = tuple(getattr(torch.nn.modules.module, f"_global{name}") for name in _HOOKS)
 
 
 def _names(module: Any) -> tuple[str, ...]:
-    """Return the parameters, buffers, submodules and other attributes of a module, and whether it is in training."""
+    """Return the attributes, parameters and buffers of a module, "training", and its submodules."""
     own = [n for n in module.__dict__ if n not in _OWN]
-    return ("training", *own, *module._parameters, *module._buffers, *module._modules)
+    return (*own, *module._parameters, *module._buffers, "training", *module._modules)
 
 
 def _wrong(module: Any) -> str:
     """Return why a module's call is not its `forward`; "" if it is."""
-    if any(getattr(module, name) for name in _HOOKS):
+    if any(getattr(module, name) for name in _HOOKS) or any(_GLOBAL_HOOKS):
         return "a module with hooks"
     if "parametrizations" in module._modules:
         return "a module with parametrizations"
+    if isinstance(module, torch.jit.ScriptModule):
+        return "a module of TorchScript"
+    if isinstance(module, torch.nn.DataParallel | torch.nn.parallel.DistributedDataParallel):
+        return f"{type(module).__name__}: use its .module"
     return ""
 
 
 def _container(module: Any) -> list[Value] | dict[str, Value] | None:
-    if isinstance(module, torch.nn.ModuleList | torch.nn.ParameterList):
+    cls = type(module)
+    if cls is torch.nn.ModuleList or cls is torch.nn.ParameterList:
         return list(module)
-    if isinstance(module, torch.nn.ModuleDict | torch.nn.ParameterDict):
+    if cls is torch.nn.ModuleDict or cls is torch.nn.ParameterDict:
         return dict(module.items())
     return None
 
 
-adapt(torch.nn.Module, Adapter(_names, _wrong, _container))
+def _step(module: Any, name: str) -> str:
+    if name.isidentifier() and not keyword.iskeyword(name):
+        return f".{name}"
+    at = list(module._modules).index(name) if name in module._modules else -1
+    if isinstance(module, torch.nn.Sequential) and name == str(at):
+        return f"[{name}]"
+    kind = "_modules" if at >= 0 else "_parameters" if name in module._parameters else "_buffers"
+    return f".{kind if name in getattr(module, kind) else '__dict__'}[{name!r}]"
+
+
+def modules_in(node: SharedNode) -> SharedNode:
+    """Return the submodules of a shared module as a shared list."""
+    items = node.items[node.names.index("training") + 1 :]
+    return SharedNode(node.path, "list", list, tuple(map(str, range(len(items)))), items)
+
+
+adapt(torch.nn.Module, Adapter(_names, _wrong, _container, _step))

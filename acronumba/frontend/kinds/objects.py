@@ -326,8 +326,8 @@ def structure(w: Walker, shared: Shared) -> int:
         match shared:
             case SharedNode(kind=kind, cls=cls, names=names, items=items):
                 key = kind, cls, names, kinds_of(names), tuple([structure(w, item) for item in items])
-            case SharedLeaf(type=t):
-                key = (t,)
+            case SharedLeaf(type=t, tensor=tensor):
+                key = t, tensor
             case _:
                 key = shared_key(shared)
         found = w.structures[id(shared)] = shared, w.number(("structure", key))

@@ -1,4 +1,4 @@
-"""Modules: `torch.nn.Module.__call__`, and the `forward` of the classes of `torch.nn`."""
+"""Modules: `torch.nn.Module.__call__`, containers, and the `forward` of layers without windows and without a state."""
 
 from __future__ import annotations
 
@@ -7,12 +7,60 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.kinds.objects import SharedVal
+from acronumba.frontend.kinds.value import Val
+from acronumba.frontend.library.decorators import primitive, rejected
+from acronumba.frontend.walker import Walker
+from acronumba.nn import stop_gradient
 from acronumba.torch.implements import implements
+from acronumba.torch.library import modules_in
 
 
 @implements(nn.Module.__call__, tensors=True)
 def call(self, *args, **kwargs):
     return self.forward(*args, **kwargs)
+
+
+# ---- containers
+
+
+def _modules(w: Walker, a: Args) -> Val:
+    module = a["module"]
+    if not isinstance(module, SharedVal):
+        raise w.reject("ACR202", seen=f"the modules of {w.describe(module)}", rewrite="a module made outside")
+    return w.shared_value(modules_in(module.node))
+
+
+@primitive(rule=_modules, rank0="any", whole=True)
+def modules_of(module):
+    """Return the submodules of a module as a list."""
+    raise NotImplementedError(module)
+
+
+@implements(nn.Sequential.forward, tensors=True)
+def sequential(self, input):
+    for module in modules_of(self):
+        input = module(input)
+    return input
+
+
+@implements(nn.Sequential.__iter__, nn.ModuleList.__iter__, tensors=True)
+def modules_in_turn(self):
+    return modules_of(self)
+
+
+@implements(nn.Sequential.__len__, nn.ModuleList.__len__, tensors=True)
+def count_of_modules(self):
+    return len(modules_of(self))
+
+
+@implements(nn.Sequential.__getitem__, nn.ModuleList.__getitem__, tensors=True)
+def module_at(self, idx):
+    return modules_of(self)[idx]
+
+
+# ---- linear layers and tables
 
 
 @implements(nn.Linear.forward, tensors=True)
@@ -26,14 +74,177 @@ def linear_of(input, weight, bias=None):
     return y if bias is None else y + bias
 
 
+@implements(nn.Bilinear.forward, tensors=True)
+def bilinear(self, input1, input2):
+    return F.bilinear(input1, input2, self.weight, self.bias)
+
+
+@implements(F.bilinear, torch.bilinear)
+def bilinear_of(input1, input2, weight, bias=None):
+    inner = np.tensordot(input1, weight, ((-1,), (1,)))  # [..., M, N2]
+    y = np.sum(inner * np.expand_dims(input2, -2), axis=-1)
+    return y if bias is None else y + bias
+
+
 @implements(nn.Embedding.forward, tensors=True)
 def embedding(self, input):
-    return F.embedding(input, self.weight)
+    return F.embedding(input, self.weight, self.padding_idx, self.max_norm)
 
 
 @implements(F.embedding)
 def embedding_of(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
-    return weight[input]
+    if max_norm is not None:
+        rejected("an embedding with max_norm, which writes to its table", "normalize the rows after the look-up")
+    if input.dtype.kind != "i":
+        rejected("an embedding of what is not an integer", "x.long()")
+    found = weight[np.where(input < 0, weight.shape[0], input)]  # a negative index is out of range
+    if padding_idx is None:
+        return found
+    at = padding_idx if padding_idx >= 0 else padding_idx + weight.shape[0]
+    padding = np.expand_dims(input == at, -1)
+    return np.where(padding, stop_gradient(found), found)
+
+
+# ---- layers that change nothing but the form
+
+
+@implements(nn.Identity.forward, tensors=True)
+def identity(self, input):
+    return input
+
+
+@implements(nn.Flatten.forward, tensors=True)
+def flatten(self, input):
+    return input.flatten(self.start_dim, self.end_dim)
+
+
+@implements(nn.Unflatten.forward, tensors=True)
+def unflatten(self, input):
+    return input.unflatten(self.dim, self.unflattened_size)
+
+
+# ---- normalisation
+
+
+@implements(nn.LayerNorm.forward, tensors=True)
+def layer_norm(self, input):
+    return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+
+@implements(F.layer_norm, torch.layer_norm)
+def layer_norm_of(input, normalized_shape, weight=None, bias=None, eps=1e-05):
+    axes = _last_axes(input, normalized_shape)
+    d = input - np.mean(input, axis=axes, keepdims=True)
+    y = d / np.sqrt(np.mean(d * d, axis=axes, keepdims=True) + eps)
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias
+
+
+@implements(nn.RMSNorm.forward, tensors=True)
+def rms_norm(self, input):
+    return F.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+
+@implements(F.rms_norm, torch.rms_norm)
+def rms_norm_of(input, normalized_shape, weight=None, eps=None):
+    axes = _last_axes(input, normalized_shape)
+    least = np.finfo(input.dtype).eps if eps is None else eps
+    y = input / np.sqrt(np.mean(input * input, axis=axes, keepdims=True) + least)
+    return y if weight is None else y * weight
+
+
+def _last_axes(input, shape):
+    if tuple(input.shape[input.ndim - len(shape) :]) != tuple(shape):
+        raise RuntimeError("the last dimensions of the input are not the normalized shape")
+    return tuple(range(input.ndim - len(shape), input.ndim))
+
+
+@implements(nn.modules.batchnorm._BatchNorm.forward, tensors=True)
+def batch_norm(self, input):
+    if self.training or self.running_mean is None:
+        rejected("batch normalisation in training, whose statistics are over instances", "net.eval(), or nn.LayerNorm")
+    return F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
+
+
+@implements(F.batch_norm)
+def batch_norm_of(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05):
+    if training or running_mean is None:
+        rejected("batch normalisation in training, whose statistics are over instances", "training=False")
+    scale = 1 / np.sqrt(running_var + eps)
+    scale = scale if weight is None else scale * weight
+    shift = -running_mean * scale if bias is None else bias - running_mean * scale
+    return input * _channels(scale, input) + _channels(shift, input)
+
+
+def _channels(x, input):
+    """Return a vector of channels, which are axis 1 of the input, in the form that broadcasts to it."""
+    return np.reshape(x, (x.shape[0],) + (1,) * (input.ndim - 2))
+
+
+@implements(nn.GroupNorm.forward, tensors=True)
+def group_norm(self, input):
+    return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+
+@implements(F.group_norm, torch.group_norm)
+def group_norm_of(input, num_groups, weight=None, bias=None, eps=1e-05):
+    x = np.reshape(input, (input.shape[0], num_groups, -1))
+    d = x - np.mean(x, axis=2, keepdims=True)
+    y = np.reshape(d / np.sqrt(np.mean(d * d, axis=2, keepdims=True) + eps), input.shape)
+    y = y if weight is None else y * _channels(weight, input)
+    return y if bias is None else y + _channels(bias, input)
+
+
+@implements(nn.modules.instancenorm._InstanceNorm.forward, tensors=True)
+def instance_norm(self, input):
+    if self.track_running_stats:
+        rejected("instance normalisation with running statistics", "track_running_stats=False")
+    batch = input if input.dim() > self._get_no_batch_dim() else input.unsqueeze(0)
+    y = F.instance_norm(batch, weight=self.weight, bias=self.bias, eps=self.eps)
+    return y if input.dim() > self._get_no_batch_dim() else y.squeeze(0)
+
+
+@implements(F.instance_norm)
+def instance_norm_of(
+    input, running_mean=None, running_var=None, weight=None, bias=None, use_input_stats=True, momentum=0.1, eps=1e-05
+):
+    if not use_input_stats or running_mean is not None:
+        rejected("instance normalisation with running statistics", "use_input_stats=True")
+    axes = tuple(range(2, input.ndim))
+    d = input - np.mean(input, axis=axes, keepdims=True)
+    y = d / np.sqrt(np.mean(d * d, axis=axes, keepdims=True) + eps)
+    y = y if weight is None else y * _channels(weight, input)
+    return y if bias is None else y + _channels(bias, input)
+
+
+# ---- distances
+
+
+@implements(nn.CosineSimilarity.forward, tensors=True)
+def cosine_similarity(self, x1, x2):
+    return F.cosine_similarity(x1, x2, self.dim, self.eps)
+
+
+@implements(F.cosine_similarity, torch.cosine_similarity)
+def cosine_similarity_of(x1, x2, dim=1, eps=1e-08):
+    n1 = np.maximum(np.sqrt(np.sum(x1 * x1, axis=dim, keepdims=True)), eps)
+    n2 = np.maximum(np.sqrt(np.sum(x2 * x2, axis=dim, keepdims=True)), eps)
+    return np.sum((x1 / n1) * (x2 / n2), axis=dim)
+
+
+@implements(nn.PairwiseDistance.forward, tensors=True)
+def pairwise_distance(self, x1, x2):
+    return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
+
+
+@implements(F.pairwise_distance, torch.pairwise_distance)
+def pairwise_distance_of(x1, x2, p=2.0, eps=1e-06, keepdim=False):
+    d = np.abs(x1 - x2 + eps)
+    if p == 2:
+        return np.sqrt(np.sum(d * d, axis=-1, keepdims=keepdim))
+    if p == 1:
+        return np.sum(d, axis=-1, keepdims=keepdim)
+    return np.sum(d**p, axis=-1, keepdims=keepdim) ** (1 / p)
 
 
 @implements(torch.tanh, torch.Tensor.tanh)

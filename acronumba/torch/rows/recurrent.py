@@ -1,0 +1,199 @@
+"""Recurrent modules: the cells, and `RNN`, `LSTM` and `GRU` over sequences, with layers and in both directions."""
+
+from __future__ import annotations
+
+import numpy as np
+from torch import nn
+from torch.nn import functional as F
+
+from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.kinds.numbers import number
+from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.value import Val
+from acronumba.frontend.library.decorators import primitive, rejected
+from acronumba.frontend.walker import Walker
+from acronumba.nn import relu, sigmoid
+from acronumba.torch.implements import array, implements, is_tensor, tensor
+
+
+def _each(w: Walker, a: Args) -> Val:
+    return TupleVal(tuple(number(k) for k in range(a.whole("n"))))
+
+
+@primitive(rule=_each, rank0="any")
+def each(n):
+    """Return the numbers below a constant as a tuple: a loop over it is written out."""
+    raise NotImplementedError(n)
+
+
+# ---- cells
+
+
+@implements(nn.LSTMCell.forward, tensors=True)
+def lstm_cell(self, input, hx=None):
+    x = array(input)
+    if hx is None:
+        h = c = np.zeros((*x.shape[:-1], self.hidden_size), x.dtype)
+    else:
+        h, c = array(hx[0]), array(hx[1])
+    h, c = _lstm_step(_product(x, self.weight_ih, self.bias_ih), h, c, self.weight_hh, self.bias_hh)
+    return tensor(h), tensor(c)
+
+
+@implements(nn.GRUCell.forward, tensors=True)
+def gru_cell(self, input, hx=None):
+    x = array(input)
+    h = np.zeros((*x.shape[:-1], self.hidden_size), x.dtype) if hx is None else array(hx)
+    return tensor(_gru_step(_product(x, self.weight_ih, self.bias_ih), h, self.weight_hh, self.bias_hh))
+
+
+@implements(nn.RNNCell.forward, tensors=True)
+def rnn_cell(self, input, hx=None):
+    x = array(input)
+    h = np.zeros((*x.shape[:-1], self.hidden_size), x.dtype) if hx is None else array(hx)
+    z = _product(x, self.weight_ih, self.bias_ih) + _product(h, self.weight_hh, self.bias_hh)
+    return tensor(np.tanh(z) if self.nonlinearity == "tanh" else relu(z))
+
+
+def _product(x, weight, bias):
+    y = x @ array(weight).T
+    return y if bias is None else y + array(bias)
+
+
+def _lstm_step(z, h, c, weight, bias):
+    i, f, g, o = np.split(z + _product(h, weight, bias), 4, axis=-1)
+    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(c), c
+
+
+def _gru_step(z, h, weight, bias):
+    xr, xz, xn = np.split(z, 3, axis=-1)
+    hr, hz, hn = np.split(_product(h, weight, bias), 3, axis=-1)
+    update = sigmoid(xz + hz)
+    n = np.tanh(xn + sigmoid(xr + hr) * hn)
+    return n + update * (h - n)
+
+
+# ---- sequences
+
+
+@implements(nn.LSTM.forward, tensors=True)
+def lstm(self, input, hx=None):
+    xs, batched = _steps(self, input)
+    sides = 2 if self.bidirectional else 1
+    hs, cs = [], []
+    for layer in each(self.num_layers):
+        outs = []
+        for side in each(sides):
+            k = layer * sides + side
+            if hx is None:
+                h = np.zeros((*xs.shape[1:-1], self.proj_size or self.hidden_size), xs.dtype)
+                c = np.zeros((*xs.shape[1:-1], self.hidden_size), xs.dtype)
+            else:
+                h, c = array(hx[0])[k], array(hx[1])[k]
+            ys, h, c = _lstm_over(self, xs, h, c, f"_l{layer}_reverse" if side else f"_l{layer}", side)
+            outs.append(ys)
+            hs.append(h)
+            cs.append(c)
+        xs = _next_layer(self, outs, layer)
+    return _whole(self, xs, batched), (tensor(np.stack(hs)), tensor(np.stack(cs)))
+
+
+def _lstm_over(self, xs, h, c, name, backward):
+    weight = getattr(self, "weight_hh" + name)
+    bias = getattr(self, "bias_hh" + name) if self.bias else None
+    zs = _products(self, xs, name)
+    outs = []
+    for t in range(len(xs)):
+        h, c = _lstm_step(zs[len(xs) - 1 - t if backward else t], h, c, weight, bias)
+        if self.proj_size > 0:
+            h = h @ array(getattr(self, "weight_hr" + name)).T
+        outs.append(h)
+    return np.stack(outs[::-1] if backward else outs), h, c
+
+
+@implements(nn.GRU.forward, tensors=True)
+def gru(self, input, hx=None):
+    xs, batched = _steps(self, input)
+    sides = 2 if self.bidirectional else 1
+    hs = []
+    for layer in each(self.num_layers):
+        outs = []
+        for side in each(sides):
+            h = _initial(self, xs, hx, layer * sides + side)
+            ys, h = _gru_over(self, xs, h, f"_l{layer}_reverse" if side else f"_l{layer}", side)
+            outs.append(ys)
+            hs.append(h)
+        xs = _next_layer(self, outs, layer)
+    return _whole(self, xs, batched), tensor(np.stack(hs))
+
+
+def _gru_over(self, xs, h, name, backward):
+    weight = getattr(self, "weight_hh" + name)
+    bias = getattr(self, "bias_hh" + name) if self.bias else None
+    zs = _products(self, xs, name)
+    outs = []
+    for t in range(len(xs)):
+        h = _gru_step(zs[len(xs) - 1 - t if backward else t], h, weight, bias)
+        outs.append(h)
+    return np.stack(outs[::-1] if backward else outs), h
+
+
+@implements(nn.RNN.forward, tensors=True)
+def rnn(self, input, hx=None):
+    xs, batched = _steps(self, input)
+    sides = 2 if self.bidirectional else 1
+    hs = []
+    for layer in each(self.num_layers):
+        outs = []
+        for side in each(sides):
+            h = _initial(self, xs, hx, layer * sides + side)
+            ys, h = _rnn_over(self, xs, h, f"_l{layer}_reverse" if side else f"_l{layer}", side)
+            outs.append(ys)
+            hs.append(h)
+        xs = _next_layer(self, outs, layer)
+    return _whole(self, xs, batched), tensor(np.stack(hs))
+
+
+def _rnn_over(self, xs, h, name, backward):
+    weight = getattr(self, "weight_hh" + name)
+    bias = getattr(self, "bias_hh" + name) if self.bias else None
+    zs = _products(self, xs, name)
+    outs = []
+    for t in range(len(xs)):
+        z = zs[len(xs) - 1 - t if backward else t] + _product(h, weight, bias)
+        h = np.tanh(z) if self.nonlinearity == "tanh" else relu(z)
+        outs.append(h)
+    return np.stack(outs[::-1] if backward else outs), h
+
+
+def _steps(self, input):
+    """Return the steps of a sequence along axis 0, and whether it has a batch axis."""
+    if not is_tensor(input):
+        rejected("a packed sequence", "pass the sequence of one instance itself: its length is that of the tensor")
+    xs = array(input)
+    batched = xs.ndim == 3
+    if batched and self.batch_first:
+        xs = np.swapaxes(xs, 0, 1)
+    if xs.shape[0] == 0:
+        raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+    return xs, batched
+
+
+def _initial(self, xs, hx, k):
+    return np.zeros((*xs.shape[1:-1], self.hidden_size), xs.dtype) if hx is None else array(hx)[k]
+
+
+def _products(self, xs, name):
+    return _product(xs, getattr(self, "weight_ih" + name), getattr(self, "bias_ih" + name) if self.bias else None)
+
+
+def _next_layer(self, outs, layer):
+    xs = np.concatenate(outs, axis=-1) if self.bidirectional else outs[0]
+    if self.training and self.dropout > 0 and layer < self.num_layers - 1:
+        xs = array(F.dropout(tensor(xs), self.dropout, True))
+    return xs
+
+
+def _whole(self, xs, batched):
+    return tensor(np.swapaxes(xs, 0, 1) if batched and self.batch_first else xs)
