@@ -54,7 +54,7 @@ def _wrong(module: Any) -> str:
     if isinstance(module, torch.jit.ScriptModule):
         return "a module of TorchScript"
     if isinstance(module, torch.nn.DataParallel | torch.nn.parallel.DistributedDataParallel):
-        return f"{type(module).__name__}: use its .module"
+        return "a module of several devices"
     return ""
 
 

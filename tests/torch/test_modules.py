@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,10 +10,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
-from torch.nn import functional as F  # noqa: E402
 
 import acronumba.torch  # noqa: E402
-from acronumba.errors import Unsupported  # noqa: E402
+from acronumba.errors import AcronumbaError  # noqa: E402
 
 
 def check_same(got: Any, want: Any, tol: float) -> None:
@@ -126,9 +126,35 @@ def test_containers() -> None:
     compare(Containers(), [torch.randn(3) for _ in range(3)], [0, 2, 1], ["a", "c", "b"])
 
 
-def test_hooks_are_rejected() -> None:
-    net = Cells()
-    net.out[0].register_forward_hook(lambda *_: None)
-    with pytest.raises(Unsupported, match="hooks"):
-        acronumba.torch.model(net.eval()).batch(words(2))
-    _ = F
+class Wrapped(nn.Module):
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Any) -> Any:
+        return self.inner(x)
+
+
+def hooked() -> nn.Module:
+    net = nn.Linear(3, 3)
+    net.register_forward_hook(lambda *_: None)
+    return net
+
+
+REJECTED = [
+    (hooked, "hook"),
+    (lambda: nn.Sequential(hooked()), "hook"),
+    (lambda: torch.nn.utils.parametrizations.weight_norm(nn.Linear(3, 3)), "remove_parametrizations"),
+    (lambda: torch.jit.trace(nn.Linear(3, 3), torch.ones(3)), "TorchScript"),
+    (lambda: nn.DataParallel(nn.Linear(3, 3)), "its .module"),
+    (lambda: nn.Linear(3, 3).half(), "x.float()"),
+    (lambda: nn.BatchNorm1d(3), "eval"),
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit")
+@pytest.mark.parametrize(("make", "text"), REJECTED)
+def test_rejected_modules(make: Any, text: str) -> None:
+    with pytest.raises(AcronumbaError, match=re.escape(text)) as error:
+        acronumba.torch.model(Wrapped(make())).batch([torch.ones(1, 3)])
+    assert "return self.inner(x)" in str(error.value)

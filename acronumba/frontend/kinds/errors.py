@@ -21,6 +21,15 @@ READ_AGAIN = "an iterator that is read again"
 GROWS = "a tuple that grows, whose length is known only at run time"
 
 
+# Why a module of PyTorch cannot be read, and what to do.
+MODULES = {
+    "a module with hooks": "call the function of the hook in `forward`; of weight_norm: remove_weight_norm(module)",
+    "a module with parametrizations": "torch.nn.utils.parametrize.remove_parametrizations(module, name)",
+    "a module of TorchScript": "the module itself, not what torch.jit made of it",
+    "a module of several devices": "its .module",
+}
+
+
 def conversion(what: str) -> str:
     """Return the rewrite for an unsupported kind of data (`OpaqueT.what`); "" if none is known."""
     if "of class frozenset" in what:
@@ -31,6 +40,8 @@ def conversion(what: str) -> str:
         return "make it a list: list(...)"
     if what == GROWS:
         return "keep a list; as the key of a dict, a number made of its elements: k * n + i"
+    if what in MODULES:
+        return MODULES[what]
     if re.search(r"an array of dtype \S*float16", what):
         return "convert it before the batch: `x.astype(np.float32)`, `x.float()` of a tensor"
     floating = re.search(r"an array of dtype [<>]f", what)  # not in the CPU's byte order
