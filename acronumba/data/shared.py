@@ -208,7 +208,8 @@ def describe_value(
             return SharedOpaque(path, other)
         if _fixed and cls in (int, float):
             return SharedConst(value)
-        constant = isinstance(value, (*CONSTANTS, *ADDED)) or (callable(value) and not is_object(value))
+        function = callable(value) and not is_object(value) and adapter_of(cls) is None
+        constant = function or isinstance(value, (*CONSTANTS, *ADDED))
         if cls in BY_VALUE or (constant and not isinstance(value, _ARRAYS)):
             return SharedConst(value)
         leaf = leaf_type(value)
