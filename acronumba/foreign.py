@@ -32,6 +32,11 @@ def is_tensor(value: object) -> bool:
     return Library.tensor is not None and isinstance(value, Library.tensor)
 
 
+def rows_of(value: Any) -> Any:
+    """Return the rows of a tensor of PyTorch as a list; any other value unchanged."""
+    return list(value.unbind()) if is_tensor(value) and value.ndim else value
+
+
 def to_tensor(array: Array) -> Any:
     """Return a tensor of PyTorch with the elements of an array."""
     return Library.from_numpy(np.array(array))
@@ -70,6 +75,11 @@ def as_numpy(value: Any) -> Array | str:
     """
     if isinstance(value, np.ndarray):
         return value
+    if is_tensor(value) and value.is_cpu:
+        try:
+            return value.detach().numpy()  # type: ignore[no-any-return]
+        except (RuntimeError, TypeError) as error:
+            return _why(value, error)
     if not _on_processor(value):
         return "an array on a GPU: copy it to the CPU first"
     try:

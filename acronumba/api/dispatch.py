@@ -25,6 +25,7 @@ from acronumba.data.decoder import Decoder
 from acronumba.data.source_guard import Changed
 from acronumba.errors import AcronumbaError, InternalError
 from acronumba.errors.codes import reject
+from acronumba.foreign import rows_of
 from acronumba.generics import Value
 from acronumba.locks import undivided
 from acronumba.pipeline.boundary import compiling, def_loc
@@ -79,7 +80,7 @@ def bind(model: Batched, columns: Sequence[Value], shared: Mapping[str, Value]) 
     if model._signature is None or not model._signature.is_valid(model.__wrapped__):
         model._signature = Signature(model.__wrapped__, model.bound)
     check_device(model.device)
-    return model._signature.bind(columns, shared)
+    return model._signature.bind([rows_of(c) for c in columns] if model.tensors else columns, shared)
 
 
 Watcher: TypeAlias = Callable[[Batched, Sequence[Value], Mapping[str, Value]], None]

@@ -42,7 +42,7 @@ Cotangents: TypeAlias = Mapping[int, Mapping[int, Gradient]]  # of each instance
 class ForwardPart(Protocol):
     """Instances that ran together: by compiled code, or by the reference."""
 
-    def pullback(self, cotangents: Cotangents, wanted: Selection) -> tuple[dict[int, Totals], Totals]:
+    def pullback(self, cotangents: Cotangents) -> tuple[dict[int, Totals], Totals]:
         """Return the gradients of each instance, and the sums of gradients that are not known per instance.
 
         `cotangents`: per instance that has not failed, by the ids of the arrays of its result.
@@ -53,6 +53,7 @@ class ForwardPart(Protocol):
 class _Compiled:
     """Instances that ran as a mini-batch of compiled code."""
 
+    wanted: Selection
     passes: Pullback
     run: Run
     found: Mapping[int, Sequence[FoundArray]]  # by instance: the arrays of its result
@@ -61,7 +62,7 @@ class _Compiled:
     asked: Sequence[Asked]
     tensors: Mapping[int, int]  # numbers of shared tensors, and ids of their arrays
 
-    def pullback(self, cotangents: Cotangents, wanted: Selection) -> tuple[dict[int, Totals], Totals]:
+    def pullback(self, cotangents: Cotangents) -> tuple[dict[int, Totals], Totals]:
         """Return the gradients of each instance, and the sums of gradients that are not known per instance."""
         of: dict[int, Gradient] = {}
         seeds: list[tuple[int, int, Array]] = []
@@ -69,7 +70,7 @@ class _Compiled:
         for k, found in self.found.items():
             pairs, unread = adjoints(found, cotangents[k], self.references)
             seeds += [(self.place[k], word, g) for word, g in pairs]
-            mine[k] = _handed_on(unread, wanted, k, of)
+            mine[k] = _handed_on(unread, self.wanted, k, of)
         gradients, own = self.passes.pullback(self.run, seeds, self.asked)
         number = {place: k for k, place in self.place.items()}
         for a, x in zip(self.asked, own, strict=True):
@@ -88,12 +89,13 @@ class _Compiled:
 class _Taped:
     """Instances that ran by the reference."""
 
+    wanted: Selection
     recorder: Recorder
     tapes: Mapping[int, tuple[Tape, Sequence[FoundArray]]]  # by instance, with the arrays of its result
 
-    def pullback(self, cotangents: Cotangents, wanted: Selection) -> tuple[dict[int, Totals], Totals]:
+    def pullback(self, cotangents: Cotangents) -> tuple[dict[int, Totals], Totals]:
         """Return the gradients of each instance, and those of shared arrays in unread cotangents."""
-        totals = {}
+        totals, wanted = {}, self.wanted
         of: dict[int, Gradient] = {}
         for k, (tape, found) in self.tapes.items():
             seeds: dict[int, Gradient] = {}
@@ -146,31 +148,34 @@ class Forward:
         self.results: list[Value] = [None] * call.count
         self.errors: dict[int, BaseException] = {}
         self.parts: list[ForwardPart] = []
+        self.arrays: dict[int, list[Value]] = {}  # by instance: the float arrays of its result
+        self.made: list[Value] = []  # the tensors of PyTorch that were made for results
         self._model = model
         self._marks: dict[int, tuple[str, Array, int]] = {}  # by id: path, shared array and checksum
         for members, of in alike(model, call, together, fit):
             some = call if len(members) == call.count else call.some(members)
             compiled, leaves, packed = of or specialise(model, some, together)
-            wanted.check(compiled, leaves, None)
-            wanted.check_apart(compiled, leaves, call, members)
+            mine = wanted.of(compiled, leaves, packed, call)
+            mine.check(compiled, leaves, None)
+            mine.check_apart(compiled, leaves, call, members)
             if packed is not None:
-                tensors = wanted.tensors(compiled, leaves)
-                given = frozenset(wanted.columns), wanted.packed(compiled, leaves), model.device
+                tensors = mine.tensors(compiled, leaves)
+                given = frozenset(mine.columns), mine.packed(compiled, leaves), model.device
                 passes = pullback(compiled, frozenset(tensors), *given)
                 run = passes.run(packed, leaves, some.frozen)
-                self._together(members, passes, packed, run, tensors, leaves)
+                self._together(members, mine, passes, packed, run, tensors, leaves)
             else:
-                self._apart(members, compiled, leaves)
+                self._apart(members, mine, compiled, leaves)
             for param, leaf in zip(compiled.program.shared, leaves, strict=False):
                 for a in float_arrays(leaf):
                     self._marks[id(a)] = param.path, a, self._mark(a)
 
     def _together(
-        self, members: Sequence[int], passes: Pullback, packed: Batch, run: Run, tensors: Mapping[int, int],
-        leaves: Sequence[Value],
+        self, members: Sequence[int], wanted: Selection, passes: Pullback, packed: Batch, run: Run,
+        tensors: Mapping[int, int], leaves: Sequence[Value],
     ) -> None:  # fmt: skip
         compiled = passes.compiled
-        decode = compiled.decoder(run, packed)
+        decode = compiled.decoder(run, packed, made=self.made)
         heap = run.buffers.chunks[: run.buffers.used]
         references = InMemory(run.reader(), compiled.packer.layouts, compiled.program.layouts, heap)
         found, place = {}, {}
@@ -181,15 +186,17 @@ class Forward:
             elif j in run.errors:
                 failure = compiled.site_error(run.errors[j])
                 self.errors[k] = exception_of(
-                    self._model, self.wanted.instance(self.call, k), self.call, failure, soon=compiled.artifacts.forks
+                    self._model, wanted.instance(self.call, k), self.call, failure, soon=compiled.artifacts.forks
                 )
             else:
                 self.results[k] = decode(j)
                 found[k] = arrays_in(self.results[k], compiled.program.result, run.words[j].tolist(), references)
-        asked = [a for a in self.wanted.asked(compiled, packed, members) if a.instance not in run.errors]
-        asked += self.wanted.asked_of_shared(compiled, leaves, run)
+                self.arrays[k] = [a.array for a in found[k]]
+        asked = [a for a in wanted.asked(compiled, packed, members) if a.instance not in run.errors]
+        asked += wanted.asked_of_shared(compiled, leaves, run)
         self.parts.append(
             _Compiled(
+                wanted=wanted,
                 passes=passes,
                 run=run,
                 found=found,
@@ -200,11 +207,11 @@ class Forward:
             )
         )
 
-    def _apart(self, members: Sequence[int], compiled: Compiled, leaves: Sequence[Value]) -> None:
+    def _apart(self, members: Sequence[int], wanted: Selection, compiled: Compiled, leaves: Sequence[Value]) -> None:
         recorder = compiled.recorder_of_tapes(leaves)
         tapes = {}
         for k in members:
-            instance = self.wanted.instance(self.call, k)
+            instance = wanted.instance(self.call, k)
             try:
                 values, tape = recorder.record(instance)
             except InstanceFailure as failure:
@@ -212,13 +219,19 @@ class Forward:
                 continue
             self.results[k] = unflatten(values, compiled.program.result)
             found = arrays_in(self.results[k], compiled.program.result, values, recorder)
+            self.arrays[k] = [a.array for a in found]
             recorder.note_given()
             recorder.fix(word for one in found for word in one.words)
             tapes[k] = tape, found
-        self.parts.append(_Taped(recorder=recorder, tapes=tapes))
+        self.parts.append(_Taped(wanted=wanted, recorder=recorder, tapes=tapes))
 
     def pullback(self, cotangents: Cotangents, one: bool) -> Any:
         """Return gradients in their structures; `cotangents`: per instance, by the ids of the arrays of its result."""
+        totals, sums = self.gradients(cotangents)
+        return self.wanted.structures(totals, sums, 1.0, wide=False, one=one)
+
+    def gradients(self, cotangents: Cotangents) -> tuple[dict[int, Totals], list[Totals]]:
+        """Return gradients by the ids of arrays: of each instance, and sums that are not known per instance."""
         for path, array, mark in self._marks.values():
             if self._mark(array) != mark:
                 raise reject("ACR706", message=f"`{path}` has changed since the results were computed",
@@ -226,10 +239,10 @@ class Forward:
         totals: dict[int, Totals] = {}
         sums: list[Totals] = []
         for part in self.parts:
-            own, together = part.pullback(cotangents, self.wanted)
+            own, together = part.pullback(cotangents)
             totals |= own
             sums.append(together)
-        return self.wanted.structures(totals, sums, 1.0, wide=False, one=one)
+        return totals, sums
 
 
 def checksum(array: Array) -> int:

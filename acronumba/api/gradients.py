@@ -174,11 +174,15 @@ class ValueAndGrad:
             compiled, leaves, _ = specialise(self.model, call, packed=False)
             return Stages(compiled, compiled.derivatives.backward(*self._in_program(call, compiled, leaves)))
 
+    def _wanted(self, call: Call) -> Selection:
+        """Return the selection of gradients of a call."""
+        return wanted_of(function_of(self.model), self.choices, call)
+
     def _in_program(
         self, call: Call, compiled: Compiled, leaves: Sequence[Value]
     ) -> tuple[active.RequestedValues, int]:
         """Return the selection of gradients by number in the program, and the number of words of the loss."""
-        wanted = wanted_of(function_of(self.model), self.choices, call)
+        wanted = self._wanted(call).of(compiled, leaves, None, call)
         width = len(words(_loss_type(compiled, self.choices)))
         wanted.check(compiled, leaves, width)
         return wanted.in_program(compiled, leaves), width
@@ -210,7 +214,7 @@ class ValueAndGrad:
 
     def _ran(self, call: Call, wide: bool = False, together: bool = False, tell: bool = False) -> _GradientRun:
         """Return the run for `_run`; `tell`: with the batches of its backward pass."""
-        wanted = wanted_of(function_of(self.model), self.choices, call)
+        wanted = self._wanted(call)
         run = _GradientRun(self.model, self.choices, call, wanted, wide, together, tell)
         for members, fit in alike(self.model, call, together):
             run.group(members, fit)
@@ -259,20 +263,21 @@ class _GradientRun:
         some = self.call if len(members) == self.call.count else self.call.some(members)
         compiled, leaves, packed = fit or specialise(self.model, some, self.compiled)
         loss = _loss_type(compiled, self.choices)
-        self.wanted.check(compiled, leaves, len(words(loss)))
-        self.wanted.check_apart(compiled, leaves, self.call, members)
+        mine = self.wanted.of(compiled, leaves, packed, self.call)
+        mine.check(compiled, leaves, len(words(loss)))
+        mine.check_apart(compiled, leaves, self.call, members)
         if packed is not None:
-            tensors = self.wanted.tensors(compiled, leaves)
-            given = frozenset(self.wanted.columns), self.wanted.packed(compiled, leaves), self.model.device
+            tensors = mine.tensors(compiled, leaves)
+            given = frozenset(mine.columns), mine.packed(compiled, leaves), self.model.device
             there = trained(compiled, frozenset(tensors), self.choices.aux, *given)
-            self._in_parts(members, there, packed, leaves, tensors, some.frozen, fit is not None)
+            self._in_parts(members, mine, there, packed, leaves, tensors, some.frozen, fit is not None)
             return
         recorder = compiled.recorder_of_tapes(leaves)
         for k in members:
-            self._instance(k, compiled, recorder, loss)
+            self._instance(k, mine, compiled, recorder, loss)
 
     def _in_parts(
-        self, members: Sequence[int], there: Trained, packed: Batch, leaves: Sequence[Value],
+        self, members: Sequence[int], wanted: Selection, there: Trained, packed: Batch, leaves: Sequence[Value],
         tensors: Mapping[int, int], frozen: frozenset[str], whole: bool,
     ) -> None:  # fmt: skip
         """Run instances by compiled code, as many at once as fit into memory; `whole`: they are all of the call."""
@@ -282,22 +287,22 @@ class _GradientRun:
         def work(places: NDArray[np.int64], tight: bool) -> Sequence[int]:
             self.means = self.means and len(places) == len(members)
             some = packed if len(places) == len(members) else packed.some(places)
-            return self._part([members[k] for k in places], there, some, leaves, tensors, frozen, of, tight)
+            return self._part([members[k] for k in places], wanted, there, some, leaves, tensors, frozen, of, tight)
 
         for k in there.slices.run(len(members), work):
             self._fail(members[k], there.compiled, Failure(site=MEMORY))
         self.parts.append(Totals(of=of, own={}))
 
     def _part(
-        self, members: Sequence[int], there: Trained, packed: Batch, leaves: Sequence[Value],
+        self, members: Sequence[int], wanted: Selection, there: Trained, packed: Batch, leaves: Sequence[Value],
         tensors: Mapping[int, int], frozen: frozenset[str], of: dict[int, Gradient], tight: bool,
     ) -> Sequence[int]:  # fmt: skip
         """Run instances at once and accumulate gradients; return the indices of those that did not fit into memory."""
         compiled = there.compiled
-        own_arrays = self.wanted.asked(compiled, packed, members)
+        own_arrays = wanted.asked(compiled, packed, members)
         done = there.run(
-            packed, leaves, frozen, tables=[n for n, key in tensors.items() if self.wanted.by_rows(key)],
-            asked=lambda run: [*own_arrays, *self.wanted.asked_of_shared(compiled, leaves, run)],
+            packed, leaves, frozen, tables=[n for n, key in tensors.items() if wanted.by_rows(key)],
+            asked=lambda run: [*own_arrays, *wanted.asked_of_shared(compiled, leaves, run)],
             mean=self.means, tight=tight,
         )  # fmt: skip
         self.means, self.peak = done.mean, max(self.peak, done.back.bytes)
@@ -318,8 +323,8 @@ class _GradientRun:
                 result = done.result(j)
                 self.losses[k], self.aux[k] = result if self.choices.aux else (result, None)
                 self.totals[k] = Totals(of={}, own=own[j])
-        for n, g in done.back.shared.items():
-            key = tensors[n]
+        for n in done.back.shared.keys() & done.back.reached:
+            key, g = tensors[n], done.back.shared[n]
             of[key] = total([of[key], g], fresh=True) if key in of else g
         return done.crowded
 
@@ -329,12 +334,12 @@ class _GradientRun:
             self.model, instance, self.call, compiled.site_error(record), soon=compiled.artifacts.forks
         )
 
-    def _instance(self, k: int, compiled: Compiled, recorder: Recorder, loss: Type) -> None:
+    def _instance(self, k: int, wanted: Selection, compiled: Compiled, recorder: Recorder, loss: Type) -> None:
         from acronumba.ir.interpret import InstanceFailure
         from acronumba.ir.tape import loss_of
         from acronumba.ir.values import unflatten
 
-        instance = self.wanted.instance(self.call, k)
+        instance = wanted.instance(self.call, k)
         try:
             values, tape = recorder.record(instance)
         except InstanceFailure as failure:
@@ -344,7 +349,7 @@ class _GradientRun:
         self.losses[k], self.aux[k] = result if self.choices.aux else (result, None)
         array = loss_of(values, loss)
         seeds = {} if array is None else {tape.number(array): 1.0}
-        self.totals[k] = self.wanted.totals(tape, seeds, k, wide=self.wide)
+        self.totals[k] = wanted.totals(tape, seeds, k, wide=self.wide)
 
     def done(self, one: bool = False) -> Gradients:
         """Return the gradients of all instances; `one`: for a call with one instance."""

@@ -16,6 +16,7 @@ import numpy as np
 from acronumba.data.classes import is_object, names_of, new_object, set_field
 from acronumba.data.decoder import FEW, Decoder
 from acronumba.errors.codes import reject
+from acronumba.foreign import is_tensor, numpy_array
 from acronumba.generics import R, T, Value
 from acronumba.memory import Array
 
@@ -70,16 +71,16 @@ class Results(Sequence[T]):
         if isinstance(index, slice):
             places = range(len(self))[index]
             there = self._there
-            return Results(
+            return type(self)(
                 len(places),
-                Decoder(lambda k: self[places[k]], lambda ks: self._some([places[k] for k in ks])),
+                Decoder(lambda k: self[places[k]], lambda ks: self.some([places[k] for k in ks])),
                 None if there is None else Decoder.of(lambda k: there.one(places[k])),
             )
         value = self._values[index]
         if value is _UNSET:
             place = range(len(self))[index]
             if self._singles >= FEW:
-                self._some(range(place, min(place + MANY, len(self))))
+                self.some(range(place, min(place + MANY, len(self))))
             else:
                 self._singles += 1
                 self._values[place] = self._decode.one(place)
@@ -88,9 +89,9 @@ class Results(Sequence[T]):
 
     def __iter__(self) -> Iterator[T]:
         for first in range(0, len(self), MANY):
-            yield from self._some(range(first, min(first + MANY, len(self))))
+            yield from self.some(range(first, min(first + MANY, len(self))))
 
-    def _some(self, places: Sequence[int]) -> list[Value]:
+    def some(self, places: Sequence[int]) -> list[Value]:
         """Return some of the results; decoding several together takes less time."""
         values = self._values
         new = [k for k in places if values[k] is _UNSET]
@@ -143,7 +144,7 @@ class Results(Sequence[T]):
         """
         if not len(self):
             raise reject("ACR703", message="there are no results to stack")
-        return _Stacked(rows=False).leaves(list(self), "result")
+        return self._stacked(rows=False).leaves(list(self), "result")
 
     def ragged(self) -> Any:
         """Return one value of the structure of a result whose leaves are the joined leaves of all results.
@@ -166,7 +167,10 @@ class Results(Sequence[T]):
         """
         if not len(self):
             raise reject("ACR703", message="there are no results to join")
-        return _Stacked(rows=True).leaves(list(self), "result")
+        return self._stacked(rows=True).leaves(list(self), "result")
+
+    def _stacked(self, rows: bool) -> Stacked:
+        return Stacked(rows)
 
 
 class Ragged(NamedTuple):
@@ -237,6 +241,8 @@ def equal(a: Value, b: Value) -> bool:
 
 
 def _equal_leaves(x: Value, y: Value) -> bool:
+    if is_tensor(x):
+        x, y = numpy_array(x), numpy_array(y)
     if isinstance(x, np.ndarray | np.generic):
         return x.dtype == y.dtype and bool(np.array_equal(x, y, equal_nan=x.dtype.kind == "f"))
     return bool(x == y) or (isinstance(x, float) and x != x and y != y)
@@ -253,7 +259,7 @@ def parts_of(value: Value) -> list[tuple[str, Value]] | None:
     return None
 
 
-class _Stacked:
+class Stacked:
     """Makes one value of values of one structure."""
 
     def __init__(self, rows: bool) -> None:
@@ -267,14 +273,8 @@ class _Stacked:
                 seen = f"instance 0: {_form_text(first)}; instance {k}: {_form_text(value)}"
                 message = f"{path} is not alike in instances 0 and {k}"
                 raise reject("ACR703", message=message, seen=seen, rewrite=_how_alike(first, value))
-        if is_device_array(first):
-            return Ragged(*type(first).join(values)) if self.rows and first.ndim else type(first).stack(values)
-        if isinstance(first, np.ndarray) and first.ndim:
-            return _joined(values) if self.rows else _stack_arrays(values)
-        if isinstance(first, np.ndarray | np.generic | bool | int | float):
-            out = np.array(values)
-            out.flags.writeable = False
-            return out
+        if is_device_array(first) or isinstance(first, np.ndarray | np.generic | bool | int | float):
+            return self.joined(values)
         if isinstance(first, dict):
             return {k: self.leaves([v[k] for v in values], f"{path}[{k!r}]") for k in first}
         if is_object(first):
@@ -284,6 +284,17 @@ class _Stacked:
             items = [self.leaves([v[k] for v in values], f"{path}[{k}]") for k in range(len(first))]
             return items if isinstance(first, list) else tuple(items)
         return first if all(v is first or v == first for v in values) else list(values)
+
+    def joined(self, values: list[Value]) -> Value:
+        """Return the stacked or joined leaves."""
+        first: Any = values[0]
+        if is_device_array(first):
+            return Ragged(*type(first).join(values)) if self.rows and first.ndim else type(first).stack(values)
+        if isinstance(first, np.ndarray) and first.ndim:
+            return _joined(values) if self.rows else _stack_arrays(values)
+        out = np.array(values)
+        out.flags.writeable = False
+        return out
 
     def form(self, value: Value) -> tuple[Value, ...]:
         """Key: values can be joined if their keys are equal (their parts are compared apart)."""

@@ -104,6 +104,10 @@ class Selection:
     arrays: Mapping[int, Value]  # the float arrays of shared values, by id
     sparse: frozenset[int] | bool  # ids of tables with gradients by rows; True: all that allow it
 
+    def of(self, compiled: Compiled, leaves: Sequence[Value], packed: Batch | None, call: Call) -> Selection:
+        """Return the selection for some instances of a call, which a specialisation fits."""
+        return self
+
     def check(self, compiled: Compiled, leaves: Sequence[Value], width: int | None) -> None:
         """Raise for compressed arrays, and for operations without a gradient on the way to a selected array."""
         nodes = (node for root in compiled.tree.roots.values() for node in nodes_of(root))

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from acronumba.foreign import to_tensor
 from acronumba.generics import Value
 from acronumba.memory import Array, DType, Words
 from acronumba.memory import address as address_of
@@ -46,7 +47,7 @@ class Memory:
         Further arrays, by address.
     """
 
-    __slots__ = ("_arrays", "_bases", "_edges", "_ends", "_last", "_tables", "_views", "pending")
+    __slots__ = ("_arrays", "_bases", "_edges", "_ends", "_last", "_tables", "_views", "made", "pending")
 
     def __init__(
         self,
@@ -55,6 +56,7 @@ class Memory:
         known: Mapping[int, Array] | None = None,
     ) -> None:
         self.pending = pending
+        self.made: list[Value] | None = None  # collects the tensors of PyTorch that `torch` makes, unless it is None
         by_base = {address_of(a): a for a in arrays if a.nbytes}
         if known is not None:
             by_base.update(known)
@@ -196,6 +198,14 @@ class Memory:
         """Return a tensor as users get it: an array (`array0`: also without axes), or a NumPy scalar."""
         array = self.array(address, dtype, shape)
         return array if shape or array0 else array[()]
+
+    def torch(self, array: Array, known: dict[int, tuple[Array, Value]]) -> Value:
+        """Return a tensor of PyTorch with the elements of an array; `known`: arrays and their tensors, by id."""
+        if id(array) not in known:
+            known[id(array)] = array, to_tensor(array)
+            if self.made is not None:
+                self.made.append(known[id(array)][1])
+        return known[id(array)][1]
 
 
 class Copying(Memory):

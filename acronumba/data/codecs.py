@@ -17,7 +17,7 @@ from acronumba.data.codec import Codec, ColumnDecoder, Find, Read, Slot, T, Tens
 from acronumba.data.collect import FLOATS, WHOLE
 from acronumba.data.pools import Reading, Take, Values, dict_maker
 from acronumba.data.words import MADE
-from acronumba.foreign import as_numpy, is_foreign, is_tensor, to_tensor
+from acronumba.foreign import as_numpy, is_foreign, is_tensor
 from acronumba.generics import Value
 from acronumba.ir.types import (
     BOOL,
@@ -320,7 +320,7 @@ class _Torch(Codec[TorchT]):
     def read(self, t: TorchT, at: int) -> Read:
         array = array_type(t)
         read = codec(array).read(array, at)
-        return lambda reader, row: to_tensor(read(reader, row))
+        return lambda reader, row: reader.torch(read(reader, row))
 
     def take(self, t: TorchT, at: int, columns: ColumnDecoder) -> Take:
         array = array_type(t)
@@ -328,7 +328,7 @@ class _Torch(Codec[TorchT]):
 
         def tensors(reading: Reading, rows: Words, owners: Words) -> Values:
             make = take(reading, rows, owners)
-            return lambda: list(map(to_tensor, make()))
+            return lambda: list(map(reading.torch, make()))
 
         return tensors
 

@@ -136,6 +136,7 @@ class HeapBuilder:
             regions=tuple(self._regions),
             pools={arrays.dtype: arrays.pool for arrays in self._arrays.values()},
             objects={pool.region: pool.objects() for pool in self._pools if pool.region.rows},
+            foreign=[v for arrays in self._arrays.values() for v, _ in arrays.converted.values()],
         )
         address = heap.address(extents)
         for shape in self.shapes:

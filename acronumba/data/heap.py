@@ -81,6 +81,7 @@ class Heap:
     pools: Mapping[str, Pool]  # data of all arrays of one dtype, one-dimensional
     objects: Mapping[Region, Sequence[object]] = field(default_factory=dict)  # the user's own objects, one per row
     rests: Mapping[Region, Sequence[Value]] | None = None  # of an unpickled heap, by row: see `rest_of`
+    foreign: Sequence[Value] = ()  # the arrays of other libraries that were packed
     base: int = field(init=False)  # the address of the words
 
     def __post_init__(self) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from acronumba.data.buffers import Memory
     from acronumba.data.heap import Owned
     from acronumba.ir.nodes import StructLayout
-    from acronumba.memory import Words
+    from acronumba.memory import Array, Words
 
 Values: TypeAlias = Callable[[], list[Value]]  # makes a column of values, once the values it refers to are made
 # Reads a column of one type: from the words of its rows, and the instance number of each row.
@@ -54,6 +54,7 @@ class Reading:
         self.counts = [0] * pools
         self.values: list[list[Value]] = [[]] * pools  # of all these addresses
         self.texts: dict[int, str] = {}  # by their words
+        self._tensors: dict[int, tuple[Array, Value]] = {}  # arrays and their tensors of PyTorch, by id
 
     def refer(self, pool: int, addresses: Words, owners: Words) -> Values:
         """Add addresses to a pool."""
@@ -74,6 +75,10 @@ class Reading:
                     pieces, owners = pieces[k:], owners[k:]
                     break
         return (pieces[0], owners[0]) if len(pieces) == 1 else (np.concatenate(pieces), np.concatenate(owners))
+
+    def torch(self, array: Value) -> Value:
+        """Return the tensor of PyTorch for an array."""
+        return self.memory.torch(array, self._tensors)
 
     def strings(self, column: list[int]) -> list[str]:
         """Return the strings of words."""

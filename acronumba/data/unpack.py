@@ -42,7 +42,7 @@ from acronumba.ir.types import (
 )
 from acronumba.ir.written import elements
 from acronumba.locks import lazy
-from acronumba.memory import Words
+from acronumba.memory import Array, Words
 
 if TYPE_CHECKING:
     from acronumba.data.heap import Owned
@@ -221,6 +221,7 @@ class Reader:
         self._rows: dict[int, tuple[Class, list[int], dict[str, Value]]] = {}
         self._lists: dict[int, tuple[ListT, list[int], int]] = {}  # with the length
         self._texts: dict[int, str] = {}
+        self._tensors: dict[int, tuple[Array, Value]] = {}  # arrays and their tensors of PyTorch, by id
         self._maps: dict[int, tuple[MapT, list[int], int]] = {}  # dicts and sets, with the length
 
     def value(self, row: list[int]) -> Value:
@@ -329,6 +330,10 @@ class Reader:
         shape = tuple(self._memory.words(extents, kind.rank)) if kind.shape is None else kind.shape
         self.made[key] = out = self._memory.tensor(data, kind.dtype, shape, kind.array0)
         return out
+
+    def torch(self, array: Value) -> Value:
+        """Return the tensor of PyTorch for an array."""
+        return self._memory.torch(array, self._tensors)
 
     def written(self, t: ArrayT, part: TensorForm, address: int, numbers: list[int]) -> Value:
         """Return the contents of an array that the model wrote into, from the list of its parts."""

@@ -254,19 +254,25 @@ class Compiled:
 
         return relevant(self) == relevant(other)
 
-    def decoder(self, run: Run, packed: Batch, stay: bool = False, copies: bool = False) -> Decoder:
-        """Return the decoder of results, by instance number; see `Run.reader`."""
+    def decoder(
+        self, run: Run, packed: Batch, stay: bool = False, copies: bool = False, made: list[Value] | None = None
+    ) -> Decoder:
+        """Return the decoder of results, by instance number; see `Run.reader`.
+
+        Tensors of PyTorch that are made for results are appended to `made`.
+        """
         from acronumba.data.heap import Owned
         from acronumba.data.result_wrappers import wrapped
 
-        made: list[Decoder] = []
+        found: list[Decoder] = []
         heaps, wrap = (*packed.heaps, *run.heaps), self.lowered.wrap
 
         def decode() -> Decoder:  # keeps the run alive, which owns the memory of the words
-            if not made:
+            if not found:
                 reader = run.reader(stay, copies)
-                made.append(self.unpacker.decoder(run.words, reader, Owned((h, h.objects) for h in heaps)))
-            return made[0]
+                reader.made = made
+                found.append(self.unpacker.decoder(run.words, reader, Owned((h, h.objects) for h in heaps)))
+            return found[0]
 
         def many(ks: Sequence[int]) -> list[Value]:
             values = decode().some(ks)

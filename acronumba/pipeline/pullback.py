@@ -79,7 +79,8 @@ class Pullback:
         Returns
         -------
         tuple
-            The gradients of shared tensors by number, and for each array of `asked` its gradient, or None.
+            The gradients of shared tensors by number, without those that no result with an adjoint depends on; and for
+            each array of `asked` its gradient, or None.
         """
         from acronumba.runtime.backward import Seeds
 
@@ -92,4 +93,4 @@ class Pullback:
         )
         with memory_rejected():
             done = self.back.gradients(run, where, own_of(run, asked))
-        return done.shared, done.own
+        return {n: g for n, g in done.shared.items() if n in done.reached}, done.own

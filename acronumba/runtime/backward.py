@@ -93,6 +93,7 @@ class Done(NamedTuple):
     """Result of a mini-batch's backward pass."""
 
     shared: dict[int, Gradient]  # gradients of shared tensors, by their number
+    reached: frozenset[int]  # numbers of the shared tensors that a result depends on; the others have zeros
     own: list[Array | None]  # gradients of arrays of instances
     records: Callable[[], tuple[BackRecord, ...]]  # its batches
     bytes: int  # of memory, forward and backward pass together
@@ -153,7 +154,8 @@ class BackwardExecutable:
         with self.backend.turn():
             way = _BackwardRun(self, workspace, run, graph, seeds, own)
             shared = way.gradients(sorted(tables))
-            out = Done(shared=shared, own=way.own_adjoints(), records=way.records(), bytes=way.bytes)
+            reached = frozenset(way.reached)
+            out = Done(shared, reached, way.own_adjoints(), records=way.records(), bytes=way.bytes)
         self._workspaces.append(workspace)
         if several:
             self.forward.give_buffers(graph)
@@ -231,6 +233,7 @@ class _BackwardRun:
         self.threads = of.forward.threads
         self.words, self.state = workspace.words, workspace.nodes
         self.summed: list[BackRecord] = []
+        self.reached: set[int] = set()  # numbers of the shared tensors with an adjoint
         self.before, self.bytes = run.buffers.peak, 0  # of memory: of the forward pass; of both passes
 
     def __setitem__(self, name: str, value: int) -> None:
@@ -282,11 +285,15 @@ class _BackwardRun:
         totals.add_ordinary(heads)
         if jobs := totals.jobs(found):
             backend.add_up(jobs, self.workspace.sums)
+        self.reached = totals.reached
         self.summed += [BackRecord(kernel=f.sum.name, what="sum", size=f.many) for f in found]
         for (k, v), g in totals.inner.items():
             self._pull(grads, k, v, g, ())
         for once in reversed(program.once):
-            if once.index in grads and (g := grads.pop(once.index)).any():
+            if once.index not in grads:
+                continue
+            g = grads.pop(once.index)
+            if once.index in self.reached:
                 self._pull(grads, once.kernel, kernels[once.kernel].results[0], g, once.numbers)
         return {k: by_rows.gradient(k, g, arrays[k].shape) for k, g in grads.items()}
 
@@ -312,6 +319,7 @@ class _BackwardRun:
         for of, part in found:
             if of in grads:
                 grads[of] += part
+                self.reached.add(of)
 
     def _pulled(self, number: int, made: Pullback, g: Array, numbers: Sequence[int]) -> list[Array]:
         """Run the pullback's kernel, on a batch of one node."""

@@ -71,6 +71,8 @@ class Sums:
     ----------
     inner : dict
         Map from (kernel, number of a value) to the sum, for values that kernels compute from shared tensors alone.
+    reached : set of int
+        The numbers of the shared tensors with something to add, see `jobs`.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class Sums:
         self.kernels, self.prepared, self.totals, self.code, self.on = kernels, prepared, totals, code, on
         self.tables = tables
         self.inner: dict[tuple[int, int], Array] = {}
+        self.reached: set[int] = set()
         self._blank = {id(g) for g in totals.values() if g.size}  # sums that nothing has been written to
         self._hold: list[Any] = []  # arrays that jobs read
 
@@ -100,6 +103,7 @@ class Sums:
     def jobs(self, found: Sequence[SumRows]) -> list[Job]:
         """Return the jobs of all sums; sums without any row are set to zeros."""
         jobs = [job for one in found for job in self._jobs(one)]
+        self.reached = {k for k, g in self.totals.items() if id(g) not in self._blank}
         for g in self.totals.values():
             self._begun(g)
         return jobs

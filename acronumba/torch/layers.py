@@ -26,6 +26,8 @@ from acronumba.errors.codes import reject
 from acronumba.foreign import numpy_array
 from acronumba.generics import Value
 from acronumba.storage import assembled, leaves
+from acronumba.torch.autograd import Output, follow
+from acronumba.torch.models import TorchModel
 
 try:
     import torch
@@ -137,8 +139,9 @@ def layer(f: Callable[..., Any], *, stack: bool = True) -> Layer:
 
     Parameters
     ----------
-    f : model
-        Its result is of any structure.
+    f : model, torch.nn.Module or method of one
+        Its result is of any structure. A module or method is made a model by `acronumba.torch.model`; a function is
+        one of NumPy, unless it is such a model.
     stack : bool
         Whether results are stacked, as `Results.stack` does: tensors with a leading axis. If not, they are in a list.
 
@@ -154,6 +157,8 @@ def layer(f: Callable[..., Any], *, stack: bool = True) -> Layer:
     >>> h = encode(trees, words, p=Parameters(p))  # doctest: +SKIP
     >>> torch.nn.functional.cross_entropy(out(h), labels).backward()  # doctest: +SKIP
     """
+    if isinstance(f, torch.nn.Module) or isinstance(getattr(f, "__self__", None), torch.nn.Module):
+        f = TorchModel(f)
     return Layer(f if isinstance(f, Model) else Model(f), stack)
 
 
@@ -169,6 +174,9 @@ class Layer:
 
     def __call__(self, *columns: Any, **shared: Any) -> Any:
         """Return the results of a mini-batch as tensors. See `Model.batch`, `layer`."""
+        if isinstance(self.model, TorchModel):
+            results = self.model.batch(*columns, **shared)
+            return results.stack() if self.stack else list(results)
         with one_frame:
             given = _Given()
             parts = {name: given.part(v) for name, v in shared.items()}
@@ -220,9 +228,13 @@ class Layer:
         else:
             whole = results
             sources = {id(x): (x, [(k, x)]) for k, r in enumerate(results) for x in float_arrays(r)}
-        back = _Back(forward, given, [of for _, of in sources.values()], self.stack)
-        outputs = _Follow.apply(back, [np.array(x) for x, _ in sources.values()], *given.trained())
-        made = dict(zip(sources, outputs, strict=True))
+        outputs = [
+            Output(tensor=torch.from_numpy(np.array(x)), parts=of, stacked=self.stack) for x, of in sources.values()
+        ]
+        columns = ((c, given.tensor_of(id(forward.call.columns[k]))) for k, c in forward.wanted.columns.items())
+        rows = {id(x): (tensor, n) for c, tensor in columns if tensor is not None for n, x in enumerate(c)}
+        found = follow(forward, outputs, given.trained(), given.tensor_of, rows=rows)
+        made = dict(zip(sources, found, strict=True))
         return rebuilt(whole, lambda v: made[id(v)] if id(v) in made else _tensor(v))
 
 
@@ -238,7 +250,7 @@ class _Given:
     """The tensors of a call, and the arrays that share their memory."""
 
     def __init__(self) -> None:
-        self._of: dict[int, Any] = {}  # tensors by the ids of their arrays
+        self._of: dict[int, Any] = {}  # by the ids of their arrays
         self._arrays: dict[int, Any] = {}  # arrays by the ids of tensors
         self._needs = torch.is_grad_enabled()
 
@@ -252,9 +264,9 @@ class _Given:
         tensor = self._of.get(id(array))
         return tensor is not None and self._needs and bool(tensor.requires_grad)
 
-    def tensor_of(self, array: Any) -> Any:
-        """Return the tensor of an array, or None."""
-        return self._of.get(id(array))
+    def tensor_of(self, key: int) -> Any:
+        """Return the tensor of the array with this id, or None."""
+        return self._of.get(key)
 
     def column(self, column: Value) -> _Replaced:
         """Return a column of instances; a list of instances without a tensor in the first one stays as it is."""
@@ -299,82 +311,6 @@ class _Given:
             self._arrays[id(tensor)] = array
             self._of[id(array)] = tensor
         return self._arrays[id(tensor)]
-
-
-class _Back:
-    """State of the backward pass of a call."""
-
-    def __init__(
-        self, forward: Forward, given: _Given, sources: Sequence[Sequence[tuple[int, Any]]], stacked: bool
-    ) -> None:
-        self.forward, self.given, self.stacked = forward, given, stacked
-        self.sources = sources  # per output: instances and arrays of their results
-
-    def gradients(self, adjoints: Sequence[Any]) -> dict[int, Any]:
-        """Return gradients by the ids of tensors, from the adjoints of the outputs."""
-        cotangents: dict[int, dict[int, Any]] = {k: {} for k in range(len(self.forward.results))}
-        for source, g in zip(self.sources, adjoints, strict=True):
-            if g is None:
-                continue
-            whole = g.detach().numpy()
-            for j, (k, x) in enumerate(source):
-                part = np.asarray(whole[j] if self.stacked else whole)
-                of = cotangents[k]
-                of[id(x)] = of[id(x)] + part if id(x) in of else part
-        grads = self.forward.pullback(cotangents, False)
-        wanted = self.forward.wanted
-        out: dict[int, Any] = {}
-        done: set[tuple[int, int]] = set()  # an array that is reached twice has its whole gradient at both occurrences
-        for place, shared, parts, found in zip(wanted.places, wanted.shared, wanted.parts, grads, strict=True):
-            if place is not None and (tensor := self.given.tensor_of(self.forward.call.columns[place])) is not None:
-                _add(out, tensor, np.stack(found))
-                continue
-            for k, (x, of) in enumerate([(shared, found)] if place is None else zip(parts, found, strict=True)):
-                number = -1 if place is None else k
-                for array, g in zip(float_arrays(x), float_arrays(of), strict=True):
-                    tensor = self.given.tensor_of(array)
-                    if tensor is not None and (number, id(array)) not in done:
-                        done.add((number, id(array)))
-                        _add(out, tensor, np.asarray(g))
-        return {key: torch.from_numpy(np.ascontiguousarray(g)) for key, g in out.items()}
-
-
-def _add(out: dict[int, Any], tensor: Any, g: Any) -> None:
-    out[id(tensor)] = out[id(tensor)] + g if id(tensor) in out else g
-
-
-class _Follow(torch.autograd.Function):  # type: ignore[misc]
-    """The function that PyTorch follows back."""
-
-    @staticmethod
-    def forward(ctx: Any, back: _Back, outputs: Sequence[Any], *tensors: Any) -> Any:
-        """Return the outputs; they have been computed."""
-        ctx.set_materialize_grads(False)
-        ctx.back, ctx.tensors = back, [id(t) for t in tensors]
-        return tuple(map(torch.from_numpy, outputs))
-
-    @staticmethod
-    def backward(ctx: Any, *adjoints: Any) -> Any:
-        """Return the gradients of the tensors."""
-        found = ctx.back.gradients(adjoints)
-        if torch.is_grad_enabled():  # with create_graph
-            found = {key: _Once.apply(g.requires_grad_()) for key, g in found.items()}
-        return None, None, *(found.get(key) for key in ctx.tensors)
-
-
-class _Once(torch.autograd.Function):  # type: ignore[misc]
-    """Gradients without second derivatives: raises if they are differentiated again."""
-
-    @staticmethod
-    def forward(ctx: Any, gradient: Any) -> Any:
-        """Return the gradient."""
-        return gradient.view_as(gradient)
-
-    @staticmethod
-    def backward(ctx: Any, adjoint: Any) -> Any:
-        """Reject."""
-        raise reject("ACR706", message="a layer has only first derivatives, but these are differentiated again",
-                     rewrite="compute gradients without create_graph, or detach them")  # fmt: skip
 
 
 def _holds_tensors(value: Any) -> bool:

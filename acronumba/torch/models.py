@@ -8,14 +8,28 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
+from acronumba.api.dispatch import bind, compile_for, existing, run_checked
+from acronumba.api.forward import Forward, checksum
 from acronumba.api.model import Model
+from acronumba.api.results import Done, Results
 from acronumba.config import Options
+from acronumba.errors import AcronumbaError, InstanceErrors, InternalError, one_frame
 from acronumba.errors.codes import reject
 from acronumba.generics import Value
+from acronumba.pipeline.boundary import compiling
+from acronumba.torch.autograd import Output, follow
+from acronumba.torch.results import TensorResults
+from acronumba.torch.wanted import TensorSelection
+
+if TYPE_CHECKING:
+    from acronumba.api.arguments import Call
+    from acronumba.api.specialisations import Fit
+    from acronumba.torch.gradients import TorchValueAndGrad
 
 
 def model(fn: Any = None, /, **options: Any) -> Any:
@@ -69,3 +83,80 @@ class TorchModel(Model[..., Any]):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The plain call of the module, method or function."""
         return self.target(*args, **kwargs)
+
+    def batch(self, *columns: Any, **shared: Any) -> TensorResults[Any]:
+        """Return the results of the plain call of each instance, computed as one mini-batch.
+
+        Parameters
+        ----------
+        *columns : sequences
+            One per parameter that varies; the rows of a tensor are instances.
+        **shared
+            Keyword-only parameters of a function, the same for all instances.
+
+        Returns
+        -------
+        TensorResults
+            A sequence of results. Unless gradients are disabled, PyTorch follows their tensors of floats back into
+            parameters and other tensors that require gradients.
+
+        Raises
+        ------
+        Unsupported, TypeMismatch, ShapeMismatch
+            If the function is not supported: all errors at once.
+        InstanceErrors
+            If instances failed; its `results` holds those of the others.
+        """
+        with one_frame:
+            done = self._done(bind(self, columns, shared))
+            results = TensorResults.from_results(done.results)
+            if done.errors:
+                raise InstanceErrors(done.errors, results)
+            return results
+
+    @property
+    def value_and_grad(self) -> TorchValueAndGrad:
+        """The same model as a loss with gradients of the parameters that require them."""
+        from acronumba.torch.gradients import TorchValueAndGrad
+
+        return TorchValueAndGrad(self)
+
+    def _done(self, call: Call) -> Done:
+        if not (call.count and torch.is_grad_enabled()):
+            return run_checked(self, call)
+        fit, wanted = self._fit(call), TensorSelection.empty()
+        if fit is not None:
+            mine = wanted.of(fit.compiled, fit.leaves, fit.packed, call)
+            if not (mine.arrays or mine.columns):
+                return run_checked(self, call, found=fit)
+        return _followed(Forward(self, call, wanted, True, _mark, fit), wanted)
+
+    def _fit(self, call: Call) -> Fit | None:
+        """Return the specialisation that fits a call; None if its instances have types that do not go together."""
+        with compiling(self.__wrapped__):
+            fit = existing(self, call)
+            if fit is None:
+                try:
+                    fit = compile_for(self, call)
+                except InternalError:
+                    raise
+                except AcronumbaError:
+                    return None
+        return fit
+
+
+def _mark(array: Any) -> int:
+    """Return the checksum of a shared array of NumPy; the versions of tensors are compared in the backward pass."""
+    return checksum(array) if isinstance(array, np.ndarray) else 0
+
+
+def _followed(forward: Forward, wanted: TensorSelection) -> Done:
+    """Return the results of a forward pass, with a backward function of their tensors of floats."""
+    errors = dict(sorted(forward.errors.items()))
+    trained, made = wanted.tensors_seen(), {id(t) for t in forward.made}
+    found = ((k, x) for k, arrays in forward.arrays.items() for x in arrays if id(x) in made)
+    outputs = {id(x): Output(tensor=x, parts=[(k, x)], stacked=False) for k, x in found}
+    if trained and outputs:
+        watched = list(wanted.watched.values())
+        follow(forward, list(outputs.values()), trained, wanted.tensor_of, watched=watched)
+    return Done(Results.of(forward.results), errors, call=forward.call)

@@ -1,0 +1,96 @@
+"""The tensors of a call that require gradients: shared ones, and those in instances.
+
+In: a call, and the specialisation of some of its instances. Out: their `Selection`, by the ids of tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from acronumba.api.structures import float_arrays
+from acronumba.api.wanted import Selection, Totals
+from acronumba.data.row_grad import Gradient, scaled, total
+from acronumba.data.schema import holds_arrays
+from acronumba.foreign import is_tensor
+from acronumba.generics import Value
+
+if TYPE_CHECKING:
+    from acronumba.api.arguments import Call
+    from acronumba.data.pack import Batch
+    from acronumba.pipeline.compiled import Compiled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorSelection(Selection):
+    """The tensors that require gradients."""
+
+    seen: dict[int, tuple[str, Any]] = field(default_factory=dict)  # of all instances, with their paths, by id
+    watched: dict[int, Any] = field(default_factory=dict)  # shared tensors that compiled code reads, by id
+
+    instances: bool = True  # whether tensors in instances get gradients, too
+    names: Mapping[int, str] = field(default_factory=dict)  # of shared tensors by id, where they are not their paths
+
+    @classmethod
+    def empty(cls, instances: bool = True, names: Mapping[int, str] | None = None) -> TensorSelection:
+        """Return the selection of no tensor; `of` makes that of some instances."""
+        return cls(
+            paths=(), single=True, shared=(), places=(), parts=(), columns={}, arrays={}, sparse=False,
+            instances=instances, names=names or {},
+        )  # fmt: skip
+
+    def of(self, compiled: Compiled, leaves: Sequence[Value], packed: Batch | None, call: Call) -> TensorSelection:
+        """Return the selection for some instances of a call, which a specialisation fits."""
+        arrays: dict[int, Value] = {}
+        for param, leaf in zip(compiled.program.shared, leaves, strict=False):
+            tensors = [leaf] if is_tensor(leaf) else float_arrays(leaf)
+            self.watched.update((id(t), t) for t in tensors if is_tensor(t))
+            for t in trained(tensors):
+                arrays[id(t)] = t
+                self.seen.setdefault(id(t), (self.names.get(id(t), param.path), t))
+        own = [] if packed is None or not self.instances else trained(t for heap in packed.heaps for t in heap.foreign)
+        self.seen.update((id(t), ("", t)) for t in own if id(t) not in self.seen)
+        params = range(len(compiled.schema.params))
+        columns = {k: list(call.columns[k]) for k in params if own and holds_arrays(compiled.schema, k)}
+        names = compiled.fn.__code__.co_varnames
+        return replace(
+            self, arrays=arrays, columns=columns, places=tuple(columns), parts=tuple(columns.values()),
+            paths=tuple(names[k] for k in columns), shared=(None,) * len(columns),
+        )  # fmt: skip
+
+    def tensors_seen(self) -> list[Any]:
+        """Return the tensors that require gradients, of all instances."""
+        return [t for _, t in self.seen.values()]
+
+    def tensor_of(self, key: int) -> Any:
+        """Return the tensor with this id if it requires a gradient, else None."""
+        found = self.seen.get(key)
+        return None if found is None else found[1]
+
+    def check(self, compiled: Compiled, leaves: Sequence[Value], width: int | None) -> None:
+        """Numbers that are read from tensors have no gradient in PyTorch either: nothing is rejected."""
+
+    def structures(
+        self, totals: Mapping[int, Totals], parts: Sequence[Totals], share: float, *, wide: bool, one: bool
+    ) -> dict[str, Any]:
+        """Return the gradients of a mini-batch by the paths of shared tensors."""
+        found: dict[int, list[Gradient]] = {}
+        for of in (*parts, *totals.values()):
+            for key, g in (*of.of.items(), *of.own.items()):
+                found.setdefault(key, []).append(g)
+        out: dict[str, Any] = {}
+        for key, gs in found.items():
+            if key in self.seen:
+                path, tensor = self.seen[key]
+                g = np.require(np.asarray(scaled(total(gs), share)), requirements=("C", "W"))
+                out[path] = torch.from_numpy(g.reshape(tuple(tensor.shape)))
+        return out
+
+
+def trained(tensors: Iterable[Any]) -> list[Any]:
+    """Return the tensors of floats that require gradients."""
+    return [t for t in tensors if is_tensor(t) and t.requires_grad]

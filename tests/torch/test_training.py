@@ -1,0 +1,377 @@
+"""Training of modules of PyTorch by their mini-batches: gradients, optimisers, and what PyTorch promises of both."""
+
+from __future__ import annotations
+
+import copy
+import random
+from typing import Any
+
+import pytest
+
+from acronumba import AcronumbaError, InstanceErrors
+
+torch = pytest.importorskip("torch")
+
+from acronumba.torch import layer, model  # noqa: E402
+
+nn, F = torch.nn, torch.nn.functional
+
+
+class Tree:
+    def __init__(self, word: int, left: Any = None, right: Any = None) -> None:
+        self.word, self.left, self.right = word, left, right
+
+
+class Words(nn.Module):
+    """A tree of words: each node from its word and children."""
+
+    def __init__(self, vocab: int = 20, dim: int = 6, classes: int = 3) -> None:
+        super().__init__()
+        self.emb = nn.Embedding(vocab, dim)
+        self.left, self.right = nn.Linear(dim, dim), nn.Linear(dim, dim, bias=False)
+        self.out = nn.Linear(dim, classes)
+
+    def encode(self, tree):
+        x = self.emb(torch.tensor(tree.word))
+        if tree.left is None:
+            return torch.tanh(x)
+        return torch.tanh(self.left(self.encode(tree.left)) + self.right(self.encode(tree.right)) + x)
+
+    def forward(self, tree):
+        return self.out(self.encode(tree))
+
+    def loss(self, tree, label):
+        scores = self.forward(tree)
+        return scores @ scores - scores[label]
+
+
+def random_tree(rng: random.Random, n: int) -> Tree:
+    word = rng.randrange(20)
+    if n <= 1:
+        return Tree(word)
+    k = rng.randint(1, n - 1)
+    return Tree(word, random_tree(rng, k), random_tree(rng, n - k))
+
+
+def trees(count: int = 12, seed: int = 0) -> list[Tree]:
+    rng = random.Random(seed)
+    return [random_tree(rng, rng.randint(1, 8)) for _ in range(count)]
+
+
+def grads_of(net: Any, loss: Any) -> dict[str, Any]:
+    """Return the gradients of the parameters of a module that a loss leads to, by name; None where it does not."""
+    net.zero_grad()
+    loss.backward()
+    found = {n: None if p.grad is None else p.grad.clone() for n, p in net.named_parameters()}
+    net.zero_grad()
+    return found
+
+
+def assert_same(found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Check that gradients are those of PyTorch, to 1e-5 of the largest of each parameter."""
+    assert found.keys() == wanted.keys()
+    for name, g in wanted.items():
+        if g is None:
+            assert found[name] is None, name
+        else:
+            assert found[name] is not None and found[name].dtype == g.dtype and found[name].shape == g.shape
+            assert (found[name] - g).abs().max() <= 1e-5 * g.abs().max() + 1e-12, name
+
+
+def plain(net: Any, data: Any) -> Any:
+    return torch.stack([net(x) for x in data])
+
+
+@pytest.fixture
+def net() -> Any:
+    torch.manual_seed(0)
+    return Words()
+
+
+def test_gradients_are_those_of_pytorch(net: Any) -> None:
+    data, fast = trees(), model(net)
+    outs = fast.batch(data)
+    torch.testing.assert_close(outs.stack(), plain(net, data))
+    wanted = grads_of(net, plain(net, data).square().sum())
+    assert_same(grads_of(net, fast.batch(data).stack().square().sum()), wanted)
+    assert_same(grads_of(net, sum(o.square().sum() for o in outs)), wanted)
+    assert_same(grads_of(net, layer(net)(data).square().sum()), wanted)
+    assert_same(grads_of(net, layer(net.forward)(data).square().sum()), wanted)
+    values, offsets = fast.batch(data).ragged()
+    assert offsets.tolist() == [3 * k for k in range(13)]
+    assert_same(grads_of(net, values.square().sum()), wanted)
+    some = fast.batch(data)
+    assert_same(grads_of(net, some[3].sum() + some[-1][0]), grads_of(net, net(data[3]).sum() + net(data[-1])[0]))
+
+
+def test_results_are_followed_only_where_pytorch_does(net: Any) -> None:
+    data, fast = trees(), model(net)
+    assert fast.batch(data)[0].requires_grad
+    with torch.no_grad():
+        assert not fast.batch(data)[0].requires_grad and not fast.batch(data).stack().requires_grad
+    with torch.inference_mode():
+        assert not fast.batch(data)[0].requires_grad
+    net.requires_grad_(False)
+    assert not fast.batch(data)[0].requires_grad and not layer(net)(data).requires_grad
+    assert len(fast.batch([])) == 0
+    with pytest.raises(AcronumbaError, match="no results"):
+        fast.batch([]).stack()
+
+
+def test_adam_takes_the_same_steps(net: Any) -> None:
+    mine, data, rng = copy.deepcopy(net), trees(30), random.Random(1)
+    fast = model(mine)
+    steps = [torch.optim.Adam(m.parameters(), 1e-2, weight_decay=1e-3) for m in (net, mine)]
+    for _ in range(20):
+        some = rng.sample(range(30), 8)
+        labels = torch.tensor([k % 3 for k in some])
+        losses = []
+        for m, opt in zip((net, mine), steps, strict=True):
+            opt.zero_grad()
+            scores = plain(net, [data[k] for k in some]) if m is net else fast.batch([data[k] for k in some]).stack()
+            loss = F.cross_entropy(scores, labels)
+            loss.backward()
+            opt.step()
+            losses.append(loss.item())
+        assert losses[0] == pytest.approx(losses[1], abs=2e-6)
+    for p, q in zip(net.parameters(), mine.parameters(), strict=True):
+        torch.testing.assert_close(p, q, atol=2e-5, rtol=1e-4)
+    assert len(fast._entries) == 1
+
+
+def test_tied_frozen_and_unreached_parameters(net: Any) -> None:
+    data, fast = trees(), model(net)
+    net.right.weight = net.left.weight
+    net.spare = nn.Linear(2, 2)
+    net.register_buffer("shift", torch.ones(3))
+    net.emb.requires_grad_(False)
+    wanted = grads_of(net, plain(net, data).square().sum())
+    assert wanted["spare.weight"] is None and wanted["emb.weight"] is None
+    assert_same(grads_of(net, fast.batch(data).stack().square().sum()), wanted)
+    leaf = [Tree(1)]
+    assert grads_of(net, fast.batch(leaf).stack().sum())["left.weight"] is None  # no instance has reached it
+
+
+def test_gradients_accumulate_and_graphs_are_freed(net: Any) -> None:
+    data, fast = trees(), model(net)
+    wanted = grads_of(net, plain(net, data).sum())
+    fast.batch(data).stack().sum().backward()
+    total = fast.batch(data).stack().sum()
+    total.backward(retain_graph=True)
+    total.backward()
+    for name, p in net.named_parameters():
+        torch.testing.assert_close(p.grad, 3 * wanted[name], atol=1e-5, rtol=1e-5)
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        total.backward()
+    outs = fast.batch(data)
+    grads = torch.autograd.grad(outs[0].sum(), [net.out.weight, net.left.weight], retain_graph=True)
+    again = torch.autograd.grad(net(data[0]).sum(), [net.out.weight, net.left.weight])
+    torch.testing.assert_close(grads, again)
+
+
+def test_second_derivatives_are_rejected(net: Any) -> None:
+    (g,) = torch.autograd.grad(model(net).batch(trees()).stack().sum(), [net.out.weight], create_graph=True)
+    with pytest.raises(AcronumbaError, match="only first derivatives"):
+        g.square().sum().backward()
+
+
+def test_a_parameter_changed_in_place_raises_as_in_pytorch(net: Any) -> None:
+    loss = model(net).batch(trees()).stack().sum()
+    with torch.no_grad():
+        net.left.weight.add_(1.0)
+    with pytest.raises(RuntimeError, match=r"modified by an inplace operation: \[torch.FloatTensor \[6, 6\]\]"):
+        loss.backward()
+
+
+def test_the_state_of_a_mini_batch_is_freed_by_its_backward_pass(net: Any) -> None:
+    import gc
+    import weakref
+
+    outs = model(net).batch(trees())
+    state = weakref.ref(outs[0].grad_fn.saved_tensors[0].token.back.forward)
+    outs.stack().sum().backward()
+    gc.collect()
+    assert state() is None and outs[0].grad_fn is not None
+
+
+def test_value_and_grad_without_a_graph(net: Any) -> None:
+    data = trees()
+    labels = [k % 3 for k in range(len(data))]
+    fast = model(net.loss)
+    losses = torch.stack([net.loss(t, y) for t, y in zip(data, labels, strict=True)])
+    wanted = grads_of(net, losses.mean())
+    value, grads = fast.value_and_grad.batch(data, labels)
+    torch.testing.assert_close(value, losses.mean().detach())
+    assert not value.requires_grad and net.out.weight.grad is None
+    assert_same(grads, wanted)
+    fast.value_and_grad.batch(data, labels, into=net)
+    fast.value_and_grad.batch(data, labels, into=net)
+    assert_same({n: p.grad / 2 for n, p in net.named_parameters()}, wanted)
+    found = fast.value_and_grad.batch(data, torch.tensor(labels))  # each label is a tensor without axes
+    assert_same(found.grads, wanted)
+    torch.testing.assert_close(found.losses.stack(), losses.detach())
+
+
+def test_functions_get_gradients_of_modules_by_name_and_around_them(net: Any) -> None:
+    data, scale = trees(), torch.tensor([2.0, 3.0, 4.0], requires_grad=True)
+
+    @model
+    def score(tree, factor, *, part):
+        return part(tree) * factor * scale
+
+    factors = [torch.full((3,), float(k), requires_grad=True) for k in range(len(data))]
+    net.zero_grad()
+    score.batch(data, factors, part=net).stack().square().sum().backward()
+    found = [scale.grad, *(f.grad for f in factors), *(p.grad for p in net.parameters())]
+    tensors = [scale, *factors, *net.parameters()]
+    loss = torch.stack([net(t) * f * scale for t, f in zip(data, factors, strict=True)]).square().sum()
+    torch.testing.assert_close(found, list(torch.autograd.grad(loss, tensors)))
+    rows = torch.randn(len(data), 3, requires_grad=True)
+    score.batch(data, rows, part=net).stack().square().sum().backward()
+    loss = torch.stack([net(t) * f * scale for t, f in zip(data, rows, strict=True)]).square().sum()
+    torch.testing.assert_close(rows.grad, torch.autograd.grad(loss, [rows])[0])
+
+
+class Node:
+    def __init__(self, x: Any, children: Any = ()) -> None:
+        self.x, self.children = x, list(children)
+
+
+def test_gradients_of_tensors_in_instances() -> None:
+    torch.manual_seed(0)
+
+    class Sums(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.f = nn.Linear(3, 3)
+
+        def forward(self, node):
+            h = self.f(node.x)
+            for child in node.children:
+                h = h + torch.tanh(self.forward(child))
+            return h
+
+    net, shared = Sums(), torch.randn(3, requires_grad=True)
+    xs = [torch.randn(3, requires_grad=k != 2) for k in range(4)]
+    data = [Node(xs[0], [Node(xs[1]), Node(shared)]), Node(shared, [Node(xs[2])]), Node(xs[3], [Node(shared)] * 2)]
+    wants = [shared, *(x for x in xs if x.requires_grad), *net.parameters()]
+    outs = model(net).batch(data)
+    found = torch.autograd.grad(outs.stack().square().sum(), wants)
+    torch.testing.assert_close(found, torch.autograd.grad(plain(net, data).square().sum(), wants))
+    net.requires_grad_(False)
+    (g,) = torch.autograd.grad(model(net).batch(data)[0].sum(), [shared])
+    torch.testing.assert_close(g, torch.autograd.grad(net(data[0]).sum(), [shared])[0])
+
+
+def test_a_layer_of_pytorch_around_a_model(net: Any) -> None:
+    torch.manual_seed(1)
+    encoder, data = nn.Linear(4, 3), trees()
+
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = net
+
+        def forward(self, tree, x):
+            return self.inner(tree) * x
+
+    xs = torch.randn(len(data), 4)
+    both = Scaled()
+    loss = layer(both)(data, encoder(xs)).square().sum()
+    plain_loss = torch.stack([both(t, x) for t, x in zip(data, encoder(xs), strict=True)]).square().sum()
+    params = [*encoder.parameters(), *net.parameters()]
+    torch.testing.assert_close(torch.autograd.grad(loss, params), torch.autograd.grad(plain_loss, params))
+
+
+def test_results_of_any_structure(net: Any) -> None:
+    class Several(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = net
+
+        def forward(self, tree, k):
+            h = self.inner(tree)
+            return {"h": h, "pair": (h, torch.tanh(h)), "k": k, "half": 0.5, "none": None, "list": [h] * 2}
+
+    data = trees(4)
+    outs = model(Several()).batch(data, [1, 2, 3, 4])
+    one = outs[1]
+    assert one["k"] == 2 and type(one["k"]) is int and one["half"] == 0.5 and one["none"] is None
+    assert one["pair"][0] is one["h"] and one["list"][0] is one["list"][1] is one["h"]
+    whole = outs.stack()
+    assert whole["k"].tolist() == [1, 2, 3, 4] and whole["pair"][1].shape == (4, 3) and whole["none"] is None
+    loss = whole["h"].sum() + 2 * whole["pair"][1].sum() + outs[0]["list"][1].sum()
+    hs = plain(net, data)
+    assert_same(grads_of(net, loss), grads_of(net, hs.sum() + 2 * torch.tanh(hs).sum() + hs[0].sum()))
+
+
+def test_instances_that_fail(net: Any) -> None:
+    data = trees(4)
+    data[2].word = 99
+    with pytest.raises(InstanceErrors) as caught:
+        model(net).batch(data)
+    results = caught.value.results
+    assert list(caught.value.errors) == [2] and results[2] is None
+    found = grads_of(net, results[0].sum() + results[3].sum())
+    assert_same(found, grads_of(net, net(data[0]).sum() + net(data[3]).sum()))
+
+
+def test_copies_state_and_modes(net: Any) -> None:
+    data, other = trees(), Words()
+    fast = model(net)
+    other.load_state_dict(net.state_dict())
+    torch.testing.assert_close(model(other).batch(data).stack(), fast.batch(data).stack())
+    twin = copy.deepcopy(net)
+    twin.out.weight.data.mul_(2.0)
+    torch.testing.assert_close(model(twin).batch(data).stack(), plain(twin, data))
+    net.load_state_dict(twin.state_dict())
+    torch.testing.assert_close(fast.batch(data).stack(), plain(net, data))
+    net.out.weight = nn.Parameter(torch.ones(3, 6))
+    torch.testing.assert_close(fast.batch(data).stack(), plain(net, data))
+    fast.batch(data).stack().sum().backward()
+    assert net.out.weight.grad is not None
+    assert len(fast._entries) == 1
+
+
+class Modes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.f = nn.Linear(3, 3)
+        self.sizes = {str(k): k for k in range(3000)}
+
+    def forward(self, x):
+        return self.f(x) if self.training else torch.tanh(self.f(x))
+
+
+def test_both_modes_are_kept_and_unread_attributes_cost_nothing() -> None:
+    net = Modes()
+    fast, x = model(net), [torch.randn(3) for _ in range(3)]
+    for train in (True, False, True, False):
+        net.train(train)
+        torch.testing.assert_close(fast.batch(x).stack(), plain(net, x))
+        net.sizes["other"] = 0.5  # the program does not read it
+        net.note = object()
+    assert len(fast._entries) == 2
+
+
+def test_float64() -> None:
+    net = Words().double()
+    data = trees()
+    wanted = grads_of(net, plain(net, data).square().sum())
+    assert_same(grads_of(net, model(net).batch(data).stack().square().sum()), wanted)
+    assert wanted["out.weight"].dtype == torch.float64
+
+
+def test_numbers_that_are_read_have_no_gradient() -> None:
+    class Gate(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.f = nn.Linear(3, 3)
+
+        def forward(self, x):
+            h = self.f(x)
+            return h * h[0].item() if h[1] > 0 else h
+
+    net, xs = Gate(), [torch.randn(3) for _ in range(6)]
+    wanted = grads_of(net, plain(net, xs).sum())
+    assert_same(grads_of(net, model(net).batch(xs).stack().sum()), wanted)
