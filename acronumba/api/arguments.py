@@ -74,18 +74,17 @@ class Signature:
             raise reject("ACR210", loc, seen=f"{self.name}, of class {type(fn).__name__}") from None
         if not isinstance(fn, types.FunctionType):
             raise reject("ACR210", loc, seen=f"{self.name}, of class {type(fn).__name__}")
-        variadic = [p for p in parameters if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        variadic = [p for p in parameters if p.kind is p.VAR_KEYWORD]
         if variadic:
-            raise reject(
-                "ACR208", loc, seen=", ".join(map(str, variadic)), message="`*args` and `**kw` are not supported"
-            )
+            raise reject("ACR208", loc, seen=", ".join(map(str, variadic)), message="`**kw` is not supported")
         self._source_guard = SourceGuard()
         self._source_guard.function(fn)
         by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         self.positional = [p for p in parameters if p.kind in by_position and p.name not in bound]
         shared = [p for p in parameters if p.kind is p.KEYWORD_ONLY or p.name in bound]
         self.shared = {p.name: p.replace(default=bound.get(p.name, p.default)) for p in shared}
-        if not self.positional:
+        self.rest = next((p for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+        if not self.positional and not self.rest:
             raise reject(
                 "ACR208",
                 loc,
@@ -100,6 +99,8 @@ class Signature:
     def bind(self, columns: Sequence[Value], shared: Mapping[str, Value]) -> Call:
         """Bind the arguments, or raise an error; a parameter without a column has its default for all instances."""
         names = [p.name for p in self.positional]
+        if self.rest is not None:  # `*args`: the call says how many
+            names += [f"{self.rest.name}[{k}]" for k in range(len(columns) - len(names))]
         if not columns or len(columns) > len(names):
             seen = f"{len(columns)} positional arguments"
             raise self._wrong(f"takes a column for each of: {', '.join(names)}", seen)
@@ -144,7 +145,7 @@ class Signature:
         return f"`def {self.name}({', '.join(names)})`, if all instances share it" if varying else ""
 
     def _wrong(self, message: str, seen: str, rewrite: str = "") -> Exception:
-        if self.positional[0].name == "self":  # a method: nothing tells the object
+        if self.positional and self.positional[0].name == "self":  # a method: nothing tells the object
             columns = ", ".join(p.name for p in self.positional[1:])
             rewrite = f"a function of both: `model(lambda {columns}, *, net: net.{self.fn.__name__}({columns}))`"
         return reject("ACR706", message=f"{self.name}: {message}", seen=seen, rewrite=rewrite)

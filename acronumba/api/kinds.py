@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from acronumba.api.snapshot import value_of
-from acronumba.data.shared import Shared, SharedConst, SharedLeaf, SharedNode, SharedOpaque, describe_value
+from acronumba.data.shared import Shared, SharedAgain, SharedConst, SharedLeaf, SharedNode, SharedOpaque, describe_value
 from acronumba.generics import Value
 from acronumba.ir.types import Array0T, FloatT, IntT, ListT, MapT, StructT, TensorT, type_text
 
@@ -69,5 +69,7 @@ def _kind(shared: Shared) -> str:
             return "None"
         case SharedConst(value):
             return "a function" if callable(value) else f"a {type(value).__name__}"
+        case SharedAgain():
+            return "the object itself"
         case SharedOpaque(_, what):
             return what

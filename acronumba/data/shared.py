@@ -8,6 +8,7 @@ reads a `SharedTree`; at each call `matcher` checks that the values still have t
     Shared = SharedLeaf                a run-time value: array, int, float, packed list or object
            | SharedConst               known when compiled: bool, str, enum, None, function, class, module, dtype
            | SharedNode                a dataclass, NamedTuple, tuple, list or dict of these
+           | SharedAgain               a module that contains this place: a structure inside itself
            | SharedOpaque              cannot be used; reading it is rejected
 """
 
@@ -94,7 +95,16 @@ class SharedOpaque:
     what: str  # for the message: "a float16 array: use float32"
 
 
-Shared: TypeAlias = SharedLeaf | SharedConst | SharedNode | SharedOpaque
+@record()
+class SharedAgain:
+    """A reference to an object of an adapted class that contains it: `self.proxy.module` is `self`."""
+
+    path: str
+    outer: str  # path of the object
+    levels: int  # how many structures further out it is
+
+
+Shared: TypeAlias = SharedLeaf | SharedConst | SharedNode | SharedAgain | SharedOpaque
 
 
 @dataclass(frozen=True)
@@ -125,6 +135,8 @@ def shared_key(shared: Shared) -> tuple[object, ...]:
             return "const", type(value), value
         case SharedNode(_, kind, cls, names, items, extra):
             return kind, cls, names, kinds_of(names), tuple(shared_key(item) for item in items), extra
+        case SharedAgain(levels=levels):
+            return "again", levels
         case _:
             return (shared,)
 
@@ -195,7 +207,11 @@ _PLAIN = (np.ndarray, np.memmap)  # other subclasses may override operators
 
 
 def describe_value(
-    path: str, value: object, _classes: tuple[type, ...] = (), _inside: tuple[object, ...] = (), _fixed: bool = False
+    path: str,
+    value: object,
+    _classes: tuple[type, ...] = (),
+    _inside: tuple[tuple[str, object], ...] = (),
+    _fixed: bool = False,
 ) -> Shared:
     """Return the structure of one shared value; `path` is its source expression.
 
@@ -215,9 +231,12 @@ def describe_value(
         leaf = leaf_type(value)
         if leaf is not None:
             return SharedOpaque(path, leaf) if isinstance(leaf, str) else SharedLeaf(path, leaf, is_tensor(value))
-    if len(_inside) > DEPTH or any(value is outer for outer in _inside):
+    for levels, (place, outer) in enumerate(reversed(_inside)):
+        if value is outer:
+            return SharedOpaque(path, ENDLESS) if adapter_of(cls) is None else SharedAgain(path, place, levels)
+    if len(_inside) > DEPTH:
         return SharedOpaque(path, ENDLESS)
-    inside = (*_inside, value)
+    inside = (*_inside, (path, value))
     adapter = adapter_of(cls)
     if adapter is not None:
         wrong, found = adapter.wrong(value), adapter.container(value)
@@ -419,6 +438,31 @@ def matcher(shared: Shared, inherited: Inherited) -> Match:
     The function is called at each mini-batch, so all decisions are made here, once. It compares classes, lengths,
     dtypes and shapes, and checks that no instance attribute hides a class attribute; it does nothing else.
     """
+    found = _matcher(shared, inherited)
+    if not _again(shared):
+        return found
+    return lambda v: found(v) and _is_again(shared, v, ())
+
+
+def _again(shared: Shared) -> bool:
+    return isinstance(shared, SharedAgain) or (isinstance(shared, SharedNode) and any(map(_again, shared.items)))
+
+
+def _is_again(shared: Shared, value: Value, inside: tuple[Value, ...]) -> bool:
+    """Whether the references to objects further out are to these objects."""
+    if isinstance(shared, SharedAgain):
+        return value is inside[-1 - shared.levels]
+    held: Any = value
+    inside = (*inside, value)
+    for k, (name, item) in enumerate(zip(shared.names, shared.items, strict=True)) if _again(shared) else ():  # type: ignore[union-attr]
+        of_name = shared.kind == "object"  # type: ignore[union-attr]
+        part = getattr(held, name) if of_name else held[name if shared.kind == "dict" else k]  # type: ignore[union-attr]
+        if not _is_again(item, part, inside):
+            return False
+    return True
+
+
+def _matcher(shared: Shared, inherited: Inherited) -> Match:
     match shared:
         case SharedConst(value):
             return _match_const(value)
@@ -440,6 +484,8 @@ def matcher(shared: Shared, inherited: Inherited) -> Match:
             return lambda v: type(v) is float
         case SharedNode():
             return _match_node(shared, inherited)
+        case SharedAgain():
+            return is_object
         case SharedOpaque(_, what) if what == ENDLESS:
             return lambda v: isinstance(v, dict | list | tuple) or is_object(v)
         case SharedOpaque(path):
@@ -477,7 +523,7 @@ def _match_tensor(dtype: DType, shape: tuple[int | None, ...], kinds: Any, tenso
 
 
 def _match_node(node: SharedNode, inherited: Inherited) -> Match:
-    parts = tuple((name, matcher(item, inherited)) for name, item in zip(node.names, node.items, strict=True))
+    parts = tuple((name, _matcher(item, inherited)) for name, item in zip(node.names, node.items, strict=True))
     cls, names, count = node.cls, node.names, len(node.names)
     visible = inherited.get(cls, frozenset()) - {*names}
     kinds = kinds_of(names)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from acronumba.data.schema import NODES
-from acronumba.data.shared import SharedLeaf
+from acronumba.data.shared import Shared, SharedLeaf
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.errors.codes import reject
 from acronumba.frontend.exceptions import Abandoned, Dead, Hopeless, Rejected, Restart
@@ -162,6 +162,7 @@ class Blocks:
         self.sealed: dict[tuple[str, int], ir.Var] | None = None  # rows of objects that are mutated no more
         self.sites: dict[ir.Site, int] = {}
         self.shared_index: dict[str, int] = {}
+        self.shared_roots: list[Shared] = []  # structures of the shared values that were read
         self.shared_params: list[ir.SharedParam] = []
         self.reads: dict[type, set[str]] = {}  # fields that are loaded
         self.stored: dict[type, set[str]] = {}  # fields of objects that are made here

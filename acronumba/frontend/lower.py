@@ -56,13 +56,14 @@ from acronumba.frontend.arrays import present
 from acronumba.frontend.block import Facts, FunctionCode
 from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.exceptions import Hopeless, Rejected, Restart
-from acronumba.frontend.functions import add_defaults
+from acronumba.frontend.functions import add_defaults, parameters_of
 from acronumba.frontend.instances import ENTRY, call_instance, fails_itself, finish, function_name
 from acronumba.frontend.join_shapes import ContainerShape, TypeShape
 from acronumba.frontend.kinds import strings
 from acronumba.frontend.kinds.functions import Func
 from acronumba.frontend.kinds.numbers import NoneVal
 from acronumba.frontend.kinds.objects import ClassNumber, Ref
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.names import behind, function_value
 from acronumba.frontend.walker import Frame, GlobalRead, Walker
@@ -202,6 +203,7 @@ def _lower(
         sweeps.append(sweep)
         sweep.constants = dict(constants)
         sweep.roots = frozenset(shared.roots)
+        sweep.shared_roots = [*shared.roots.values()]
         sweep.data_lists = {t for t in all_parts(*given) if isinstance(t, ListT)}
         try:
             result = _sweep(sweep, fn, params, shared)
@@ -241,13 +243,13 @@ def _fold(sweep: Walker) -> bool:
 
 
 def _check_entry(sweep: Walker, func: Func, loc: Loc) -> None:
-    """Reject a function that cannot be a model: a generator, or one with `*args`, `**kwargs` or no parameter."""
+    """Reject a function that cannot be a model: a generator, or one with `**kwargs` or no parameter."""
     a = func.source.node.args
     if func.source.facts.generates:
         first = next(n for n in ast.walk(func.source.node) if isinstance(n, ast.Yield | ast.YieldFrom))
         seen = f"{func.source.name} yields"
         raise sweep.reject("ACR104", func.source.loc(first), seen=seen, rewrite="append to a list and return it")
-    if a.vararg or a.kwarg or not (a.posonlyargs or a.args):
+    if a.kwarg or not (a.posonlyargs or a.args or a.vararg):
         raise sweep.reject("ACR208", loc, seen=f"{func.source.name}({ast.unparse(a)})")
 
 
@@ -273,7 +275,7 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
     given = _bind_entry(sweep, frame, params, shared)
     key = ENTRY
     if func.code in sweep.facts.recursive:
-        given = {p.arg: given[p.arg] for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)}
+        given = {name: given[name] for name in parameters_of(a)}
         val = call_instance(sweep, func, given)
         sweep.end_call(val, loc)
     else:
@@ -334,8 +336,9 @@ def _bind_entry(sweep: Walker, frame: Frame, params: Sequence[Type], shared: Sha
     """Bind the parameters of the model; positional ones become parameters of the program's entry function."""
     func, a = frame.func, frame.func.source.node.args
     positional = [p.arg for p in (*a.posonlyargs, *a.args) if p.arg not in shared.roots]
+    rest = [f"{a.vararg.arg}{k}" for k in range(len(params) - len(positional))] if a.vararg else []
     flat: list[ir.Var] = []
-    for name, t in zip(positional, params, strict=False):
+    for name, t in zip((*positional, *rest), params, strict=False):
         vars = tuple(sweep.var(name, w) for w in words(t))
         flat += vars
         val = sweep.from_words(t, vars)
@@ -343,6 +346,8 @@ def _bind_entry(sweep: Walker, frame: Frame, params: Sequence[Type], shared: Sha
     sweep.code.params = tuple(flat)
     sweep.came_in.update(flat)
     given = {name: sweep.state[(frame.scope, name)] for name, _ in zip(positional, params, strict=False)}
+    if a.vararg:
+        given[a.vararg.arg] = TupleVal(tuple(sweep.state.pop((frame.scope, name)) for name in rest))
     for p in (*a.posonlyargs, *a.args, *a.kwonlyargs):
         root = shared.roots.get(p.arg)
         if root is not None:

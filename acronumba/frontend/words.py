@@ -7,7 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from acronumba.data.classes import fields_in_order
-from acronumba.data.shared import SharedConst, SharedLeaf, SharedNode, SharedOpaque
+from acronumba.data.shared import (
+    ENDLESS,
+    Shared,
+    SharedAgain,
+    SharedConst,
+    SharedLeaf,
+    SharedNode,
+    SharedOpaque,
+    nodes_of,
+)
 from acronumba.frontend.array_forms import array_of_words
 from acronumba.frontend.block import B, Cases, last_name
 from acronumba.frontend.cells import Cells, endless, without_end
@@ -82,7 +91,7 @@ class Words(Cells):
         dims = tuple(self.extent_of(ref, k) if n is None else n for k, n in enumerate(ref.type.shape))
         return Tensor(ref.type, ref, dims, fresh=fresh)
 
-    def shared_value(self, node: SharedLeaf | SharedConst | SharedNode | SharedOpaque) -> Val:
+    def shared_value(self, node: Shared) -> Val:
         """Return the abstract value of a part of the shared parameters."""
         match node:
             case SharedLeaf(tensor=True) if self.facts.tensors:
@@ -100,8 +109,14 @@ class Words(Cells):
                 return self.constant(value)
             case SharedNode():
                 return SharedVal(node)
+            case SharedAgain(outer=outer):
+                return SharedVal(self.shared_at(outer))
             case SharedOpaque(path=path, what=what):
                 raise self.reject("ACR501", seen=f"{path}: {what}", rewrite=conversion(what))
+
+    def shared_at(self, path: str) -> SharedNode:
+        """Return the shared structure at a path."""
+        return next(node for root in self.shared_roots for node in nodes_of(root) if node.path == path)
 
     def _shared_word(self, leaf: SharedLeaf, word: Word) -> ir.Var:
         out = self.var(last_name(leaf.path), word)
@@ -126,6 +141,9 @@ class Words(Cells):
 
     def materialise(self, val: SharedVal) -> Val:
         """Return a shared structure as an ordinary value made of its leaves."""
+        again = next((item for item in val.node.items if isinstance(item, SharedAgain)), None)
+        if again is not None:
+            raise self.reject("ACR501", seen=f"{again.path}: {ENDLESS}")
         items = self.shared_items(val)
         match val.node.kind:
             case "object":

@@ -1,0 +1,79 @@
+"""Idioms of public PyTorch code, each in its smallest form, against the plain call."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from acronumba.torch import model  # noqa: E402
+
+
+def compare(target, *columns):
+    want = [target(*row) for row in zip(*columns, strict=True)]
+    got = list(model(target).batch(*columns))
+    for a, b in zip(want, got, strict=True):
+        assert_same(a, b)
+    return got
+
+
+def assert_same(a, b):
+    assert type(a) is type(b)
+    if isinstance(a, torch.Tensor):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        torch.testing.assert_close(b, a)
+    elif isinstance(a, list | tuple):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            assert_same(x, y)
+    else:
+        assert a == b
+
+
+class Star(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 2)
+
+    def forward(self, *args):
+        x, k = args[0], args[1]
+        return self.layer(x) * k if len(args) == 2 else self.layer(x) + args[2]
+
+
+def test_columns_of_star_args():
+    xs, ks = [torch.randn(3) for _ in range(4)], [1.0, 2.0, 3.0, 4.0]
+    compare(Star(), xs, ks)
+    compare(Star(), xs, ks, [torch.randn(2) for _ in range(4)])
+
+
+class Proxy:
+    def __init__(self, module, prefix):
+        self.module = module
+        self.prefix = prefix
+
+    def __getitem__(self, i):
+        return getattr(self.module, self.prefix + str(i))
+
+
+class Hops(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        for k in range(3):
+            self.add_module(f"hop_{k}", torch.nn.Linear(3, 3))
+        self.hop = Proxy(self, "hop_")
+
+    def forward(self, x):
+        for k in range(3):
+            x = self.hop[k](x)
+        return x
+
+
+def test_a_module_that_refers_to_itself():
+    net, other = Hops(), Hops()
+    xs = [torch.randn(3) for _ in range(3)]
+    compare(net, xs)
+    fast = model(net)
+    fast.batch(xs)
+    net.hop = Proxy(other, "hop_")  # another module, of the same structure
+    for a, b in zip([net(x) for x in xs], fast.batch(xs), strict=True):
+        assert_same(a, b)
