@@ -25,6 +25,7 @@ class Library:
     from_numpy: Callable[[Array], Any]
     dtypes: Mapping[str, Any]  # its dtypes by NumPy's names
     device: Any  # the CPU
+    operate: Any  # walker, class of an operator in the syntax tree, operands -> value
 
 
 def is_tensor(value: object) -> bool:

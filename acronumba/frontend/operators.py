@@ -7,6 +7,7 @@ import types
 from dataclasses import replace
 
 from acronumba.data.source_guard import ABSENT
+from acronumba.foreign import Library
 from acronumba.frontend.advice import operands
 from acronumba.frontend.block import ZERO_DIVISION
 from acronumba.frontend.calls.objects import is_tuple
@@ -18,6 +19,7 @@ from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
 from acronumba.frontend.kinds.objects import SharedVal
+from acronumba.frontend.kinds.torch_tensors import TorchTensor
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.lists import new_list
@@ -49,6 +51,8 @@ def unary(w: Walker, op: ast.unaryop, val: Val) -> Val:
     w.check_poison(val)
 
     def one(v: Val) -> Val:
+        if isinstance(v, TorchTensor):
+            return Library.operate(w, type(op), (v,))
         match op, v:
             case (ast.USub(), Tensor()):
                 return w.ops.ufunc("neg", (v,))

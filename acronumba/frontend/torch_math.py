@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from acronumba.foreign import Library
 from acronumba.frontend.arrays import keep_made
 from acronumba.frontend.assignment import unpack
 from acronumba.frontend.handlers import (
@@ -28,14 +30,13 @@ from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.torch_tensors import TorchTensor, as_arrays, as_torch
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Index, Val
-from acronumba.frontend.operators import BINARY
 from acronumba.frontend.subscripts import get_item
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL, FLOAT, INT, TorchT
 
 DEFAULT = "float32"  # PyTorch's default dtype
-_PYTHON = {BOOL: "bool", INT: "int64", FLOAT: DEFAULT}
+_PYTHON = {BOOL: "bool", INT: "int64"}
 
 
 # ---- representation
@@ -96,7 +97,7 @@ def promoted_dtype(operands: Sequence[Val]) -> str:
     levels: list[list[str]] = [[], [], []]
     for v in operands:
         if isinstance(v, Num):
-            levels[2].append(_PYTHON[v.type])
+            levels[2].append(python_dtype(v))
         elif isinstance(v, Tensor | ArrayRef):
             levels[0 if v.type.rank else 1].append(v.type.dtype)
     out = ""
@@ -105,6 +106,16 @@ def promoted_dtype(operands: Sequence[Val]) -> str:
             level[0] = _promoted(level[0], dtype)
         out = _combined(level[0], out) if level else out
     return out
+
+
+def python_dtype(num: Num, default: str = DEFAULT) -> str:
+    """Return PyTorch's dtype of a Python number."""
+    return default if num.type == FLOAT else _PYTHON.get(num.type, "int64")
+
+
+def promoted_dtypes(dtypes: Sequence[str]) -> str:
+    """Return PyTorch's dtype for several, which count alike."""
+    return functools.reduce(_promoted, dtypes)
 
 
 def _combined(higher: str, lower: str) -> str:
@@ -138,32 +149,23 @@ def array_of(w: Walker, val: Val) -> Tensor:
     return w.ops.as_scalar(array)
 
 
-def operand(w: Walker, val: Val) -> Val | None:
-    """Return an operand of an operator as an array or number; None if PyTorch accepts no such value."""
-    if isinstance(val, TorchTensor):
-        return array_of(w, val)
-    if isinstance(val, Num):
-        return val
-    return val if isinstance(val, Tensor) and not val.type.rank and val.array0 is None else None
+def is_operand(val: Val) -> bool:
+    """Whether an operator of tensors takes a value: a tensor, or a number of Python."""
+    return isinstance(val, TorchTensor | Num)
 
 
 @handles(OPERANDS, TorchTensor)
 def _operator(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
-    x, y = operand(w, a), operand(w, b)
-    if x is None or y is None:
+    if not is_operand(a) or not is_operand(b):
         return None
     if isinstance(op, ast.MatMult):
-        if not isinstance(x, Tensor) or not isinstance(y, Tensor):
+        x, y = (array_of(w, v) if isinstance(v, TorchTensor) else None for v in (a, b))
+        if x is None or y is None:
             return None
         same_dtype(w, x, y)
         return as_torch(w.ops.matmul(x, y))
-    x, y = promoted(w, (x, y), isinstance(op, ast.Div))
-    boolean = x.type.dtype == "bool"
-    if boolean and isinstance(op, ast.Sub):
-        raise w.reject("ACR301", seen="- of two bool tensors", rewrite="a ^ b")
-    if isinstance(op, ast.Pow):
-        return as_torch(w.ops.power(x, y))
-    return as_torch(w.ops.ufunc(BINARY[type(op)], (x, y)))
+    out: Val = Library.operate(w, type(op), (a, b))
+    return out
 
 
 def same_dtype(w: Walker, a: Tensor, b: Tensor) -> None:
@@ -176,15 +178,13 @@ def same_dtype(w: Walker, a: Tensor, b: Tensor) -> None:
 
 @handles(EQUALS, TorchTensor)
 def _compared(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Val | None:
-    names = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
-    x, y = operand(w, a), operand(w, b)
     if isinstance(op, ast.Is | ast.IsNot):
         same = isinstance(a, TorchTensor) and isinstance(b, TorchTensor) and a.inner.same(b.inner)
         return number(same is isinstance(op, ast.Is))
-    if x is None or y is None:
+    if not is_operand(a) or not is_operand(b):
         return number(isinstance(op, ast.NotEq)) if isinstance(op, ast.Eq | ast.NotEq) else None
-    x, y = promoted(w, (x, y))
-    return as_torch(w.ops.ufunc(names[type(op)], (x, y)))
+    out: Val = Library.operate(w, type(op), (a, b))
+    return out
 
 
 # ---- attributes
@@ -222,14 +222,10 @@ def get_attribute(w: Walker, val: Val, name: str) -> Val:
 
 def torch_dtype(name: str) -> object:
     """Return PyTorch's dtype of a name."""
-    from acronumba.foreign import Library
-
     return Library.dtypes[name]
 
 
 def torch_device() -> object:
-    from acronumba.foreign import Library
-
     return Library.device
 
 

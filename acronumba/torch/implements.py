@@ -11,12 +11,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import numpy as np
+
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.comprehensions import to_list
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.lists import ElementInfo
-from acronumba.frontend.kinds.torch_tensors import TorchTensor, as_torch
+from acronumba.frontend.kinds.numbers import NoneVal
+from acronumba.frontend.kinds.torch_tensors import TorchTensor, as_arrays, as_torch
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import Val
@@ -24,6 +27,7 @@ from acronumba.frontend.library.decorators import _bound, primitive
 from acronumba.frontend.torch_math import promoted as promoted_operands
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import Type, as_array, members, union
+from acronumba.torch.asking import NAMES, Answer, checked
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,19 +36,21 @@ ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x2": "other", "s
 
 
 def implements(
-    *functions: Any, tensors: bool = False, arrays: bool = False, views: bool = False
+    *functions: Any, tensors: bool = False, arrays: bool = False, views: bool = False, asks: bool = False
 ) -> Callable[[F], F]:  # fmt: skip
     """Register the decorated function as the code of functions, methods and `forward` of modules of PyTorch.
 
     With `tensors`, it gets tensors as they are; with `arrays`, arrays in its result stay arrays; with `views`, it gets
-    arrays that are written to themselves, not their current elements, so that it can return views of them.
+    arrays that are written to themselves, not their current elements, so that it can return views of them. With `asks`,
+    PyTorch is asked whether it takes arguments of these dtypes and ranks, and of which dtypes and ranks the result is:
+    only for functions that take tensors of any shape, of which all extents are 1.
     """
 
     def register(f: F) -> F:
         names = " ".join(f"*{p.name}" if p.kind == p.VAR_POSITIONAL else p.name for p in _parameters(f))
         for function in functions:
             add = row(names, function, rank0="any", whole=tensors, views=views, signature=f, aliases=ALIASES)
-            add(_handler(f, tensors, arrays))
+            add(_handler(f, tensors, arrays, function if asks else None))
         return f
 
     return register
@@ -54,21 +60,54 @@ def _parameters(f: Callable[..., Any]) -> Sequence[inspect.Parameter]:
     return list(inspect.signature(f).parameters.values())
 
 
-def _handler(f: Callable[..., Any], tensors: bool, arrays: bool) -> Any:
+def _handler(f: Callable[..., Any], tensors: bool, arrays: bool, asked: Any = None) -> Any:
     def handler(w: Walker, a: Args) -> Val:
+        if "out" in a.given and not a.is_none("out"):
+            raise w.reject("ACR202", a.where["out"], seen=f"out= of {a.what}", rewrite="leave it out")
+        said = _asked(w, f, a, asked) if asked is not None else None
         seen = [v.inner for v in a.values.values() if isinstance(v, TorchTensor) and isinstance(v.inner, Tensor)]
         marks = [(x, x.named, x.aliased) for x in _bases(seen)]
         if not tensors:
             for name, val in a.values.items():
-                if isinstance(val, TorchTensor):
-                    a = a.replaced(name, val.inner)
+                if isinstance(val, TorchTensor) or name.startswith("*"):
+                    a = a.replaced(name, as_arrays(w, val))
         out = w.call(w.constant(f), *_bound(f, a))
         for x, named, aliased in marks:  # the names that a row gives to its arguments are gone
             x.named, x.aliased = named, aliased
         _forget_names(out, {id(x) for x, _, _ in marks})
-        return out if arrays else _wrapped(w, out)
+        if arrays:
+            return out
+        out = _wrapped(w, out)
+        if said is not None:
+            _agrees(w, a.what, out, said)
+        return out
 
     return handler
+
+
+def _asked(w: Walker, f: Callable[..., Any], a: Args, function: Any) -> Answer | None:
+    """Return what PyTorch says about a call of a function; reject the call if it raises an error."""
+    args: list[Val] = []
+    named: dict[str, Val] = {}
+    for p in _parameters(f):
+        if p.kind == p.VAR_POSITIONAL:
+            args += a.rest
+        elif p.name not in a.given:
+            continue
+        elif p.kind == p.POSITIONAL_OR_KEYWORD and not named and len(args) == _parameters(f).index(p):
+            args.append(a[p.name])
+        else:
+            named[p.name] = a[p.name]
+    return checked(w, a.what, function, args, named)
+
+
+def _agrees(w: Walker, what: str, out: Val, said: Answer) -> None:
+    """Reject a call whose result has another dtype or rank than PyTorch's: its row does not cover it."""
+    tensors = [v for v in (out, *out.children()) if isinstance(v, TorchTensor)]
+    for v, dtype, rank in zip(tensors, said.dtypes, said.ranks, strict=False):
+        if (v.dtype, v.rank) != (dtype, rank):
+            seen = f"{what}, whose result is a {dtype or 'complex'} tensor with {rank} axes"
+            raise w.reject("ACR202", seen=seen)
 
 
 def _bases(tensors: Sequence[Tensor]) -> list[Tensor]:
@@ -165,3 +204,18 @@ def _is_tensor(w: Walker, a: Args) -> Val:
 def is_tensor(x: Any) -> Any:
     """Whether a value is a tensor, or the array of one: known when the model is compiled."""
     raise NotImplementedError(x)
+
+
+def _dtype(w: Walker, a: Args) -> Val:
+    value = w.static(a["dtype"])
+    if value is None:
+        return NoneVal()
+    if value not in NAMES:
+        raise w.reject("ACR310", seen=w.describe(a["dtype"]), rewrite="torch.float32")
+    return w.constant(np.dtype(NAMES[value]))
+
+
+@primitive(rule=_dtype, rank0="any", whole=True)
+def numpy_dtype(dtype: Any) -> Any:
+    """Return NumPy's dtype for one of PyTorch; None for None."""
+    raise NotImplementedError(dtype)

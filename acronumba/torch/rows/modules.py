@@ -225,33 +225,6 @@ def cosine_similarity(self, x1, x2):
     return F.cosine_similarity(x1, x2, self.dim, self.eps)
 
 
-@implements(F.cosine_similarity, torch.cosine_similarity)
-def cosine_similarity_of(x1, x2, dim=1, eps=1e-08):
-    n1 = np.maximum(np.sqrt(np.sum(x1 * x1, axis=dim, keepdims=True)), eps)
-    n2 = np.maximum(np.sqrt(np.sum(x2 * x2, axis=dim, keepdims=True)), eps)
-    return np.sum((x1 / n1) * (x2 / n2), axis=dim)
-
-
 @implements(nn.PairwiseDistance.forward, tensors=True)
 def pairwise_distance(self, x1, x2):
     return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
-
-
-@implements(F.pairwise_distance, torch.pairwise_distance)
-def pairwise_distance_of(x1, x2, p=2.0, eps=1e-06, keepdim=False):
-    d = np.abs(x1 - x2 + eps)
-    if p == 2:
-        return np.sqrt(np.sum(d * d, axis=-1, keepdims=keepdim))
-    if p == 1:
-        return np.sum(d, axis=-1, keepdims=keepdim)
-    return np.sum(d**p, axis=-1, keepdims=keepdim) ** (1 / p)
-
-
-@implements(torch.tanh, torch.Tensor.tanh)
-def tanh(input):
-    return np.tanh(input)
-
-
-@implements(torch.sigmoid, torch.Tensor.sigmoid)
-def sigmoid(input):
-    return 1 / (1 + np.exp(-input))

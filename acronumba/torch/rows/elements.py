@@ -1,0 +1,314 @@
+"""Element-wise functions and operators: arithmetic, comparisons, logic, functions of `math`."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from acronumba import foreign, nn
+from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.calls.tables import row
+from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.numbers import Num
+from acronumba.frontend.kinds.torch_tensors import TorchTensor, as_torch
+from acronumba.frontend.kinds.value import NOT_CONST, Val
+from acronumba.frontend.torch_math import array_of, promoted_dtype
+from acronumba.frontend.walker import Walker
+from acronumba.torch.asking import checked
+from acronumba.torch.implements import implements, promoted
+
+
+def named(name: str) -> list[Any]:
+    """Return the function of `torch`, its method of tensors, and its like in `torch.nn.functional` and `special`."""
+    places = (torch, torch.Tensor, F, torch.special)
+    return list(dict.fromkeys(getattr(p, name) for p in places if hasattr(p, name)))
+
+
+def apply(w: Walker, what: str, function: Any, numpy: Any, operands: Sequence[Val], compares: bool = False) -> Val:
+    """Compute an element-wise function in the dtype that PyTorch returns, or to which it promotes what it compares."""
+    said = checked(w, what, function, operands, {})
+    assert said is not None
+    inner = [v.inner if isinstance(v, TorchTensor) else v for v in operands]
+    dtype = promoted_dtype(inner) if compares else said.dtypes[0]
+    if not dtype:
+        raise w.reject("ACR310", seen=f"the result of {what}")
+    if numpy in PLAIN and isinstance(operands[1], Num) and w.known(operands[1]) not in (NOT_CONST, 0):
+        numpy = PLAIN[numpy]
+    parts = [w.ops.from_number(v, dtype) if isinstance(v, Num) else w.ops.cast(array_of(w, v), dtype) for v in operands]
+    out = w.call(w.constant(numpy), parts, {})
+    assert isinstance(out, Tensor)
+    return as_torch(w.ops.cast(w.ops.as_scalar(out), said.dtypes[0]))
+
+
+def of_elements(signature: Callable[..., Any], numpy: Any, functions: Sequence[Any], compares: bool = False) -> None:
+    """Add the rows of functions of PyTorch that are one function of NumPy, element by element."""
+
+    def add(function: Any) -> None:
+        def handler(w: Walker, a: Args) -> Val:
+            if "out" in a.given:
+                raise w.reject("ACR202", a.where["out"], seen=f"out= of {a.what}", rewrite="leave it out")
+            operands = [_operand(w, a, v) for name, v in a.values.items() if name not in ("out", "inplace")]
+            return apply(w, a.what, function, numpy, operands, compares)
+
+        names = " ".join(signature.__code__.co_varnames)  # type: ignore[attr-defined]
+        row(names, function, rank0="any", signature=signature, aliases={"x": "input", "self": "input"})(handler)
+
+    for function in functions:
+        add(function)
+
+
+def _operand(w: Walker, a: Args, val: Val) -> Val:
+    if isinstance(val, Num | TorchTensor):
+        return val
+    raise w.reject("ACR301", seen=f"{w.describe(val)} for {a.what}", rewrite="torch.tensor(x), or float(x)")
+
+
+def unary(input, *, out=None): ...
+
+
+def binary(input, other, *, out=None): ...
+
+
+def power_of(input, exponent, *, out=None): ...
+
+
+# ---- one function of NumPy each
+
+
+UNARY = {
+    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10,
+    "log1p": np.log1p, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin,
+    "arcsin": np.arcsin, "acos": np.arccos, "arccos": np.arccos, "atan": np.arctan, "arctan": np.arctan,
+    "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "arcsinh": np.arcsinh,
+    "acosh": np.arccosh, "arccosh": np.arccosh, "atanh": np.arctanh, "arctanh": np.arctanh, "erf": nn.erf,
+    "sigmoid": nn.sigmoid, "expit": nn.sigmoid, "reciprocal": np.reciprocal, "neg": np.negative,
+    "negative": np.negative, "abs": np.abs, "absolute": np.abs, "positive": np.positive, "square": np.square,
+    "sign": np.sign, "floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc, "fix": np.trunc,
+    "bitwise_not": np.invert, "deg2rad": np.deg2rad, "rad2deg": np.rad2deg, "sinc": np.sinc,
+}  # fmt: skip
+TESTS = {
+    "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite, "isposinf": np.isposinf, "isneginf": np.isneginf,
+    "signbit": np.signbit, "logical_not": np.logical_not,
+}  # fmt: skip
+BINARY = {
+    "mul": np.multiply, "multiply": np.multiply, "true_divide": np.true_divide, "maximum": np.maximum,
+    "minimum": np.minimum, "fmax": np.fmax, "fmin": np.fmin, "atan2": np.arctan2, "arctan2": np.arctan2,
+    "hypot": np.hypot, "copysign": np.copysign, "logaddexp": np.logaddexp, "bitwise_and": np.bitwise_and,
+    "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "bitwise_left_shift": np.left_shift,
+    "bitwise_right_shift": np.right_shift,
+}  # fmt: skip
+COMPARED = {
+    "eq": np.equal, "ne": np.not_equal, "not_equal": np.not_equal, "lt": np.less, "less": np.less,
+    "le": np.less_equal, "less_equal": np.less_equal, "gt": np.greater, "greater": np.greater,
+    "ge": np.greater_equal, "greater_equal": np.greater_equal, "logical_and": np.logical_and,
+    "logical_or": np.logical_or, "logical_xor": np.logical_xor,
+}  # fmt: skip
+
+
+def rsqrt(x):
+    """Return the reciprocal square root."""
+    return 1 / np.sqrt(x)
+
+
+def floor_divide(x, y):
+    """Return the quotient, rounded down; an int cannot be divided by 0."""
+    if x.dtype.kind != "f" and np.any(y == 0):
+        raise RuntimeError("ZeroDivisionError")
+    return np.floor_divide(x, y)
+
+
+def remainder(x, y):
+    """Return the remainder, with the sign of y."""
+    if x.dtype.kind != "f" and np.any(y == 0):
+        raise RuntimeError("ZeroDivisionError")
+    return np.remainder(x, y)
+
+
+def fmod(x, y):
+    """Return the remainder, with the sign of x."""
+    if x.dtype.kind != "f" and np.any(y == 0):
+        raise RuntimeError("ZeroDivisionError")
+    return np.fmod(x, y)
+
+
+def power(x, y):
+    """Return x to the power of y."""
+    return np.power(x, y)
+
+
+# What is computed where no divisor is 0.
+PLAIN = {floor_divide: np.floor_divide, remainder: np.remainder, fmod: np.fmod}
+
+for _names, _signature, _compares in ((UNARY, unary, False), (TESTS, unary, True), (BINARY, binary, False),
+                                      (COMPARED, binary, True)):  # fmt: skip
+    for _name, _numpy in _names.items():
+        of_elements(_signature, _numpy, named(_name), _compares)
+of_elements(unary, rsqrt, named("rsqrt"))
+of_elements(binary, floor_divide, named("floor_divide"))
+of_elements(binary, remainder, named("remainder"))
+of_elements(binary, fmod, named("fmod"))
+of_elements(power_of, power, named("pow"))
+
+
+# ---- operators
+
+
+_BINARY: dict[type[ast.AST], tuple[str, Any, Any]] = {
+    ast.Add: ("+", operator.add, np.add), ast.Sub: ("-", operator.sub, np.subtract),
+    ast.Mult: ("*", operator.mul, np.multiply), ast.Div: ("/", operator.truediv, np.true_divide),
+    ast.FloorDiv: ("//", operator.floordiv, floor_divide), ast.Mod: ("%", operator.mod, remainder),
+    ast.Pow: ("**", operator.pow, power), ast.BitAnd: ("&", operator.and_, np.bitwise_and),
+    ast.BitOr: ("|", operator.or_, np.bitwise_or), ast.BitXor: ("^", operator.xor, np.bitwise_xor),
+    ast.LShift: ("<<", operator.lshift, np.left_shift), ast.RShift: (">>", operator.rshift, np.right_shift),
+    ast.USub: ("-", operator.neg, np.negative), ast.UAdd: ("+", operator.pos, np.positive),
+    ast.Invert: ("~", operator.invert, np.invert),
+}  # fmt: skip
+_COMPARED: dict[type[ast.AST], tuple[str, Any, Any]] = {
+    ast.Eq: ("==", operator.eq, np.equal), ast.NotEq: ("!=", operator.ne, np.not_equal),
+    ast.Lt: ("<", operator.lt, np.less), ast.LtE: ("<=", operator.le, np.less_equal),
+    ast.Gt: (">", operator.gt, np.greater), ast.GtE: (">=", operator.ge, np.greater_equal),
+}  # fmt: skip
+
+
+def operate(w: Walker, op: type[ast.AST], operands: Sequence[Val]) -> Val:
+    """Apply an operator of Python to tensors and numbers."""
+    what, function, numpy = (_BINARY | _COMPARED)[op]
+    return apply(w, what, function, numpy, operands, op in _COMPARED)
+
+
+foreign.Library.operate = operate
+
+
+# ---- sums with a factor, quotients
+
+
+@implements(*named("add"), asks=True)
+def add(input, other, *, alpha=1, out=None):
+    x, y = promoted(input, other)
+    return x + y if isinstance(alpha, int) and alpha == 1 else x + y * x.dtype.type(alpha)
+
+
+@implements(*named("sub"), *named("subtract"), asks=True)
+def sub(input, other, *, alpha=1, out=None):
+    x, y = promoted(input, other)
+    return x - y if isinstance(alpha, int) and alpha == 1 else x - y * x.dtype.type(alpha)
+
+
+@implements(torch.rsub, asks=True)
+def rsub(input, other, *, alpha=1):
+    x, y = promoted(input, other)
+    return y - x if isinstance(alpha, int) and alpha == 1 else y - x * x.dtype.type(alpha)
+
+
+@implements(*named("div"), *named("divide"), asks=True)
+def div(input, other, *, rounding_mode=None, out=None):
+    if rounding_mode is None:
+        x, y = promoted(input, other, floats=True)
+        return x / y
+    x, y = promoted(input, other)
+    if rounding_mode == "floor":
+        return floor_divide(x, y)
+    if x.dtype.kind == "f":
+        return np.trunc(x / y)
+    quotient = floor_divide(x, y)
+    return quotient + ((np.remainder(x, y) != 0) & ((x < 0) != (y < 0)))
+
+
+@implements(*named("frac"), asks=True)
+def frac(input, *, out=None):
+    return input - np.trunc(input)
+
+
+@implements(*named("erfc"), asks=True)
+def erfc(input, *, out=None):
+    (x,) = promoted(input, floats=True)
+    return 1 - nn.erf(x)
+
+
+@implements(*named("logit"), asks=True)
+def logit(input, eps=None, *, out=None):
+    (x,) = promoted(input, floats=True)
+    if eps is not None:
+        x = np.clip(x, eps, 1 - eps)
+    return np.log(x / (1 - x))
+
+
+# ---- choices
+
+
+@implements(*named("clamp"), *named("clip"), asks=True)
+def clamp(input, min=None, max=None, *, out=None):
+    if min is None:
+        x, high = promoted(input, max)
+        return np.where(x <= high, x, np.where(np.isnan(x), x, high))
+    if max is None:
+        x, low = promoted(input, min)
+        return np.where(x >= low, x, np.where(np.isnan(x), x, low))
+    x, low, high = promoted(input, min, max)
+    x = np.where(x >= low, x, np.where(np.isnan(x), x, low))
+    return np.where(x <= high, x, np.where(np.isnan(x), x, high))
+
+
+@implements(*named("clamp_min"), asks=True)
+def clamp_min(input, min):
+    return clamp(input, min)
+
+
+@implements(*named("clamp_max"), asks=True)
+def clamp_max(input, max):
+    return clamp(input, None, max)
+
+
+@implements(*named("lerp"), asks=True)
+def lerp(input, end, weight, *, out=None):
+    if isinstance(weight, float | int):
+        return input + weight * (end - input) if weight < 0.5 else end - (end - input) * (1 - weight)
+    return np.where(weight < 0.5, input + weight * (end - input), end - (end - input) * (1 - weight))
+
+
+@implements(*named("addcmul"), asks=True)
+def addcmul(input, tensor1, tensor2, *, value=1, out=None):
+    x, y, z = promoted(input, tensor1, tensor2)
+    return x + y * z if isinstance(value, int) and value == 1 else x + x.dtype.type(value) * y * z
+
+
+@implements(*named("addcdiv"), asks=True)
+def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
+    x, y, z = promoted(input, tensor1, tensor2)
+    return x + y / z if isinstance(value, int) and value == 1 else x + x.dtype.type(value) * (y / z)
+
+
+@implements(*named("nan_to_num"), asks=True)
+def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
+    return np.nan_to_num(input, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
+
+
+@implements(*named("heaviside"), asks=True)
+def heaviside(input, values, *, out=None):
+    return np.heaviside(input, values)
+
+
+# ---- comparisons of whole tensors
+
+
+@implements(torch.equal, torch.Tensor.equal, asks=True)
+def equal(input, other):
+    if input.ndim != other.ndim or input.shape != other.shape:
+        return False
+    return bool(np.all(input == other))
+
+
+@implements(torch.isclose, torch.Tensor.isclose, asks=True)
+def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    return np.isclose(input, other, rtol, atol, equal_nan)
+
+
+@implements(torch.allclose, torch.Tensor.allclose, asks=True)
+def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+    return bool(np.all(np.isclose(input, other, rtol, atol, equal_nan)))
