@@ -52,7 +52,8 @@ def unary(w: Walker, op: ast.unaryop, val: Val) -> Val:
 
     def one(v: Val) -> Val:
         if isinstance(v, TorchTensor):
-            return Library.operate(w, type(op), (v,))
+            applied: Val = Library.operate(w, type(op), (v,))
+            return applied
         match op, v:
             case (ast.USub(), Tensor()):
                 return w.ops.ufunc("neg", (v,))

@@ -56,7 +56,7 @@ def of_elements(signature: Callable[..., Any], numpy: Any, functions: Sequence[A
             operands = [_operand(w, a, v) for name, v in a.values.items() if name not in ("out", "inplace")]
             return apply(w, a.what, function, numpy, operands, compares)
 
-        names = " ".join(signature.__code__.co_varnames)  # type: ignore[attr-defined]
+        names = " ".join(signature.__code__.co_varnames)
         row(names, function, rank0="any", signature=signature, aliases={"x": "input", "self": "input"})(handler)
 
     for function in functions:
