@@ -25,6 +25,10 @@ class Library:
     from_numpy: Callable[[Array], Any]
     dtypes: Mapping[str, Any]  # its dtypes by NumPy's names
     device: Any  # the CPU
+    constants: tuple[type, ...] = ()  # classes of its constants: dtypes, devices
+    folder: str = ""  # of its code
+    name_of: Callable[[Any], str] = staticmethod(lambda value: "")  # of a function of its own, "torch.tanh"; else ""
+    functions: Callable[[], list[str]] = staticmethod(list)  # the names of those that are supported
     operate: Any  # walker, class of an operator in the syntax tree, operands -> value
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from acronumba.data.classes import field_names
 from acronumba.data.shared import SharedConst, can_hide, hiding
 from acronumba.data.source_guard import ABSENT
+from acronumba.foreign import Library
 from acronumba.frontend.advice import near
 from acronumba.frontend.calls.objects import as_function
 from acronumba.frontend.calls.tables import row_of
@@ -308,6 +309,8 @@ def static_attribute(w: Walker, value: Any, name: str) -> Val:
     if isinstance(value, np.dtype | np.finfo | np.iinfo) and hasattr(value, name):
         found = getattr(value, name)
         return w.ops.scalar_constant(found) if isinstance(found, np.generic) else w.constant(found)
+    if isinstance(value, Library.constants) and hasattr(value, name):
+        return w.constant(getattr(value, name))
     raise w.reject("ACR209", seen=f"{w.describe(Static(value))}.{name}")
 
 

@@ -209,9 +209,23 @@ def _attribute(w: Walker, val: TorchTensor, name: str) -> Val | None:
             return number(val.dtype.startswith("float"))
         case "grad" | "grad_fn":
             return NoneVal()
+        case "data":
+            return without_gradient(w, val)
+        case "is_leaf" | "names" | "layout" | "real" | "imag" | "itemsize" | "nbytes":
+            raise w.reject("ACR209", seen=f".{name} of {w.describe(val)}")
         case "T" | "mT" | "H":
             return as_torch(w.whole(get_attribute(w, inner, "mT" if name == "H" and val.rank == 2 else name)))
     return None
+
+
+def without_gradient(w: Walker, val: TorchTensor) -> Val:
+    """Return a tensor with the same memory, through which no gradient flows."""
+    if not val.dtype.startswith("float"):
+        return val
+    if isinstance(val.inner, ArrayRef):
+        raise w.reject("ACR202", seen="a tensor that is written to, without its gradient", rewrite="x.detach().clone()")
+    x = array_of(w, val)
+    return as_torch(w.ops.op("scale_gradient", (x.ref,), val.dtype, x.dims, (0.0,), base=val.inner))
 
 
 def get_attribute(w: Walker, val: Val, name: str) -> Val:

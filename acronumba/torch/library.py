@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ import torch
 from acronumba import foreign
 from acronumba.data.classes import Adapter, adapt
 from acronumba.data.shared import ADDED, SharedNode
+from acronumba.frontend.calls.tables import ROWS
 from acronumba.generics import Value
 
 DTYPES = {
@@ -23,6 +25,29 @@ foreign.Library.tensor = torch.Tensor
 foreign.Library.from_numpy = torch.from_numpy
 foreign.Library.dtypes = DTYPES
 foreign.Library.device = torch.device("cpu")
+foreign.Library.constants = torch.dtype, torch.device
+foreign.Library.folder = str(Path(torch.__file__).parent)
+
+
+def _name_of(value: Any) -> str:
+    """Return the name of a function or class of PyTorch; "" for other objects."""
+    home = getattr(value, "__module__", None) or getattr(getattr(value, "__self__", None), "__module__", None) or ""
+    name = getattr(value, "__qualname__", getattr(value, "__name__", ""))
+    short = str(name).rpartition(".")[2]
+    if not short or str(home).partition(".")[0] != "torch":
+        return ""
+    home = str(home)
+    while "._" in home:  # a public name, of the module that has it
+        home = home.rpartition(".")[0]
+    return f"{home}.{short}"
+
+
+def _functions() -> list[str]:
+    return [row.what.rpartition(".")[2] for f, row in ROWS.items() if _name_of(f)]
+
+
+foreign.Library.name_of = _name_of
+foreign.Library.functions = _functions
 
 ADDED += [torch.dtype, torch.device, torch.memory_format, torch.layout]
 

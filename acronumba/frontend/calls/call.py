@@ -11,14 +11,16 @@ import inspect
 import operator
 import pkgutil
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from acronumba.data.classes import CLASS_VARIABLE, field_names, is_written, own_constructor
+from acronumba.foreign import Library
 from acronumba.frontend import calls, library
+from acronumba.frontend.advice import near
 from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.calls.arguments import Args, bind, place_of
 from acronumba.frontend.calls.of_arrays import as_dtype
@@ -28,7 +30,7 @@ from acronumba.frontend.calls.of_views import array_view, function_view
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import Row, row_of
 from acronumba.frontend.conditions import host_value
-from acronumba.frontend.exceptions import Dead
+from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import METHODS, handles
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.functions import Static
@@ -75,6 +77,9 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) 
         return NoneVal()
     if value is object.__init__:
         return NoneVal()
+    theirs = Library.name_of(value)
+    if theirs:
+        raise unknown(w, "ACR202", _name_of(w, theirs), theirs.rpartition(".")[2], Library.functions())
     module = getattr(value, "__module__", None)
     if module == "dataclasses" and getattr(value, "__name__", "") == "replace":
         return replace_fields(w, args, kwargs)
@@ -84,6 +89,12 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) 
         func = w.constant(value.func)
         raise w.reject("ACR210", seen=f"functools.partial of {w.describe(func)}", rewrite="a lambda")
     raise w.reject(code, seen=_name_of(w, f"{module + '.' if module and module != 'builtins' else ''}{name}"))
+
+
+def unknown(w: Walker, code: str, seen: str, name: str, names: Iterable[str]) -> Rejected:
+    """Return the rejection of a function or method of PyTorch that has no row."""
+    rewrite = near(name, names) or "compute it from operations that are supported, or before or after the batch"
+    return w.reject(code, seen=seen, rewrite=rewrite, message="this function of PyTorch is not supported")
 
 
 def _name_of(w: Walker, default: str) -> str:
@@ -365,7 +376,10 @@ def call_method(w: Walker, owner: Val, name: str, args: list[Val], kwargs: dict[
         return call_row(w, known, [owner, *args], kwargs)
     if name == "_replace":
         return replace_fields(w, [owner, *args], kwargs)
-    raise w.reject("ACR209", seen=f"the method .{name} of {w.describe(owner)}")
+    seen = f"the method .{name} of {w.describe(owner)}"
+    if cls is Library.tensor:
+        raise unknown(w, "ACR209", seen, name, (n for n in dir(cls) if row_of(getattr(cls, n)) is not None))
+    raise w.reject("ACR209", seen=seen)
 
 
 @handles(METHODS, ArrayRef)

@@ -42,6 +42,8 @@ def is_foreign(fn: types.FunctionType) -> bool:
     file, module = fn.__code__.co_filename, fn.__module__ or ""
     if module.startswith("scipy.") or (module.startswith("acronumba.") and not module.startswith(_FOR_MODELS)):
         return True
+    if Library.folder and file.startswith(Library.folder):
+        return True
     return file.startswith(_FOREIGN) and (file.startswith(_FOREIGN[1]) or "site-packages" not in file)
 
 

@@ -32,6 +32,7 @@ from acronumba.frontend.kinds.iterators import (
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.objects import Ref
+from acronumba.frontend.kinds.torch_tensors import TorchTensor
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
@@ -131,6 +132,8 @@ def _abs(w: Walker, a: Args) -> Val:
     def one(v: Val) -> Val:
         if isinstance(v, Tensor):
             return w.ops.ufunc("abs", (v,))
+        if isinstance(v, TorchTensor):
+            return w.call(Static(v.python_class.__abs__), (v,), {})
         if has_method(w, v, "__abs__"):
             return call_special(w, v, "__abs__", ())
         x = host_value(w, v, "abs()")

@@ -5,9 +5,16 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from acronumba import nn
-from acronumba.frontend.library.decorators import rejected
+from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.calls.tables import row
+from acronumba.frontend.kinds.numbers import number
+from acronumba.frontend.kinds.value import Val
+from acronumba.frontend.library.decorators import primitive, rejected
+from acronumba.frontend.walker import Walker
 from acronumba.torch.implements import implements, is_tensor, numpy_dtype
+
+HAS_CUDA = torch.cuda.is_available()
+
 
 # ---- dtypes
 
@@ -69,28 +76,80 @@ def type_as(input, other):
 
 @implements(torch.Tensor.to)
 def to(input, *args, dtype=None, device=None, non_blocking=False, copy=False, memory_format=torch.preserve_format):
-    if device is not None and str_of(device) != "cpu":
+    if device is not None and not is_cpu(device):
         return rejected(".to() of another device", 'x.to("cpu")')
-    if dtype is not None:
-        out = cast(input, numpy_dtype(dtype))
-    elif len(args) == 0:
-        out = input
-    elif is_tensor(args[0]):
-        out = cast(input, args[0].dtype)
-    elif isinstance(args[0], torch.dtype):
-        out = cast(input, numpy_dtype(args[0]))
-    elif str_of(args[0]) != "cpu":
-        return rejected(".to() of another device", 'x.to("cpu")')
-    elif len(args) > 1 and args[1] is not None:
-        out = cast(input, numpy_dtype(args[1]))
-    else:
-        out = input
+    wanted = dtype
+    if len(args) > 0:
+        if is_tensor(args[0]):
+            return cast(input, args[0].dtype)
+        if not is_device(args[0]):
+            wanted = args[0]
+        elif not is_cpu(args[0]):
+            return rejected(".to() of another device", 'x.to("cpu")')
+        elif len(args) > 1:
+            wanted = args[1]
+    out = input if wanted is None else cast(input, numpy_dtype(wanted))
     return out.copy() if copy else out
 
 
-def str_of(device):
-    """Return the name of a device."""
-    return device if isinstance(device, str) else device.type
+@primitive(rule=lambda w, a: number(isinstance(w.static(a["x"]), str | torch.device)), whole=True)
+def is_device(x):
+    """Whether an argument is a device, or the name of one."""
+    raise NotImplementedError(x)
+
+
+@primitive(rule=lambda w, a: number(torch.device(a.static("device")).type == "cpu"), whole=True)
+def is_cpu(device):
+    """Whether a device is the CPU."""
+    raise NotImplementedError(device)
+
+
+@primitive(rule=lambda w, a: w.constant(_CLASSES[str(np.dtype(a.static("dtype")).name)]))
+def class_of(dtype):
+    """Return the name of PyTorch's old class of tensors of a dtype."""
+    raise NotImplementedError(dtype)
+
+
+def _dtype_of_class(w: Walker, a: Args) -> Val:
+    value = w.static(a["dtype"])
+    names = {f"torch.{value}" if not isinstance(value, str) else value, getattr(value, "__name__", "")}
+    found = [d for d, name in _CLASSES.items() if name in names or name.removeprefix("torch.") in names]
+    return w.constant(np.dtype(found[0])) if found else w.call(w.constant(numpy_dtype), (a["dtype"],), {})
+
+
+@primitive(rule=_dtype_of_class, rank0="any", whole=True)
+def dtype_of_class(dtype):
+    """Return NumPy's dtype for one of PyTorch, or for an old class of tensors or its name."""
+    raise NotImplementedError(dtype)
+
+
+_CLASSES = {
+    "float32": "torch.FloatTensor", "float64": "torch.DoubleTensor", "int64": "torch.LongTensor",
+    "int32": "torch.IntTensor", "int16": "torch.ShortTensor", "int8": "torch.CharTensor", "uint8": "torch.ByteTensor",
+    "bool": "torch.BoolTensor",
+}  # fmt: skip
+
+
+@implements(torch.Tensor.type)
+def type_of(input, dtype=None, non_blocking=False):
+    if dtype is None:
+        return class_of(input.dtype)
+    return cast(input, dtype_of_class(dtype))
+
+
+# ---- devices
+
+
+def _device(w: Walker, a: Args) -> Val:
+    return w.constant(torch.device(*[v for v in (a.static("type"), a.static("index")) if v is not None]))
+
+
+row("type index", torch.device, rank0="any", signature=lambda type, index=None: None)(_device)
+
+
+@implements(torch.cuda.is_available)
+def cuda_is_available():
+    return HAS_CUDA
 
 
 # ---- the same elements
@@ -116,9 +175,9 @@ def variable(data, requires_grad=False, volatile=False):
     return data
 
 
-@implements(torch.Tensor.detach, torch.detach, torch.Tensor.detach_)
+@implements(torch.Tensor.detach, torch.detach, tensors=True)
 def detach(input):
-    return nn.stop_gradient(input)
+    return input.data
 
 
 @implements(torch.Tensor.cuda)
@@ -136,6 +195,10 @@ def item(input):
 
 @implements(torch.Tensor.tolist, arrays=True)
 def tolist(input):
+    if input.ndim == 2:
+        return [row.tolist() for row in input]
+    if input.ndim == 3:
+        return [[row.tolist() for row in part] for part in input]
     return input.tolist()
 
 

@@ -21,7 +21,7 @@ from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.torch_math import array_of, promoted_dtype
 from acronumba.frontend.walker import Walker
 from acronumba.torch.asking import checked
-from acronumba.torch.implements import implements, promoted
+from acronumba.torch.implements import implements, is_tensor, promoted
 
 
 def named(name: str) -> list[Any]:
@@ -89,7 +89,7 @@ UNARY = {
     "acosh": np.arccosh, "arccosh": np.arccosh, "atanh": np.arctanh, "arctanh": np.arctanh, "erf": nn.erf,
     "sigmoid": nn.sigmoid, "expit": nn.sigmoid, "reciprocal": np.reciprocal, "neg": np.negative,
     "negative": np.negative, "abs": np.abs, "absolute": np.abs, "positive": np.positive, "square": np.square,
-    "sign": np.sign, "floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc, "fix": np.trunc,
+    "sign": np.sign, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "fix": np.trunc,
     "bitwise_not": np.invert, "deg2rad": np.deg2rad, "rad2deg": np.rad2deg, "sinc": np.sinc,
 }  # fmt: skip
 TESTS = {
@@ -149,6 +149,7 @@ for _names, _signature, _compares in ((UNARY, unary, False), (TESTS, unary, True
                                       (COMPARED, binary, True)):  # fmt: skip
     for _name, _numpy in _names.items():
         of_elements(_signature, _numpy, named(_name), _compares)
+of_elements(unary, np.abs, [torch.Tensor.__abs__])
 of_elements(unary, rsqrt, named("rsqrt"))
 of_elements(binary, floor_divide, named("floor_divide"))
 of_elements(binary, remainder, named("remainder"))
@@ -223,6 +224,21 @@ def div(input, other, *, rounding_mode=None, out=None):
 @implements(*named("frac"), asks=True)
 def frac(input, *, out=None):
     return input - np.trunc(input)
+
+
+@implements(*named("round"), asks=True)
+def rounded(input, *, decimals=0, out=None):
+    if decimals == 0:
+        return np.rint(input) if input.dtype.kind == "f" else input.copy()
+    scale = input.dtype.type(10.0**decimals)
+    return np.rint(input * scale) / scale
+
+
+@implements(*named("float_power"), asks=True)
+def float_power(input, exponent, *, out=None):
+    x = input.astype(np.float64) if is_tensor(input) else input
+    y = exponent.astype(np.float64) if is_tensor(exponent) else exponent
+    return np.power(x, y)
 
 
 @implements(*named("erfc"), asks=True)

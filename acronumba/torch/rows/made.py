@@ -24,17 +24,14 @@ from acronumba.frontend.walker import Walker
 from acronumba.ir.types import BOOL, FLOAT, INT, ListT, TensorT, TorchT, Type
 from acronumba.torch.implements import arrays, implements, is_tensor, numpy_dtype
 from acronumba.torch.library import DTYPES
+from acronumba.torch.primitives import sizes
 
 # ---- of a shape and a value
 
 
-def shape_of(sizes, size):
+def shape_of(given, size):
     """Return a shape that is given as ints, as one tuple or list, or as `size=`."""
-    if size is not None:
-        return tuple(size)
-    if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
-        return tuple(sizes[0])
-    return tuple(sizes)
+    return sizes(given) if size is None else sizes((size,))
 
 
 def known_dtype(dtype, default):
@@ -43,26 +40,26 @@ def known_dtype(dtype, default):
 
 
 @implements(torch.zeros)
-def zeros(*sizes, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
-    return np.zeros(shape_of(sizes, size), known_dtype(dtype, np.float32))
+def zeros(*shape, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+    return np.zeros(shape_of(shape, size), known_dtype(dtype, np.float32))
 
 
 @implements(torch.empty)
 def empty(
-    *sizes, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
+    *shape, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False,
     memory_format=None
 ):  # fmt: skip
-    return np.zeros(shape_of(sizes, size), known_dtype(dtype, np.float32))
+    return np.zeros(shape_of(shape, size), known_dtype(dtype, np.float32))
 
 
 @implements(torch.ones)
-def ones(*sizes, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
-    return np.ones(shape_of(sizes, size), known_dtype(dtype, np.float32))
+def ones(*shape, size=None, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
+    return np.ones(shape_of(shape, size), known_dtype(dtype, np.float32))
 
 
 @implements(torch.full)
 def full(size, fill_value, *, out=None, dtype=None, layout=None, device=None, pin_memory=False, requires_grad=False):
-    return filled(tuple(size), fill_value, None if dtype is None else numpy_dtype(dtype))
+    return filled(sizes((size,)), fill_value, None if dtype is None else numpy_dtype(dtype))
 
 
 def filled(shape, value, dtype):
@@ -104,23 +101,23 @@ def full_like(
 
 
 @implements(torch.Tensor.new_zeros)
-def new_zeros(input, *sizes, size=None, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
-    return np.zeros(shape_of(sizes, size), known_dtype(dtype, input.dtype))
+def new_zeros(input, *shape, size=None, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+    return np.zeros(shape_of(shape, size), known_dtype(dtype, input.dtype))
 
 
 @implements(torch.Tensor.new_empty)
-def new_empty(input, *sizes, size=None, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
-    return np.zeros(shape_of(sizes, size), known_dtype(dtype, input.dtype))
+def new_empty(input, *shape, size=None, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+    return np.zeros(shape_of(shape, size), known_dtype(dtype, input.dtype))
 
 
 @implements(torch.Tensor.new_ones)
-def new_ones(input, *sizes, size=None, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
-    return np.ones(shape_of(sizes, size), known_dtype(dtype, input.dtype))
+def new_ones(input, *shape, size=None, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+    return np.ones(shape_of(shape, size), known_dtype(dtype, input.dtype))
 
 
 @implements(torch.Tensor.new_full)
 def new_full(input, size, fill_value, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
-    return np.full(tuple(size), fill_value, known_dtype(dtype, input.dtype))
+    return np.full(sizes((size,)), fill_value, known_dtype(dtype, input.dtype))
 
 
 # ---- sequences

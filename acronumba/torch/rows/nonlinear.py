@@ -128,7 +128,7 @@ def logsigmoid(input):
     return nn.log_sigmoid(input)
 
 
-@implements(F.glu, asks=True)
+@implements(F.glu)
 def glu(input, dim=-1):
     x, gate = np.split(input, 2, axis=dim)
     return x * nn.sigmoid(gate)
