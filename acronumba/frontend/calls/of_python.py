@@ -133,7 +133,7 @@ def _abs(w: Walker, a: Args) -> Val:
         if isinstance(v, Tensor):
             return w.ops.ufunc("abs", (v,))
         if isinstance(v, TorchTensor):
-            return w.call(Static(v.python_class.__abs__), (v,), {})
+            return w.call(Static(getattr(v.python_class, "__abs__")), (v,), {})  # noqa: B009
         if has_method(w, v, "__abs__"):
             return call_special(w, v, "__abs__", ())
         x = host_value(w, v, "abs()")

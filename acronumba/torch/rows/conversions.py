@@ -13,6 +13,11 @@ from acronumba.frontend.library.decorators import primitive, rejected
 from acronumba.frontend.walker import Walker
 from acronumba.torch.implements import implements, is_tensor, numpy_dtype
 
+_CLASSES = {
+    "float32": "torch.FloatTensor", "float64": "torch.DoubleTensor", "int64": "torch.LongTensor",
+    "int32": "torch.IntTensor", "int16": "torch.ShortTensor", "int8": "torch.CharTensor", "uint8": "torch.ByteTensor",
+    "bool": "torch.BoolTensor",
+}  # fmt: skip
 HAS_CUDA = torch.cuda.is_available()
 
 
@@ -121,13 +126,6 @@ def _dtype_of_class(w: Walker, a: Args) -> Val:
 def dtype_of_class(dtype):
     """Return NumPy's dtype for one of PyTorch, or for an old class of tensors or its name."""
     raise NotImplementedError(dtype)
-
-
-_CLASSES = {
-    "float32": "torch.FloatTensor", "float64": "torch.DoubleTensor", "int64": "torch.LongTensor",
-    "int32": "torch.IntTensor", "int16": "torch.ShortTensor", "int8": "torch.CharTensor", "uint8": "torch.ByteTensor",
-    "bool": "torch.BoolTensor",
-}  # fmt: skip
 
 
 @implements(torch.Tensor.type)
