@@ -30,11 +30,22 @@ class Library:
     name_of: Callable[[Any], str] = staticmethod(lambda value: "")  # of a function of its own, "torch.tanh"; else ""
     functions: Callable[[], list[str]] = staticmethod(list)  # the names of those that are supported
     operate: Any  # walker, class of an operator in the syntax tree, operands -> value
+    strided: Any  # the layout of dense tensors
 
 
 def is_tensor(value: object) -> bool:
     """Whether a value is a tensor of PyTorch; never before `acronumba.torch` is imported."""
-    return Library.tensor is not None and isinstance(value, Library.tensor)
+    return Library.tensor is not None and issubclass(type(value), Library.tensor)
+
+
+def is_tensor_of(value: Any, dtype: str, shape: tuple[int | None, ...]) -> bool:
+    """Whether a tensor of PyTorch is in the CPU's memory, with this dtype (NumPy's name) and shape."""
+    return bool(
+        value.dtype is Library.dtypes[dtype]
+        and value.shape == shape
+        and value.is_cpu
+        and value.layout is Library.strided
+    )
 
 
 def rows_of(value: Any) -> Any:
@@ -84,6 +95,8 @@ def as_numpy(value: Any) -> Array | str:
         try:
             return value.detach().numpy()  # type: ignore[no-any-return]
         except (RuntimeError, TypeError) as error:
+            if getattr(value, "is_neg", bool)():
+                return as_numpy(value.detach().resolve_neg())
             return _why(value, error)
     if not _on_processor(value):
         return "an array on a GPU: copy it to the CPU first"

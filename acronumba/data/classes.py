@@ -43,6 +43,7 @@ class Adapter:
     wrong: Callable[[Value], str]  # why an object cannot be read; "" if it can
     container: Callable[[Value], list[Value] | dict[str, Value] | None]  # its items, if it is a list or dict
     step: Callable[[Value, str], str]  # how an attribute is read, in source text: ".weight"
+    get: Callable[[Value, str], Value] = getattr  # reads an attribute
 
 
 _adapters: dict[type, Adapter] = {}  # by base class

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import enum
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from acronumba.data.classes import adapter_of, is_object, is_record, names_of, oddness
-from acronumba.foreign import as_numpy, is_foreign, is_tensor
+from acronumba.foreign import as_numpy, is_foreign, is_tensor, is_tensor_of
 from acronumba.generics import Value
 from acronumba.ir.types import (
     BOOL,
@@ -413,6 +413,8 @@ def _value_type(value: object) -> Type | None:
 Match: TypeAlias = Callable[[Value], bool]
 # By class, the attributes that a program reads through objects: an instance attribute would hide them.
 Inherited: TypeAlias = Mapping[type, frozenset[str]]
+# Attributes of adapted objects that a program does not read: paths of the objects, and names.
+Unread: TypeAlias = Container[tuple[str, Value]]
 
 
 def can_hide(cls: type, found: object) -> bool:
@@ -432,23 +434,25 @@ def hiding(cls: type, name: str) -> tuple[str, str]:
     return f"`{name}` was set on this object and is not a field of {base}", rewrite
 
 
-def matcher(shared: Shared, inherited: Inherited) -> Match:
+def matcher(shared: Shared, inherited: Inherited, unread: Unread = ()) -> Match:
     """Return a function that checks whether a value has a structure.
+
+    Of adapted objects (`data.classes.Adapter`) the attributes in `unread` are not compared.
 
     The function is called at each mini-batch, so all decisions are made here, once. It compares classes, lengths,
     dtypes and shapes, and checks that no instance attribute hides a class attribute; it does nothing else.
     """
-    found = _matcher(shared, inherited)
+    found = _matcher(shared, inherited, unread)
     if not _again(shared):
         return found
-    return lambda v: found(v) and _is_again(shared, v, ())
+    return lambda v: found(v) and _is_again(shared, v, (), unread)
 
 
 def _again(shared: Shared) -> bool:
     return isinstance(shared, SharedAgain) or (isinstance(shared, SharedNode) and any(map(_again, shared.items)))
 
 
-def _is_again(shared: Shared, value: Value, inside: tuple[Value, ...]) -> bool:
+def _is_again(shared: Shared, value: Value, inside: tuple[Value, ...], unread: Unread) -> bool:
     """Whether the references to objects further out are to these objects."""
     if isinstance(shared, SharedAgain):
         return value is inside[-1 - shared.levels]
@@ -456,13 +460,15 @@ def _is_again(shared: Shared, value: Value, inside: tuple[Value, ...]) -> bool:
     inside = (*inside, value)
     for k, (name, item) in enumerate(zip(shared.names, shared.items, strict=True)) if _again(shared) else ():  # type: ignore[union-attr]
         of_name = shared.kind == "object"  # type: ignore[union-attr]
+        if of_name and (shared.path, name) in unread:
+            continue
         part = getattr(held, name) if of_name else held[name if shared.kind == "dict" else k]  # type: ignore[union-attr]
-        if not _is_again(item, part, inside):
+        if not _is_again(item, part, inside, unread):
             return False
     return True
 
 
-def _matcher(shared: Shared, inherited: Inherited) -> Match:
+def _matcher(shared: Shared, inherited: Inherited, unread: Unread) -> Match:
     match shared:
         case SharedConst(value):
             return _match_const(value)
@@ -483,7 +489,7 @@ def _matcher(shared: Shared, inherited: Inherited) -> Match:
                 return lambda v: type(v) is int and -(2**63) <= v < 2**63
             return lambda v: type(v) is float
         case SharedNode():
-            return _match_node(shared, inherited)
+            return _match_node(shared, inherited, unread)
         case SharedAgain():
             return is_object
         case SharedOpaque(_, what) if what == ENDLESS:
@@ -506,8 +512,11 @@ def _match_const(value: Value) -> Match:
 
 
 def _match_tensor(dtype: DType, shape: tuple[int | None, ...], kinds: Any, tensor: bool) -> Match:
+    if tensor:
+        return lambda v: is_tensor(v) and is_tensor_of(v, dtype.name, shape)
+
     def run(v: Value) -> bool:
-        if is_tensor(v) is not tensor:
+        if is_tensor(v):
             return False
         if not isinstance(v, _ARRAYS):
             if not is_foreign(v):
@@ -522,12 +531,18 @@ def _match_tensor(dtype: DType, shape: tuple[int | None, ...], kinds: Any, tenso
     return run
 
 
-def _match_node(node: SharedNode, inherited: Inherited) -> Match:
-    parts = tuple((name, _matcher(item, inherited)) for name, item in zip(node.names, node.items, strict=True))
+def _match_node(node: SharedNode, inherited: Inherited, unread: Unread) -> Match:
+    adapter = adapter_of(node.cls)
+    skipped = unread if adapter is not None and node.kind == "object" else ()
+    parts = tuple(
+        (name, _matcher(item, inherited, unread))
+        for name, item in zip(node.names, node.items, strict=True)
+        if (node.path, name) not in skipped
+    )
     cls, names, count = node.cls, node.names, len(node.names)
     visible = inherited.get(cls, frozenset()) - {*names}
     kinds = kinds_of(names)
-    adapter = adapter_of(cls)
+    get = getattr if adapter is None else adapter.get
 
     def run_object(v: Value) -> bool:
         if type(v) is not cls or (visible and not visible.isdisjoint(v.__dict__)):
@@ -535,7 +550,7 @@ def _match_node(node: SharedNode, inherited: Inherited) -> Match:
         if adapter is not None and adapter.wrong(v):
             return False
         try:
-            return all(part(getattr(v, name)) for name, part in parts)
+            return all(part(get(v, name)) for name, part in parts)
         except AttributeError:
             return False
 

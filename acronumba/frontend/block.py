@@ -167,6 +167,7 @@ class Blocks:
         self.reads: dict[type, set[str]] = {}  # fields that are loaded
         self.stored: dict[type, set[str]] = {}  # fields of objects that are made here
         self.demanded: set[str] = set()
+        self.used: set[int] = set()  # ids of the parts of shared values that were read
         self.constants: dict[str, Any] = {}
         self.errors: list[AcronumbaError] = []
         self.notes: list[Note] = []  # for `explain`

@@ -68,6 +68,7 @@ from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.names import behind, function_value
 from acronumba.frontend.walker import Frame, GlobalRead, Walker
 from acronumba.frontend.wrapping import ANYTHING, either, finished, unwrapped
+from acronumba.generics import Value
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.printer import function_text
@@ -94,6 +95,7 @@ class Lowered:
     notes: tuple[Note, ...] = ()  # decisions, for `Model.explain`
     apart: Mapping[tuple[str, ...], Loc] = field(default_factory=dict)  # shared values that reach no object twice
     wrap: Wrap = None  # the Python form of the results, not part of their words
+    unread: frozenset[tuple[str, Value]] = frozenset()  # paths of shared objects, with attributes that nothing reads
 
 
 @record(kw_only=True)
@@ -165,11 +167,26 @@ def lower(
         raise
     if changed():
         raise Changed
+    lowered = replace(lowered, unread=_unread(lowered, shared, sweeps))
     if verify_level() > 1:
         complete = _lower(fn, params, fields, shared, constants, [], Facts(complete=True, tensors=tensors))
         same = _function_texts(lowered.program) <= _function_texts(complete.program)
         assert same or lowered.demanded != complete.demanded, f"{fn.__name__}: a complete walk gives another program"
     return lowered
+
+
+def _unread(lowered: Lowered, shared: SharedTree, sweeps: Sequence[Walker]) -> frozenset[tuple[str, Value]]:
+    """Return the attributes of shared objects that no iteration has read; functions count as read."""
+    used: set[tuple[str, Value]] = set()
+    every: set[tuple[str, Value]] = set()
+    for sweep in sweeps:
+        for root in (*shared.roots.values(), *(g.shared for g in sweep.globals.values())):
+            for node in nodes_of(root):
+                for name, item in zip(node.names, node.items, strict=True):
+                    every.add((node.path, name))
+                    if id(item) in sweep.used or (isinstance(item, SharedConst) and callable(item.value)):
+                        used.add((node.path, name))
+    return frozenset(every - used)
 
 
 def _function_texts(program: ir.Program) -> set[str]:

@@ -93,6 +93,7 @@ class Words(Cells):
 
     def shared_value(self, node: Shared) -> Val:
         """Return the abstract value of a part of the shared parameters."""
+        self.used.add(id(node))
         match node:
             case SharedLeaf(tensor=True) if self.facts.tensors:
                 return as_torch(self.shared_value(replace(node, tensor=False)))

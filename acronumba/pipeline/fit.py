@@ -11,6 +11,7 @@ from acronumba.data.shared import (
     Inherited,
     Match,
     SharedTree,
+    Unread,
     describe_value,
     key_text,
     matcher,
@@ -48,10 +49,10 @@ if TYPE_CHECKING:
 class OuterMatch:
     """Checks that a global or closure variable still has the structure that was compiled."""
 
-    def __init__(self, read: GlobalRead, inherited: Inherited) -> None:
+    def __init__(self, read: GlobalRead, inherited: Inherited, unread: Unread) -> None:
         self.path: str = read.path
         self._key = shared_key(read.shared)
-        self._match: Match = matcher(read.shared, inherited)
+        self._match: Match = matcher(read.shared, inherited, unread)
 
         self.read: Callable[[], Value] = read.read
 

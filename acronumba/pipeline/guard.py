@@ -47,9 +47,9 @@ class Guard:
     ) -> None:
         self._fn, self._schema, self._lowered = fn, schema, lowered
         params = lowered.program.shared
-        self._match = [(name, matcher(root, lowered.inherited)) for name, root in tree.roots.items()]
+        self._match = [(name, matcher(root, lowered.inherited, lowered.unread)) for name, root in tree.roots.items()]
         self._source_guard = lowered.source_guard
-        self._outer = [OuterMatch(g, lowered.inherited) for g in lowered.globals if not g.fixed]
+        self._outer = [OuterMatch(g, lowered.inherited, lowered.unread) for g in lowered.globals if not g.fixed]
         self._names = names = [*tree.roots, *(o.path for o in self._outer)]
         self._getters = [getter(param.path, names) for param in params]
         self._array_roots = frozenset(self.root(p.path) for p in params if isinstance(p.type, TensorT))

@@ -352,6 +352,7 @@ def test_both_modes_are_kept_and_unread_attributes_cost_nothing() -> None:
         torch.testing.assert_close(fast.batch(x).stack(), plain(net, x))
         net.sizes["other"] = 0.5  # the program does not read it
         net.note = object()
+    assert len(fast._entries) == 2
 
 
 def test_float64() -> None:
@@ -360,3 +361,18 @@ def test_float64() -> None:
     wanted = grads_of(net, plain(net, data).square().sum())
     assert_same(grads_of(net, model(net).batch(data).stack().square().sum()), wanted)
     assert wanted["out.weight"].dtype == torch.float64
+
+
+def test_numbers_that_are_read_have_no_gradient() -> None:
+    class Gate(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.f = nn.Linear(3, 3)
+
+        def forward(self, x):
+            h = self.f(x)
+            return h * h[0].item() if h[1] > 0 else h
+
+    net, xs = Gate(), [torch.randn(3) for _ in range(6)]
+    wanted = grads_of(net, plain(net, xs).sum())
+    assert_same(grads_of(net, model(net).batch(xs).stack().sum()), wanted)

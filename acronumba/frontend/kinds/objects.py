@@ -273,9 +273,11 @@ class SharedVal(Value):
         return number(bool(self.node.items))
 
     def has_field(self, w: Walker, name: str) -> Num:
-        if self.node.item(name) is None:
+        item = self.node.item(name)
+        if item is None:
             w.inherited.setdefault((self.node.cls, name), w.loc)
-        return number(self.node.item(name) is not None)
+        w.used.add(id(item))
+        return number(item is not None)
 
     def known_items(self, w: Walker) -> tuple[Val, ...] | None:
         if self.node.kind == "dict":
