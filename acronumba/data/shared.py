@@ -460,7 +460,7 @@ def _is_again(shared: Shared, value: Value, inside: tuple[Value, ...], unread: U
     inside = (*inside, value)
     for k, (name, item) in enumerate(zip(shared.names, shared.items, strict=True)) if _again(shared) else ():  # type: ignore[union-attr]
         of_name = shared.kind == "object"  # type: ignore[union-attr]
-        if of_name and (shared.path, name) in unread:
+        if of_name and (shared.path, name) in unread:  # type: ignore[union-attr]
             continue
         part = getattr(held, name) if of_name else held[name if shared.kind == "dict" else k]  # type: ignore[union-attr]
         if not _is_again(item, part, inside, unread):

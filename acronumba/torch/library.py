@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +77,17 @@ def _wrong(module: Any) -> str:
     own = module.__dict__
     if any(map(own.__getitem__, _HOOKS)) or any(_GLOBAL_HOOKS):
         return "a module with hooks"
-    if "parametrizations" in module._modules:
+    if "parametrizations" in own["_modules"]:
         return "a module with parametrizations"
-    if isinstance(module, torch.jit.ScriptModule):
+    cls: Any = type(module)
+    return _wrong_class(cls)
+
+
+@lru_cache(1024)
+def _wrong_class(cls: type) -> str:
+    if issubclass(cls, torch.jit.ScriptModule):
         return "a module of TorchScript"
-    if isinstance(module, torch.nn.DataParallel | torch.nn.parallel.DistributedDataParallel):
+    if issubclass(cls, torch.nn.DataParallel | torch.nn.parallel.DistributedDataParallel):
         return "a module of several devices"
     return ""
 
