@@ -74,13 +74,13 @@ def _names(module: Any) -> tuple[str, ...]:
 
 def _wrong(module: Any) -> str:
     """Return why a module's call is not its `forward`; "" if it is."""
+    cls: Any = type(module)
+    if wrong := _wrong_class(cls):
+        return wrong
     own = module.__dict__
     if any(map(own.__getitem__, _HOOKS)) or any(_GLOBAL_HOOKS):
         return "a module with hooks"
-    if "parametrizations" in own["_modules"]:
-        return "a module with parametrizations"
-    cls: Any = type(module)
-    return _wrong_class(cls)
+    return "a module with parametrizations" if "parametrizations" in own["_modules"] else ""
 
 
 @lru_cache(1024)
