@@ -58,6 +58,16 @@ def to_tensor(array: Array) -> Any:
     return Library.from_numpy(np.array(array))
 
 
+class TensorArray(np.ndarray):
+    """The elements of a tensor of PyTorch, which is told apart from an array by this class."""
+
+
+def comparable(value: Any) -> Any:
+    """Return the elements of a tensor, to be compared; other values, and tensors that NumPy cannot read, as they are."""
+    array = as_numpy(value) if is_tensor(value) else ""
+    return value if isinstance(array, str) else array.view(TensorArray)
+
+
 class OfParts:
     """Base class of records of arrays that NumPy sees as an array, and models as a record; not a foreign array."""
 

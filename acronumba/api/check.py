@@ -14,23 +14,27 @@ fails where a plain call may not terminate.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from acronumba.api import shadow
 from acronumba.api.failures import is_final
-from acronumba.api.plain import Endless, PlainCall
-from acronumba.api.reference import Outcome, Reference
+from acronumba.api.plain import Along, Endless, PlainCall
+from acronumba.api.reference import Outcome
 from acronumba.api.results import Done, equal, parts_of
 from acronumba.api.shadow import BOUNDS, FACTOR
 from acronumba.compressed import Compressed
 from acronumba.data.shared import nodes_of
 from acronumba.errors import DataError
+from acronumba.foreign import TensorArray, comparable
 from acronumba.generics import Value
 from acronumba.pipeline.failures import TOO_MANY_STEPS
+
+if TYPE_CHECKING:
+    from acronumba.api.dispatch import Batched
 
 VERDICTS = ("equal", "close", "undecided", "different")
 LOST = 1000.0  # bounds that the batch and the plain call may differ by, whatever the plain call's own error is
@@ -95,13 +99,12 @@ class Check:
         return {"text/plain": str(self), "text/html": table_summary(self.model, words, heads, rows)}
 
 
-def check(fn: Callable[..., Any], columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], done: Done) -> Check:
+def check(model: Batched, columns: Sequence[Sequence[Any]], shared: Mapping[str, Any], done: Done) -> Check:
     """Compare a mini-batch that has run with the plain call.
 
     Parameters
     ----------
-    fn : function
-        The user's function.
+    model : Model
     columns, shared
         Its arguments.
     done : Done
@@ -110,13 +113,15 @@ def check(fn: Callable[..., Any], columns: Sequence[Sequence[Any]], shared: Mapp
     count = len(columns[0])
     out: list[Verdict] = []
     small: list[str] = []
-    if done.compiled is not None:  # else there are no instances
+    options = model.options
+    if done.compiled is not None:
         nodes = (node for root in done.compiled.tree.roots.values() for node in nodes_of(root))
         small = [f"{node.path} ({node.cls.kind})" for node in nodes if issubclass(node.cls, Compressed)]
         options = done.compiled.options
-        of_instance = Checker(PlainCall.of(fn, shared, options), done.results, done.errors, options.max_steps)
+    if count:
+        of_instance = Checker(model._plain_call(shared, options), done.results, done.errors, options.max_steps)
         out = [of_instance(k, [column[k] for column in columns]) for k in range(count)]
-    return Check(model=getattr(fn, "__qualname__", str(fn)), verdicts=tuple(out), compressed=tuple(small))
+    return Check(model=model.__qualname__, verdicts=tuple(out), compressed=tuple(small))
 
 
 class Checker:
@@ -139,12 +144,12 @@ class Checker:
         self._results = results
         self._errors = errors
         self._few = max_steps // _STEPS
-        self._made: Reference | None = None
+        self._made: Along | None = None
 
     @property
-    def _reference(self) -> Reference:
+    def _reference(self) -> Along:
         if self._made is None:
-            self._made = Reference(self._plain)
+            self._made = self._plain.reference()
         return self._made
 
     def __call__(self, k: int, instance: Sequence[Value]) -> Verdict:
@@ -371,7 +376,7 @@ def together(*values: Value) -> Iterator[tuple[Leaf, ...]]:
         row = stack.pop()
         found = [parts_of(v) for _, _, v in row]
         leaves = tuple(
-            Leaf(up, step, v if parts is None else (shadow.class_of(v), tuple(name for name, _ in parts)))
+            Leaf(up, step, comparable(v) if parts is None else (shadow.class_of(v), tuple(name for name, _ in parts)))
             for (up, step, v), parts in zip(row, found, strict=True)
         )
         yield leaves
@@ -397,10 +402,12 @@ def _kind(x: Value) -> Value:
 
 def _form(x: Value) -> Value:
     """Key: a part and its float64 counterpart must have equal keys, whose dtypes may differ."""
-    return x[1] if isinstance(x, tuple) else (np.shape(x), x is None)
+    return x[1] if isinstance(x, tuple) else (np.shape(shadow.narrow(x)), x is None)
 
 
 def _kind_text(x: Value) -> str:
+    if isinstance(x, TensorArray):
+        return f"tensor {x.dtype}{list(x.shape)}"
     if isinstance(x, np.ndarray | np.generic):
         return f"{'array' if isinstance(x, np.ndarray) else 'scalar'} {x.dtype}{list(x.shape)}"
     return f"{x[0].__name__} of {len(x[1])}" if isinstance(x, tuple) else type(x).__name__

@@ -63,6 +63,7 @@ class Batched(Protocol):
     @property
     def device(self) -> str: ...
     def with_options(self, **changes: Any) -> Batched: ...
+    def _plain_call(self, shared: Mapping[str, Value], options: Options | None = None) -> PlainCall: ...
 
 
 def function_of(model: Batched) -> types.FunctionType:
@@ -199,11 +200,15 @@ def run_checked(model: Batched, call: Call, trace: bool = False, start: float = 
         from acronumba.runtime.trace import empty_trace
 
         return Done(Results.of([]), {}, trace=empty_trace() if trace else None)
-    done = run(model, call, trace, start, found)
+    return verified(model, call, run(model, call, trace, start, found))
+
+
+def verified(model: Batched, call: Call, done: Done) -> Done:
+    """Return a run of a mini-batch, after it was compared with the plain call if ACRONUMBA_VERIFY is 2 or more."""
     if verify_level() > 1:
         from acronumba.api.check import check
 
-        verdict = check(model.__wrapped__, call.columns, call.shared, done)
+        verdict = check(model, call.columns, call.shared, done)
         if not verdict.ok:
             raise reject("ACR799", message="a mini-batch differs from the plain call", seen=str(verdict))
     return done
@@ -380,7 +385,7 @@ def exception_of(
     model: Batched, instance: Sequence[Value], call: Call, failure: BaseException, soon: bool = False
 ) -> BaseException:
     """Return the plain call's exception, or else the recorded one; `soon`: stop the plain call after few steps."""
-    plain = PlainCall.of(model.__wrapped__, call.shared, model.options)
+    plain = model._plain_call(call.shared)
     return plain_failure(replace(plain, steps=SOON) if soon else plain, instance, failure)
 
 

@@ -23,6 +23,7 @@ from acronumba.ir.source import functions_of, spanned
 from acronumba.ir.spec import FAR, Dim, KernelSpec, Operand, Use
 from acronumba.ir.types import type_text
 from acronumba.kernels.account import fusion_notes, stage_texts
+from acronumba.pipeline.boundary import column_names
 from acronumba.tuned import lines_of
 from acronumba.views.explained import Block, Effect, Explained, Remark, SourceFunction, SourceLine
 from acronumba.views.words import letter
@@ -89,12 +90,12 @@ def explanation(
         Remarks on the model's calls so far, a line each.
     """
     program, options = compiled.program, compiled.options
-    code = compiled.fn.__code__
+    names = column_names(compiled.fn, compiled.tree.roots)
     blocks = _blocks(compiled, trace)
     return Explanation(
         model=compiled.fn.__qualname__,
         instances=instances,
-        parameters=tuple(f"{n}: {type_text(t)}" for n, t in zip(code.co_varnames, program.params, strict=False)),
+        parameters=tuple(f"{n}: {type_text(t)}" for n, t in zip(names, program.params, strict=False)),
         shared=tuple(f"{s.path}: {type_text(s.type)}" for s in program.shared),
         constants=tuple(compiled.guard.constants()),
         recursive=tuple(f.name for f in program.functions[1:]),

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from acronumba.api.arguments import Call
 from acronumba.api.columns import groups
 from acronumba.api.dispatch import Batched, bind, exception_of, function_of, specialise
-from acronumba.api.plain import PlainCall
 from acronumba.api.results import Results
 from acronumba.api.wanted import Choices, Selection, Totals, wanted_of
 from acronumba.data.row_grad import Gradient, total
@@ -141,9 +140,9 @@ class ValueAndGrad:
             if errors:
                 raise InstanceErrors(errors, done.losses)
             exact, narrow = self._ran(call, wide=True), self._ran(call)
-            plain = PlainCall.of(function_of(self.model), call.shared, self.model.options)
+            plain = self.model._plain_call(call.shared)
             grads = (done.grads, exact.done().grads, narrow.done().grads)
-            return compare(call, plain, self.choices, wanted, grads, exact.totals)
+            return compare(self.model.__qualname__, call, plain, self.choices, wanted, grads, exact.totals)
 
     def trace(self, *columns: Any, **shared: Any) -> Trace:
         """Run and record the model itself, see `Model.trace`; `Trace.back` has the batches of the backward pass.

@@ -17,7 +17,7 @@ from acronumba.api import dispatch
 from acronumba.api.arguments import Call, Signature
 from acronumba.api.columns import is_packed
 from acronumba.api.dispatch import bind, specialise
-from acronumba.api.plain import inside
+from acronumba.api.plain import PlainCall, inside
 from acronumba.api.results import Done, Results
 from acronumba.api.snapshot import Snapshot, value_of
 from acronumba.api.specialisations import Cache
@@ -163,6 +163,10 @@ class Model(Generic[P, R]):
     def _like(self, options: Options, device: str | None = None) -> Model[P, R]:
         """Return a model of the same function with other options."""
         return Model(self.__wrapped__, options=options, device=device)
+
+    def _plain_call(self, shared: Mapping[str, Value], options: Options | None = None) -> PlainCall:
+        """Return the plain call of one instance, with bounds."""
+        return PlainCall.of(self.__wrapped__, shared, options or self.options)
 
     def batch(self, *columns: Any, **shared: Any) -> Results[R]:
         """Return the results of the plain call of each instance, computed as one mini-batch.
@@ -322,7 +326,7 @@ class Model(Generic[P, R]):
         with one_frame:
             call = bind(self, columns, shared)
             done = dispatch.run(self, call) if call.count else Done(Results.of([]), {})
-            return check(self.__wrapped__, call.columns, call.shared, done)
+            return check(self, call.columns, call.shared, done)
 
     def _record(self, call: Call, like: TraceData | None = None) -> tuple[Compiled, list[Value], TraceData]:
         """Record and schedule a mini-batch; compute only tensors that the program reads, unless `like` has them."""

@@ -11,10 +11,10 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
@@ -22,6 +22,10 @@ from acronumba.api.structures import native
 from acronumba.config import Options
 from acronumba.generics import Value
 from acronumba.pipeline.boundary import is_library
+
+if TYPE_CHECKING:
+    from acronumba.api.reference import Outcome
+    from acronumba.api.shadow import Anchors
 
 SOON = 100_000  # steps after which another report of a failure is tried first; about 20 ms
 _LINES = 16  # of Python, for each step of the machine, which counts blocks of straight-line code
@@ -37,6 +41,21 @@ inside = _Inside()  # whether this thread runs a plain call, whose arguments are
 
 class Endless(BaseException):
     """The plain call has exceeded its limit of steps or memory. `except Exception` does not catch it."""
+
+
+class Along(Protocol):
+    """The float64 run beside a plain call; see `acronumba.api.reference.Reference`."""
+
+    def move(self, value: Value, second: Value, number: int = -1) -> None: ...
+    def run(
+        self,
+        instance: Sequence[Value],
+        flips: Collection[int] = (),
+        *,
+        steps: int | None = None,
+        anchors: Anchors | None = None,
+        number: int = -1,
+    ) -> Outcome: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +80,7 @@ class PlainCall:
     memory_limit: int | None = None
 
     @classmethod
-    def of(cls, fn: Callable[..., Any], shared: Mapping[str, Value], options: Options) -> PlainCall:
+    def of(cls, fn: Callable[..., Any], shared: Mapping[str, Value], options: Options) -> Self:
         """Return the call with the bounds of a mini-batch: its steps cover those that compiled code may run."""
         return cls(fn, shared, SOON + _LINES * options.max_steps, options.memory_limit)
 
@@ -73,16 +92,31 @@ class PlainCall:
         Endless
             If a bound is exceeded. Debuggers and coverage tools do not see the call.
         """
-        args, shared = native((tuple(instance), dict(self.shared)))
         before, outer = sys.gettrace(), inside.plain
+        args, shared = self.arguments(instance)
         sys.settrace(_Meter(self.steps, self.memory_limit))
         inside.plain = True
         try:
-            with np.errstate(all="ignore"):
-                return self.fn(*args, **shared)
+            return self.call(args, shared)
         finally:
             sys.settrace(before)
             inside.plain = outer
+
+    def arguments(self, instance: Sequence[Value]) -> tuple[Sequence[Value], dict[str, Value]]:
+        """Return the arguments of the function for an instance."""
+        args, shared = native((tuple(instance), dict(self.shared)))
+        return args, shared
+
+    def call(self, args: Sequence[Value], shared: Mapping[str, Value]) -> Value:
+        """Call the function, without bounds."""
+        with np.errstate(all="ignore"):
+            return self.fn(*args, **shared)
+
+    def reference(self) -> Along:
+        """Return the float64 run beside this call."""
+        from acronumba.api.reference import Reference
+
+        return Reference(self)
 
 
 class _Meter:

@@ -17,6 +17,7 @@ import operator
 import threading
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -214,9 +215,19 @@ for _name in _methods(np.ndarray):
 Single: Any = _stand_in("float32", np.float32)
 Double: Any = _stand_in("float64", np.float64)
 Number: Any = _stand_in("float", float)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """An array with its float64 values, for a result: no operation takes it."""
+
+    narrow: Any
+    wide: Any
+
+
 _STANDS_FOR = {Single: np.float32, Double: np.float64, Number: float}
 STAND_INS: dict[Any, Any] = {cls: made for made, cls in _STANDS_FOR.items()}
-_SCALARS = frozenset(_STANDS_FOR)
+_SCALARS = frozenset((*_STANDS_FOR, Pair))
 _WIDE_NAMES = {"float32": "float64", "single": "double"}
 
 

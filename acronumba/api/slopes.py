@@ -16,7 +16,7 @@ import numpy as np
 
 from acronumba.api.arguments import Call
 from acronumba.api.plain import PlainCall
-from acronumba.api.reference import SHARED, Reference
+from acronumba.api.reference import SHARED
 from acronumba.api.shadow import BOUNDS, FACTOR, Anchors, wide
 from acronumba.api.structures import float_arrays, paths_of
 from acronumba.api.wanted import Choices, Selection, Totals
@@ -72,13 +72,15 @@ class Slopes:
 
 
 def compare(
-    call: Call, plain: PlainCall, choices: Choices, wanted: Selection, grads: Sequence[Any],
+    name: str, call: Call, plain: PlainCall, choices: Choices, wanted: Selection, grads: Sequence[Any],
     totals: Mapping[int, Totals],
 ) -> Slopes:  # fmt: skip
     """Compare gradients with central differences.
 
     Parameters
     ----------
+    name
+        Of the model.
     call
         The mini-batch.
     plain
@@ -110,7 +112,7 @@ def compare(
             off = _apart(mine, exact)
             close = off <= max(bound, FACTOR * _apart(narrow, exact))
             out.append(losses.slope(name, arrays, exact, off, close, rng))
-    return Slopes(model=getattr(plain.fn, "__qualname__", str(plain.fn)), slopes=tuple(out))
+    return Slopes(model=name, slopes=tuple(out))
 
 
 _Array: TypeAlias = "tuple[int, Any]"  # the number of its instance, or `SHARED`, and the array
@@ -122,7 +124,7 @@ class _Losses:
     def __init__(self, call: Call, plain: PlainCall, choices: Choices, wanted: Selection) -> None:
         self.call, self.aux = call, choices.aux
         self.share = 1.0 / call.count if choices.reduce == "mean" else 1.0
-        self.reference = Reference(plain)
+        self.reference = plain.reference()
         self.instances = [wanted.instance(call, k) for k in range(call.count)]
         self.anchors = [Anchors() for _ in self.instances]
         self.single = False  # whether there were values of float32

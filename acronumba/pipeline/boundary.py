@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache, wraps
 from types import FrameType, TracebackType
 from typing import Any, TypeVar, cast
@@ -32,12 +32,21 @@ _COMPILERS = (f"{os.sep}numba{os.sep}", f"{os.sep}llvmlite{os.sep}")
 PASSED = (AcronumbaError, Changed, MemoryError, OSError, ImportError, Warning)
 
 
+_libraries: list[str] = [_NUMPY, HERE]  # folders
+
+
+def add_library(folder: str) -> None:
+    """Declare that the code in a folder belongs to a library."""
+    _libraries.append(os.path.join(folder, ""))
+    is_library.cache_clear()
+
+
 @lru_cache(maxsize=1024)
 def is_library(file: str) -> bool:
-    """Whether code belongs to Python, NumPy or this package, and not to the user: its loops terminate."""
-    if file.startswith(_STANDARD):
-        return "site-packages" not in file
-    return file.startswith((_NUMPY, HERE)) and not file.startswith(_MODELS)
+    """Whether code belongs to Python, NumPy, PyTorch or this package, and not to the user: its loops terminate."""
+    if file.startswith(tuple(_libraries)):
+        return not file.startswith(_MODELS)
+    return file.startswith(_STANDARD) and "site-packages" not in file
 
 
 class compiling:
@@ -149,6 +158,12 @@ def def_loc(fn: Any) -> Loc:
             column = len(text) - len(text.lstrip())
             return Loc(code.co_filename, fn.__qualname__, number, column, number, len(text.rstrip().encode()))
     return Loc(code.co_filename, fn.__qualname__, line, 0, line, 1)
+
+
+def column_names(fn: Any, shared: Collection[str]) -> list[str]:
+    """Return the names of the parameters that vary by instance, from those that all instances share."""
+    code = fn.__code__
+    return [name for name in code.co_varnames[: code.co_argcount] if name not in shared]
 
 
 def _without_batching(fn: Any) -> str:

@@ -16,6 +16,7 @@ from acronumba.errors.codes import reject
 from acronumba.generics import Value
 from acronumba.ir.types import ListT, MapT, StructT, TensorT
 from acronumba.locks import lazy
+from acronumba.pipeline.boundary import column_names
 from acronumba.pipeline.fit import OuterMatch, getter, has_numbers, holds, root_of
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ class Guard:
     def __init__(
         self, fn: FunctionType, tree: SharedTree, schema: Schema, lowered: Lowered, shared: Mapping[str, Value]
     ) -> None:
-        self._fn, self._schema, self._lowered = fn, schema, lowered
+        self._schema, self._lowered = schema, lowered
+        self._columns = column_names(fn, tree.roots)
         params = lowered.program.shared
         self._match = [(name, matcher(root, lowered.inherited, lowered.unread)) for name, root in tree.roots.items()]
         self._source_guard = lowered.source_guard
@@ -118,7 +120,7 @@ class Guard:
         """Return the shared ints and extents of data that are constants of the program, with their values."""
         from acronumba.data.extents import arrays_of
 
-        paths, names = sorted(self._lowered.demanded), self._fn.__code__.co_varnames
+        paths, names = sorted(self._lowered.demanded), self._columns
         columns = [place.removesuffix("?]") + "1]" for place, column in arrays_of(self._schema).items() if column]
         return [
             *(f"{path} = {value}" for path, (_, value) in zip(paths, self._demanded, strict=True)),

@@ -14,6 +14,7 @@ from acronumba.data.classes import Adapter, adapt
 from acronumba.data.shared import ADDED, SharedNode
 from acronumba.frontend.calls.tables import ROWS
 from acronumba.generics import Value
+from acronumba.pipeline.boundary import add_library
 
 DTYPES = {
     name: getattr(torch, name)
@@ -29,6 +30,7 @@ foreign.Library.device = torch.device("cpu")
 foreign.Library.strided = torch.strided
 foreign.Library.constants = torch.dtype, torch.device
 foreign.Library.folder = str(Path(torch.__file__).parent)
+add_library(foreign.Library.folder)
 
 
 def _name_of(value: Any) -> str:

@@ -5,6 +5,7 @@ In: code that computes one instance with tensors. Out: a `TorchModel`, whose `ba
 
 from __future__ import annotations
 
+import copy
 import functools
 import types
 from collections.abc import Callable, Mapping
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from acronumba.api.dispatch import bind, compile_for, existing, run_checked
+from acronumba.api.dispatch import bind, compile_for, existing, run_checked, verified
 from acronumba.api.forward import Forward, checksum
 from acronumba.api.model import Model
 from acronumba.api.results import Done, Results
@@ -23,6 +24,7 @@ from acronumba.errors.codes import reject
 from acronumba.generics import Value
 from acronumba.pipeline.boundary import compiling
 from acronumba.torch.autograd import Output, follow
+from acronumba.torch.plain import TorchCall
 from acronumba.torch.results import TensorResults
 from acronumba.torch.wanted import TensorSelection
 
@@ -80,6 +82,26 @@ class TorchModel(Model[..., Any]):
     def _like(self, options: Options, device: str | None = None) -> TorchModel:
         return TorchModel(self.target, options=options, device=device)
 
+    def _plain_call(self, shared: Mapping[str, Value], options: Options | None = None) -> TorchCall:
+        target = self.target
+        for name in self.bound:
+            owner = shared[name]
+            target = owner if isinstance(target, torch.nn.Module) else types.MethodType(self.__wrapped__, owner)
+        rest = {name: value for name, value in shared.items() if name not in self.bound}
+        return TorchCall.of(target, rest, options or self.options)
+
+    def __reduce__(self) -> Any:
+        if not self.bound:
+            return super().__reduce__()
+        return _made, (self.target, self._options, self._device)  # of the module, which PyTorch pickles
+
+    def __deepcopy__(self, memo: Any) -> TorchModel:
+        if not self.bound:
+            return self
+        made = TorchModel(copy.deepcopy(self.target, memo), options=self._options, device=self._device)
+        made._share(self._cache)
+        return made
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The plain call of the module, method or function."""
         return self.target(*args, **kwargs)
@@ -129,7 +151,7 @@ class TorchModel(Model[..., Any]):
             mine = wanted.of(fit.compiled, fit.leaves, fit.packed, call)
             if not (mine.arrays or mine.columns):
                 return run_checked(self, call, found=fit)
-        return _followed(Forward(self, call, wanted, True, _mark, fit), wanted)
+        return verified(self, call, _followed(Forward(self, call, wanted, True, _mark, fit), wanted))
 
     def _fit(self, call: Call) -> Fit | None:
         """Return the specialisation that fits a call; None if its instances have types that do not go together."""
@@ -160,3 +182,7 @@ def _followed(forward: Forward, wanted: TensorSelection) -> Done:
         watched = list(wanted.watched.values())
         follow(forward, list(outputs.values()), trained, wanted.tensor_of, watched=watched)
     return Done(Results.of(forward.results), errors, call=forward.call)
+
+
+def _made(target: Any, options: Options, device: str | None) -> TorchModel:
+    return TorchModel(target, options=options, device=device)

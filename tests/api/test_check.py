@@ -178,7 +178,7 @@ def misread(right, wrong, *columns, **shared):
     """Return the verdicts on a batch of `wrong` that is taken for one of `right`."""
     m = model(wrong)
     call = bind(m, columns, shared)
-    return [v.verdict for v in check(right, call.columns, call.shared, run(m, call)).verdicts]
+    return [v.verdict for v in check(model(right), call.columns, call.shared, run(m, call)).verdicts]
 
 
 def last(node):
@@ -341,7 +341,7 @@ def test_a_batch_that_does_not_end_is_different():
 
     call = bind(for_ever, [[5]], {})
     done = run(for_ever, call)
-    assert [v.verdict for v in check(counts, call.columns, {}, done).verdicts] == ["different"]
+    assert [v.verdict for v in check(model(counts), call.columns, {}, done).verdicts] == ["different"]
     assert for_ever.check([5]).verdicts[0].verdict == "undecided"
 
 

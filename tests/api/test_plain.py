@@ -199,5 +199,5 @@ def test_check_stops_a_plain_call_that_the_batch_has_ended() -> None:
 
     call = bind(halves, [[X]], {})
     done = run(halves, call)
-    verdict = check(by_while, call.columns, call.shared, done).verdicts[0]
+    verdict = check(model(by_while), call.columns, call.shared, done).verdicts[0]
     assert verdict.verdict == "different" and "does not end" in verdict.where
