@@ -17,7 +17,6 @@ import operator
 import threading
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -217,12 +216,13 @@ Double: Any = _stand_in("float64", np.float64)
 Number: Any = _stand_in("float", float)
 
 
-@dataclass(frozen=True, slots=True)
 class Pair:
     """An array with its float64 values, for a result: no operation takes it."""
 
-    narrow: Any
-    wide: Any
+    __slots__ = ("narrow", "wide")
+
+    def __init__(self, narrow: Any, wide: Any) -> None:
+        self.narrow, self.wide = narrow, wide
 
 
 _STANDS_FOR = {Single: np.float32, Double: np.float64, Number: float}

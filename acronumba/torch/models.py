@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
+import linecache
 import types
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -21,6 +23,7 @@ from acronumba.api.results import Done, Results
 from acronumba.config import Options
 from acronumba.errors import AcronumbaError, InstanceErrors, InternalError, one_frame
 from acronumba.errors.codes import reject
+from acronumba.frontend.calls.tables import row_of
 from acronumba.generics import Value
 from acronumba.pipeline.boundary import compiling
 from acronumba.torch.autograd import Output, follow
@@ -73,8 +76,9 @@ class TorchModel(Model[..., Any]):
             fn, owner = method.__func__, method.__self__
             name = fn.__code__.co_varnames[0]
             self.bound: Mapping[str, Value] = {name: owner}
+            fn = _entry(fn, name) if row_of(fn) is not None else fn
         elif isinstance(method, types.FunctionType):
-            fn = method
+            fn = _entry(method) if row_of(method) is not None else method
         else:
             raise reject("ACR210", seen=repr(self.target), rewrite="pass a module, a method or a function")
         super().__init__(fn, options=options, device=device)
@@ -182,6 +186,21 @@ def _followed(forward: Forward, wanted: TensorSelection) -> Done:
         watched = list(wanted.watched.values())
         follow(forward, list(outputs.values()), trained, wanted.tensor_of, watched=watched)
     return Done(Results.of(forward.results), errors, call=forward.call)
+
+
+@functools.cache
+def _entry(fn: types.FunctionType, owner: str = "") -> types.FunctionType:
+    """Return a function of the user's kind that calls one of PyTorch, or the module that has it as its `forward`."""
+    names = [p.name for p in inspect.signature(fn).parameters.values() if p.default is p.empty]
+    given = ", ".join(name for name in names if name != owner)
+    text = f"def {fn.__name__}({', '.join(names)}):\n    return {owner or 'function'}({given})\n"
+    file = f"<{fn.__qualname__} of PyTorch>"
+    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+    scope: dict[str, Any] = {"function": fn, "__name__": fn.__module__}
+    exec(compile(text, file, "exec"), scope)
+    made: types.FunctionType = scope[fn.__name__]
+    made.__qualname__ = fn.__qualname__
+    return made
 
 
 def _made(target: Any, options: Options, device: str | None) -> TorchModel:

@@ -113,7 +113,7 @@ def test_the_float64_run_is_that_of_the_module_in_float64():
             double = leaves(copy.deepcopy(net).double()([1, 2, 3], {}))
     finally:
         torch.set_default_dtype(torch.float32)
-    plain = leaves(net([1, 2, 3], {}))
+    plain = leaves(TorchCall.of(net, {}, Options()).run(([1, 2, 3], {})))
     assert len(plain) == len(double) == len(leaves(found.result))
     for mine, own, exact in zip(leaves(found.result), plain, double, strict=True):
         own, exact = (v.detach().numpy() if isinstance(v, torch.Tensor) else np.asarray(v) for v in (own, exact))
@@ -227,3 +227,18 @@ def test_models_are_pickled_and_copied_with_their_modules():
         other.target.weight += 1
     assert not torch.equal(other(x), net(x)) and copy.copy(fast) is fast
     assert torch.allclose(other.batch([x])[0], other(x)) and torch.allclose(fast.batch([x])[0], net(x))
+
+
+@pytest.mark.parametrize("net", [nn.Linear(3, 2), nn.Sequential(nn.Linear(3, 4), nn.Tanh())])
+def test_modules_of_pytorch_itself_are_models(net):
+    fast = acronumba.torch.model(net)
+    xs = [torch.randn(3) for _ in range(3)]
+    assert fast.check(xs).ok and torch.allclose(fast.batch(xs)[1], net(xs[1]))
+    method = acronumba.torch.model(net.forward)
+    assert torch.allclose(method.batch(xs)[1], net(xs[1])) and method.check(xs).ok
+
+
+def test_functions_of_pytorch_are_models():
+    fast = acronumba.torch.model(F.linear)
+    x, w = torch.randn(3), torch.randn(2, 3)
+    assert torch.allclose(fast.batch([x], [w])[0], w @ x)
