@@ -63,7 +63,7 @@ class TensorArray(np.ndarray):
 
 
 def comparable(value: Any) -> Any:
-    """Return the elements of a tensor, to be compared; other values, and tensors that NumPy cannot read, as they are."""
+    """Return the elements of a tensor, to be compared; any other value, or tensor that NumPy cannot read, as it is."""
     array = as_numpy(value) if is_tensor(value) else ""
     return value if isinstance(array, str) else array.view(TensorArray)
 

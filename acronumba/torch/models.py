@@ -196,7 +196,7 @@ def _entry(fn: types.FunctionType, owner: str = "") -> types.FunctionType:
     text = f"def {fn.__name__}({', '.join(names)}):\n    return {owner or 'function'}({given})\n"
     file = f"<{fn.__qualname__} of PyTorch>"
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
-    scope: dict[str, Any] = {"function": fn, "__name__": fn.__module__}
+    scope: dict[str, Any] = {"function": fn, "__name__": "of_torch"}
     exec(compile(text, file, "exec"), scope)
     made: types.FunctionType = scope[fn.__name__]
     made.__qualname__ = fn.__qualname__

@@ -19,7 +19,18 @@ from torch.overrides import TorchFunctionMode
 
 from acronumba.api.plain import Along, PlainCall
 from acronumba.api.reference import SHARED, Outcome
-from acronumba.api.shadow import Anchors, Number, Pair, ShadowArray, ShadowRun, apply, current, narrow, wide, with_second
+from acronumba.api.shadow import (
+    Anchors,
+    Number,
+    Pair,
+    ShadowArray,
+    ShadowRun,
+    apply,
+    current,
+    narrow,
+    wide,
+    with_second,
+)
 from acronumba.api.structures import rebuilt
 from acronumba.foreign import comparable
 from acronumba.generics import Value
