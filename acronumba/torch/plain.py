@@ -104,7 +104,7 @@ def _restore(value: Value, before: Value) -> None:
         if len(value) != len(before) or any(a is not b for a, b in zip(value, before, strict=True)):
             value[:] = before
         return
-    held = value if type(value) in _CONTAINERS else vars(value)
+    held: Any = value if type(value) in _CONTAINERS else vars(value)
     same = len(held) == len(before)
     if type(value) is set:
         if not (same and held == before):
@@ -182,7 +182,7 @@ class Seconds:
         self._held[id(tensor)] = tensor, second, tensor._version if final else -1
 
 
-class Twice(TorchFunctionMode):
+class Twice(TorchFunctionMode):  # type: ignore[misc]
     """Does every operation twice: on tensors, and on their values in float64."""
 
     def __init__(self, moved: Seconds, parameters: Seconds) -> None:
@@ -284,7 +284,7 @@ class Twice(TorchFunctionMode):
         return own
 
 
-_DATA, _SET_DATA = torch.Tensor.data.__get__, torch.Tensor.data.__set__  # type: ignore[attr-defined]
+_DATA, _SET_DATA = torch.Tensor.data.__get__, torch.Tensor.data.__set__
 _CASTS = frozenset(("float", "half", "bfloat16", "double"))
 _FROM_DATA = frozenset(("tensor", "as_tensor", "new_tensor"))
 _CONSTANT = frozenset(("detach", "item", "tolist", "numpy"))  # of which there is no gradient
@@ -318,7 +318,7 @@ def _tensors(values: Sequence[Any]) -> Iterator[Any]:
 def _carries(value: Value) -> bool:
     """Whether an argument has or may have a second value."""
     if isinstance(value, torch.Tensor):
-        return value.is_floating_point()
+        return bool(value.is_floating_point())
     if isinstance(value, list | tuple):
         return any(map(_carries, value))
     return type(value) in (ShadowArray, Number)
@@ -326,7 +326,7 @@ def _carries(value: Value) -> bool:
 
 def _has_floats(value: Value) -> bool:
     if isinstance(value, torch.Tensor):
-        return value.is_floating_point()
+        return bool(value.is_floating_point())
     if isinstance(value, list | tuple):
         return any(map(_has_floats, value))
     return isinstance(value, float | _Whole) or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
@@ -365,7 +365,7 @@ def _best(name: str, own: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -
     if not np.size(x) or not (dim is None or isinstance(dim, int)):
         return own
     if not name.startswith("arg"):
-        if not isinstance(own, tuple):  # the largest of all, or of two
+        if isinstance(own, torch.Tensor):  # the largest of all, or of two
             return own
         indices = _as(own.indices, apply(find, (x,), {"axis": dim}))
         if indices is own.indices:
