@@ -315,3 +315,12 @@ def test_strings_made_of_computed_values(device: str) -> None:
     m = model(generated).on(device)
     agree(outcomes(m.batch, words, xs, w=w), plain(generated, words, xs, w=w), close=True, single=True)
     assert model(generated).check(words, xs, w=w).ok
+
+
+def by_percent(s):
+    parts = "[%s]" % ",".join([s, s]) if len(s) > 2 else ""
+    return "%s%s: 100%%, %d" % (s, parts, 3), "%s" % s, "<%5.1f|%s>" % (2.0, s)
+
+
+def test_texts_by_percent() -> None:
+    assert list(model(by_percent).batch(WORDS)) == list(map(by_percent, WORDS))

@@ -7,6 +7,7 @@ other methods of strings are made of these, in `library.strings`.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -327,8 +328,23 @@ def made(w: Walker, make: Callable[[], T]) -> T:
         raise Dead from None
 
 
+_CONVERSION = re.compile(r"%(?:%|[-#0 +]*[0-9]*(?:\.[0-9]+)?[a-zA-Z])")
+
+
 def percent(w: Walker, text: str, val: Val) -> Val:
-    """`text % val`, of constants."""
+    """`text % val`, of constants, and of strings by `%s`."""
+    given = val.items if isinstance(val, TupleVal) else (val,)
+    found = [m for m in _CONVERSION.finditer(text) if m.group() != "%%"]
+    if text.count("%") == sum(m.group().count("%") for m in _CONVERSION.finditer(text)) and len(found) == len(given):
+        strings = [isinstance(v, StringValue) and w.static(v) is NOT_CONST for v in given]
+        if any(strings) and all(m.group() == "%s" for m, run in zip(found, strings, strict=True) if run):
+            parts: list[Val] = []
+            end = 0
+            for m, v, run in zip(found, given, strings, strict=True):
+                parts.append(constant(text[end : m.start()].replace("%%", "%")))
+                parts.append(v if run else percent(w, m.group(), TupleVal((v,))))
+                end = m.end()
+            return joined(w, [*parts, constant(text[end:].replace("%%", "%"))])
     values = tuple(known(w, v) for v in val.items) if isinstance(val, TupleVal) else known(w, val)
     return constant(made(w, lambda: text % values))
 
