@@ -59,6 +59,16 @@ def is_known(n: Any) -> Any:
     raise NotImplementedError(n)
 
 
+def _each(w: Walker, a: Args) -> Val:
+    return TupleVal(tuple(number(k) for k in range(a.whole("n"))))
+
+
+@primitive(rule=_each, rank0="any")
+def each(n: Any) -> Any:
+    """Return the numbers below a constant as a tuple: a loop over it is written out."""
+    raise NotImplementedError(n)
+
+
 def _same(w: Walker, a: Args) -> Val:
     x, y = w.static(a["n"]), w.static(a["m"])
     return number(a["n"].same(a["m"]) if NOT_CONST in (x, y) else x == y)

@@ -77,3 +77,18 @@ def test_a_module_that_refers_to_itself():
     net.hop = Proxy(other, "hop_")  # another module, of the same structure
     for a, b in zip([net(x) for x in xs], fast.batch(xs), strict=True):
         assert_same(a, b)
+
+
+class Gates(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.randn(4, 6))
+
+    def forward(self, x, y):
+        a, b, c = torch.split(x @ self.w + y, 2, dim=1)
+        d, e = y.chunk(2, 1)
+        return torch.sigmoid(a) * torch.tanh(b), torch.relu(c), d.exp(), e
+
+
+def test_parts_of_rows_of_run_time_number():
+    compare(Gates(), [torch.randn(n, 4) for n in (1, 3)], [torch.randn(n, 6) for n in (1, 3)])

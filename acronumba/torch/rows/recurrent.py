@@ -6,25 +6,10 @@ import numpy as np
 from torch import nn
 from torch.nn import functional as F
 
-from acronumba.frontend.calls.arguments import Args
-from acronumba.frontend.kinds.numbers import number
-from acronumba.frontend.kinds.tuples import TupleVal
-from acronumba.frontend.kinds.value import Val
-from acronumba.frontend.library.decorators import primitive, rejected
-from acronumba.frontend.walker import Walker
+from acronumba.frontend.library.decorators import rejected
 from acronumba.nn import relu, sigmoid
 from acronumba.torch.implements import array, implements, is_tensor, tensor
-
-
-def _each(w: Walker, a: Args) -> Val:
-    return TupleVal(tuple(number(k) for k in range(a.whole("n"))))
-
-
-@primitive(rule=_each, rank0="any")
-def each(n):
-    """Return the numbers below a constant as a tuple: a loop over it is written out."""
-    raise NotImplementedError(n)
-
+from acronumba.torch.primitives import each
 
 # ---- cells
 

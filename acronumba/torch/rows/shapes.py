@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from acronumba.frontend.library.decorators import rejected
 from acronumba.torch.implements import arrays, implements, promoted, tensor
-from acronumba.torch.primitives import axis_of, is_known, is_same, sizes
+from acronumba.torch.primitives import axis_of, each, is_known, is_same, sizes
 
 T = torch.Tensor
 
@@ -207,7 +207,7 @@ def parts_of(input, dim, n, size):
     """Return parts of `size` elements of a dimension of `n`, of which the last may have fewer."""
     if is_known(n) and is_known(size):
         count = max(-(-n // max(size, 1)), 1)
-        return tuple(part_of(input, dim, k * size, min((k + 1) * size, n)) for k in range(count))
+        return tuple(part_of(input, dim, k * size, min((k + 1) * size, n)) for k in each(count))
     if size < 1:
         raise RuntimeError("split expects split_size to be positive")
     every = range(max(-(-n // size), 1))
@@ -238,7 +238,7 @@ def tensor_split(input, indices_or_sections, dim=0):
 def unbind(input, dim=0):
     rows = np.moveaxis(input, dim, 0)
     if is_known(rows.shape[0]):
-        return tuple(rows[k] for k in range(rows.shape[0]))
+        return tuple(rows[k] for k in each(rows.shape[0]))
     return tuple([tensor(row) for row in rows])
 
 
