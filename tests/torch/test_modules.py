@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
 
 import acronumba.torch  # noqa: E402
 from acronumba.errors import AcronumbaError  # noqa: E402
@@ -30,11 +31,33 @@ def check_same(got: Any, want: Any, tol: float) -> None:
         assert got == want
 
 
-def compare(target: Any, *columns: Any, tol: float = 2e-6) -> None:
-    """Compare a batch with the plain calls."""
-    outs = acronumba.torch.model(target).batch(*columns)
-    for out, *given in zip(outs, *columns, strict=True):
-        check_same(out, target(*given), tol)
+def scalar_of(value: Any) -> Any:
+    """Return a sum of all tensors in a result, each element weighted by its index."""
+    if isinstance(value, torch.Tensor):
+        if not value.requires_grad:
+            return 0.0
+        return (value.flatten() * torch.cos(torch.arange(value.numel()))).sum()
+    return sum(map(scalar_of, value)) if isinstance(value, tuple | list) else 0.0
+
+
+def gradients(net: Any, outs: Any) -> list[Any]:
+    """Return the gradients of a module's parameters."""
+    net.zero_grad()
+    sum(map(scalar_of, outs)).backward()
+    return [p.grad for p in net.parameters()]
+
+
+def compare(net: Any, *columns: Any, tol: float = 2e-6) -> None:
+    """Compare a batch, and the gradients of the module's parameters, with the plain calls."""
+    outs = acronumba.torch.model(net).batch(*columns)
+    plain = [net(*given) for given in zip(*columns, strict=True)]
+    for out, want in zip(outs, plain, strict=True):
+        check_same(out, want, tol)
+    if list(net.parameters()):
+        for got, want in zip(gradients(net, outs), gradients(net, plain), strict=True):
+            assert (got is None) == (want is None)
+            if want is not None:
+                torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5 * max(1.0, float(want.abs().max())))
 
 
 def words(*counts: int) -> list[torch.Tensor]:
@@ -126,6 +149,79 @@ def test_containers() -> None:
     compare(Containers(), [torch.randn(3) for _ in range(3)], [0, 2, 1], ["a", "c", "b"])
 
 
+class Losses(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(4))
+        self.register_buffer("w", torch.rand(4))
+        self.of_classes = [
+            nn.CrossEntropyLoss(),
+            nn.CrossEntropyLoss(reduction="sum", ignore_index=2),
+            nn.CrossEntropyLoss(label_smoothing=0.1, weight=torch.rand(4)),
+            nn.CrossEntropyLoss(reduction="none", label_smoothing=0.2, ignore_index=1),
+        ]
+        self.of_numbers = [
+            nn.MSELoss(), nn.L1Loss(reduction="sum"), nn.SmoothL1Loss(beta=0.5), nn.HuberLoss(delta=0.3),
+            nn.KLDivLoss(reduction="batchmean"), nn.SoftMarginLoss(), nn.PoissonNLLLoss(),
+        ]  # fmt: skip
+
+    def forward(self, x: Any, t: Any) -> Any:
+        x = x * self.scale
+        out = [f(x, t) for f in self.of_classes]
+        out += [f(x[0], t[0]) for f in self.of_classes]
+        p = F.softmax(x * 2, -1)
+        out += [
+            F.cross_entropy(x, p),
+            F.cross_entropy(x, p, weight=self.w, label_smoothing=0.1, reduction="sum"),
+            F.nll_loss(x, t),
+            F.nll_loss(x, t, weight=self.w),
+            F.nll_loss(x, t, reduction="none"),
+            F.cross_entropy(x.t()[None], t[None], ignore_index=1),
+        ]
+        p, y = torch.sigmoid(x), torch.sigmoid(x * 3)
+        for f in self.of_numbers:
+            out.append(f(x, y.detach()))
+        out += [
+            nn.BCELoss()(p, y),
+            F.binary_cross_entropy_with_logits(x, y.detach(), pos_weight=self.w),
+            F.binary_cross_entropy_with_logits(x, y.detach(), weight=self.w, reduction="sum"),
+        ]
+        return tuple(out)
+
+
+class OtherLosses(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(4))
+
+    def forward(self, x: Any, t: Any) -> Any:
+        x = x * self.scale
+        y, p = torch.sigmoid(x * 3), torch.sigmoid(x)
+        s = torch.where(x[:, 0] > 0, 1.0, -1.0)
+        return (
+            F.gaussian_nll_loss(x, y, p), F.gaussian_nll_loss(x, y, p, full=True), F.multi_margin_loss(x, t),
+            F.multilabel_soft_margin_loss(x, y), F.margin_ranking_loss(x[:, 0], y[:, 0], s, margin=0.1),
+            F.hinge_embedding_loss(x[:, 1], s), F.cosine_embedding_loss(x, y, s), F.triplet_margin_loss(x, y, p),
+            F.triplet_margin_loss(x, y, p, swap=True, reduction="none"), nn.CosineSimilarity()(x, y),
+            nn.PairwiseDistance(1)(x, y), F.kl_div(x, y, log_target=True, reduction="sum"),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("cls", [Losses, OtherLosses])
+def test_losses(cls: Any) -> None:
+    torch.manual_seed(0)
+    compare(cls(), [torch.randn(n, 4) for n in (1, 3, 5)], [torch.randint(0, 4, (n,)) for n in (1, 3, 5)])
+
+
+def test_classes_out_of_range_are_failures() -> None:
+    net = Wrapped(nn.CrossEntropyLoss(ignore_index=-1))
+    for bad in (4, -2):
+        with pytest.raises(AcronumbaError):
+            acronumba.torch.model(net.both).batch(
+                [torch.ones(2, 4)] * 2, [torch.tensor([-1, 1]), torch.tensor([0, bad])]
+            )
+
+
 class Wrapped(nn.Module):
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
@@ -133,6 +229,9 @@ class Wrapped(nn.Module):
 
     def forward(self, x: Any) -> Any:
         return self.inner(x)
+
+    def both(self, x: Any, y: Any) -> Any:
+        return self.inner(x, y)
 
 
 def hooked() -> nn.Module:

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from acronumba.data.classes import CLASS_VARIABLE, field_names, is_written, own_constructor
+from acronumba.data.classes import CLASS_VARIABLE, adapter_of, field_names, is_written, own_constructor
 from acronumba.foreign import Library
 from acronumba.frontend import calls, library
 from acronumba.frontend.advice import near
 from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.calls.arguments import Args, bind, place_of
 from acronumba.frontend.calls.of_arrays import as_dtype
-from acronumba.frontend.calls.of_library import make_getter, make_partial
+from acronumba.frontend.calls.of_library import make_adapted, make_getter, make_partial
 from acronumba.frontend.calls.of_settings import SETTINGS, change_setting
 from acronumba.frontend.calls.of_views import array_view, function_view
 from acronumba.frontend.calls.signatures import signature_of
@@ -239,6 +239,8 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val]) -> 
         return _named_tuple(w, cls, args, kwargs)
     if cls is super:
         return super_of(w, args)
+    if adapter_of(cls) is not None:
+        return make_adapted(w, cls, args, kwargs)
     return made_by_init(w, cls, args, kwargs)
 
 

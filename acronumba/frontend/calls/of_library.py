@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from acronumba.data.shared import describe_value, leaves_of
 from acronumba.frontend.attributes import attribute
 from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.calls.objects import is_foreign_class
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.handlers import CALLS, handles
 from acronumba.frontend.kinds.functions import Partial
@@ -53,6 +55,26 @@ def make_getter(w: Walker, kind: Any, args: Sequence[Val]) -> Val:
     if not args:
         raise w.reject("ACR203", seen=f"{kind.__name__} without arguments")
     return Partial(w.constant(kind), tuple(args))
+
+
+def make_adapted(w: Walker, cls: Any, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
+    """Make an object of a class of another library (`data.classes.Adapter`), such as `nn.Softmax(dim=1)`.
+
+    It is made when the model is compiled, if its arguments are constants and it has no arrays.
+    """
+    given = [w.static(v) for v in (*args, *kwargs.values())]
+    rewrite = "make it before the call, in the __init__ of the module"
+    seen = f"{cls.__name__}(...), made in the call"
+    if NOT_CONST in given or not is_foreign_class(cls):
+        raise w.reject("ACR202", seen=seen, rewrite=rewrite)
+    try:
+        made = cls(*given[: len(args)], **dict(zip(kwargs, given[len(args) :], strict=True)))
+    except (TypeError, ValueError) as error:
+        raise w.reject("ACR203", seen=str(error)) from None
+    shared = describe_value(f"{cls.__name__}()", made)
+    if next(iter(leaves_of(shared)), None) is not None:
+        raise w.reject("ACR202", seen=seen, rewrite=rewrite)
+    return w.shared_value(shared)
 
 
 @handles(CALLS, Partial)

@@ -131,9 +131,7 @@ def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, r
 
 
 @implements(F.multi_margin_loss)
-def multi_margin_loss(
-    input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"
-):
+def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
     axis = input.ndim - 1
     own = np.expand_dims(_picked(input, np.where(target < 0, input.shape[axis], target), axis), axis)
     gap = np.maximum(margin - own + input, 0)

@@ -199,9 +199,11 @@ def group_norm_of(input, num_groups, weight=None, bias=None, eps=1e-05):
 def instance_norm(self, input):
     if self.track_running_stats:
         rejected("instance normalisation with running statistics", "track_running_stats=False")
-    batch = input if input.dim() > self._get_no_batch_dim() else input.unsqueeze(0)
-    y = F.instance_norm(batch, weight=self.weight, bias=self.bias, eps=self.eps)
-    return y if input.dim() > self._get_no_batch_dim() else y.squeeze(0)
+    batched = input.dim() == (
+        5 if isinstance(self, nn.InstanceNorm3d) else 4 if isinstance(self, nn.InstanceNorm2d) else 3
+    )
+    y = F.instance_norm(input if batched else input.unsqueeze(0), weight=self.weight, bias=self.bias, eps=self.eps)
+    return y if batched else y.squeeze(0)
 
 
 @implements(F.instance_norm)
