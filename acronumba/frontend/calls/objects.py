@@ -38,11 +38,9 @@ def as_function(value: Any) -> types.FunctionType | None:
 
 
 def is_foreign(fn: types.FunctionType) -> bool:
-    """Whether a function is never compiled: one of Python, NumPy, SciPy or PyTorch, or internal to this package."""
+    """Whether a function is never compiled: one of Python, NumPy or SciPy, or internal to this package."""
     file, module = fn.__code__.co_filename, fn.__module__ or ""
-    if module.startswith(("scipy.", "torch.")) or (
-        module.startswith("acronumba.") and not module.startswith(_FOR_MODELS)
-    ):
+    if module.startswith("scipy.") or (module.startswith("acronumba.") and not module.startswith(_FOR_MODELS)):
         return True
     if Library.folder and file.startswith(Library.folder):
         return True
