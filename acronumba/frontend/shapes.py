@@ -15,7 +15,7 @@ from acronumba.frontend.kinds.value import NOT_CONST
 from acronumba.frontend.numbering import is_natural
 from acronumba.frontend.tensors import HOST, TensorOps, dims_text
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import FLOAT, INT, NEVER, BoolT, FloatT, IntT, TensorT
+from acronumba.ir.types import FLOAT, INT, NEVER, BoolT, FloatT, IntT, ListT, TensorT
 
 
 class Shapes(TensorOps):
@@ -384,7 +384,7 @@ class Shapes(TensorOps):
             raise self.w.reject("ACR301", seen=f"a stack of {self.w.describe(val)}")
         dims = (self.w.as_extent(n), *(d for d in item.shape if d is not None))
         # The operation runs later: it reads a copy of the list, which nothing mutates.
-        copy = self.w.var("rows", val.var.type)
+        copy = self.w.var("rows", ListT(val.item))
         args = (val.var, self.w.word(number(0)), self.w.word(number(1)), self.w.word(n))
         self.w.emit(ir.ListOp(outs=(copy,), op="slice", width=self.width(val), args=args, loc=self.w.loc))
         out = self.op("stack", (copy,), item.dtype, dims)

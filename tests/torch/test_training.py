@@ -376,3 +376,89 @@ def test_numbers_that_are_read_have_no_gradient() -> None:
     net, xs = Gate(), [torch.randn(3) for _ in range(6)]
     wanted = grads_of(net, plain(net, xs).sum())
     assert_same(grads_of(net, model(net).batch(xs).stack().sum()), wanted)
+
+
+class Children(nn.Module):
+    """A child-sum Tree-LSTM in the usual style: rows of shape [1, H], joined by `torch.cat`."""
+
+    def __init__(self, dim: int = 4) -> None:
+        super().__init__()
+        self.dim = dim
+        self.emb = nn.Embedding(20, dim)
+        self.ioux, self.iouh = nn.Linear(dim, 3 * dim), nn.Linear(dim, 3 * dim)
+        self.fx, self.fh = nn.Linear(dim, dim), nn.Linear(dim, dim)
+
+    def encode(self, tree):
+        x = self.emb(torch.tensor([tree.word]))
+        kids = [k for k in (tree.left, tree.right) if k is not None]
+        if len(kids) == 0:
+            cs, hs = torch.zeros(1, self.dim), torch.zeros(1, self.dim)
+        else:
+            states = [self.encode(kid) for kid in kids]
+            cs = torch.cat([s[0] for s in states], dim=0)
+            hs = torch.cat([s[1] for s in states], dim=0)
+        iou = self.ioux(x) + self.iouh(torch.sum(hs, dim=0, keepdim=True))
+        i, o, u = torch.split(iou, iou.size(1) // 3, dim=1)
+        f = torch.sigmoid(self.fh(hs) + self.fx(x).expand(hs.size(0), -1))
+        c = torch.sigmoid(i) * torch.tanh(u) + torch.sum(f * cs, dim=0, keepdim=True)
+        return c, torch.sigmoid(o) * torch.tanh(c)
+
+    def forward(self, tree):
+        return self.encode(tree)[1].squeeze(0)
+
+
+def test_a_tree_lstm_in_the_usual_style() -> None:
+    torch.manual_seed(0)
+    net, data = Children(), trees(20)
+    torch.testing.assert_close(model(net).batch(data).stack(), plain(net, data))
+    wanted = grads_of(net, plain(net, data).square().sum())
+    assert_same(grads_of(net, model(net).batch(data).stack().square().sum()), wanted)
+
+
+class Parser(nn.Module):
+    """A greedy parser with a stack LSTM, which decides by what it computes."""
+
+    def __init__(self, dim: int = 4) -> None:
+        super().__init__()
+        self.dim = dim
+        self.emb, self.cell = nn.Embedding(20, dim), nn.LSTMCell(dim, dim)
+        self.compose, self.act = nn.Linear(2 * dim, dim), nn.Linear(2 * dim, 2)
+        self.empty = nn.Parameter(torch.randn(1, dim))
+
+    def forward(self, words):
+        embs, n, at = self.emb(words), words.size(0), 0
+        zero = torch.zeros(1, self.dim)
+        stack, items, score = [(zero, zero)], [self.empty], torch.zeros(1)
+        while at < n or len(items) > 2:
+            top = embs[at].unsqueeze(0) if at < n else self.empty
+            logits = F.log_softmax(self.act(torch.cat([stack[-1][0], top], dim=1)), dim=1)
+            if len(items) < 3:
+                action = 0
+            elif at >= n:
+                action = 1
+            else:
+                action = logits.argmax(dim=1).item()
+            score = score + logits[0, action]
+            if action == 0:
+                x = embs[at].unsqueeze(0)
+                at += 1
+            else:
+                right, left = items.pop(), items.pop()
+                stack.pop()
+                stack.pop()
+                x = torch.tanh(self.compose(torch.cat([left, right], dim=1)))
+            items.append(x)
+            stack.append(self.cell(x, stack[-1]))
+        return stack[-1][0].squeeze(0), score
+
+
+def test_a_parser_that_decides_by_what_it_computes() -> None:
+    torch.manual_seed(0)
+    net = Parser()
+    data = [torch.randint(0, 20, (n,)) for n in (1, 5, 9, 2, 7)]
+    heads, scores = model(net).batch(data).stack()
+    both = [net(x) for x in data]
+    torch.testing.assert_close(heads, torch.stack([h for h, _ in both]))
+    torch.testing.assert_close(scores, torch.stack([s for _, s in both]))
+    wanted = grads_of(net, sum(h.square().sum() + s.sum() for h, s in both))
+    assert_same(grads_of(net, heads.square().sum() + scores.sum()), wanted)
