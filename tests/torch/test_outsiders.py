@@ -92,3 +92,32 @@ class Gates(torch.nn.Module):
 
 def test_parts_of_rows_of_run_time_number():
     compare(Gates(), [torch.randn(n, 4) for n in (1, 3)], [torch.randn(n, 6) for n in (1, 3)])
+
+
+class Lattice(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x, places):
+        slots = [[] for _ in range(3)]
+        for k in places:
+            slots[k].append(self.layer(x[k].unsqueeze(0)))
+        out = []
+        for k in range(3):
+            out.append(torch.cat(slots[k], 0).sum(0).unsqueeze(0) if slots[k] else x[:1])
+        return torch.cat(out, 0)
+
+
+def test_lists_of_rows_that_grow():
+    compare(Lattice(), [torch.randn(3, 4) for _ in range(3)], [[0, 0, 2], [], [1]])
+
+
+class Made(torch.nn.Module):
+    def forward(self, x, c):
+        gate = torch.nn.Softmax(dim=1)
+        return gate(x) if c else x, torch.nn.Tanh()(x), torch.nn.ReLU(inplace=False)(x), torch.nn.LeakyReLU(0.2)(x)
+
+
+def test_modules_made_in_forward():
+    compare(Made(), [torch.randn(2, 3) for _ in range(4)], [True, False, True, False])
