@@ -42,7 +42,7 @@ from acronumba.ir.types import ListT, TensorT, union
 def keep_made(w: Walker, x: Tensor) -> Val:
     """Note the allocation site of a new array; if arrays of that site are written to, return its `ArrayRef`."""
     array = x.type.rank or (x.array0 is not None and x.array0.const is True)
-    if not array or x.places or x.named or not x.own or isinstance(x.ref, ir.SharedArg):
+    if not array or x.places or x.named or x.lent or not x.own or isinstance(x.ref, ir.SharedArg):
         return x
     kind = x.type.dtype, x.type.rank
     place = w.facts.places.setdefault((w.frame.path, *w.site, kind), AllocationSite(kind)).find()

@@ -17,7 +17,7 @@ from acronumba.frontend.columns import column
 from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.dicts import changed_in_place
 from acronumba.frontend.exceptions import Dead, Rejected
-from acronumba.frontend.handlers import STATEMENTS, TARGETS, UNPACKED, handles
+from acronumba.frontend.handlers import AUGMENTED, STATEMENTS, STORED, TARGETS, UNPACKED, handles
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.iterators import Generator, Zip
@@ -164,13 +164,13 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
             about_to_change(w, owner)
             old = attribute_of(w, owner, target)
             new = updated(w, old, stmt)
-            if new is not old:
+            if new is not old and type(old) not in AUGMENTED:
                 set_attribute(w, owner, target.attr, new)
         return
     assert isinstance(target, ast.Name)
     old = w.value(ast.copy_location(ast.Name(target.id, ast.Load()), target))
     new = updated(w, old, stmt)
-    if new is not old:
+    if new is not old and type(old) not in AUGMENTED:
         forget(w, w.frame.scope, target.id)
         with w.at_node(target):
             bind_name(w, target.id, new)
@@ -188,6 +188,9 @@ def change_of(w: Walker, base: Val, where: Index, target: ast.Subscript, stmt: a
         change_elements(w, base, where, stmt)
         return
     old = get_item(w, base, where)
+    if type(base) in STORED:
+        STORED[type(base)](w, base, where, updated(w, old, stmt))
+        return
     if has_method(w, base, "__setitem__"):
         new = updated(w, old, stmt)
         call_special(w, base, "__setitem__", (index_value(where), new))
@@ -195,7 +198,7 @@ def change_of(w: Walker, base: Val, where: Index, target: ast.Subscript, stmt: a
     if not base.assignable:
         raise w.reject("ACR113", seen=f"an assignment into {w.describe(base)}")
     new = updated(w, old, stmt)
-    if not isinstance(old, ArrayRef):  # an array has been changed in place
+    if not isinstance(old, ArrayRef) and type(old) not in AUGMENTED:  # an array has been changed in place
         set_item(w, base, where, target, new)
 
 
@@ -279,6 +282,9 @@ def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool
     if isinstance(old, ArrayRef):  # all its elements change, for every name
         assign_item(w, old, (), changed(w, old, value, stmt, several))
         return old
+    handler = AUGMENTED.get(type(old))
+    if handler is not None:
+        return handler(w, old, stmt.op, value)  # type: ignore[no-any-return]
     for kind in (list_in_place, map_in_place, method_in_place):
         found = kind(w, old, value, stmt)
         if found is not None:
@@ -418,7 +424,10 @@ def store_item(w: Walker, base: Val, where: Index, val: Val, target: ast.Subscri
     if has_method(w, base, "__setitem__"):
         call_special(w, base, "__setitem__", (index_value(where), val))
         return
-    if isinstance(base, ArrayRef):
+    handler = STORED.get(type(base))
+    if handler is not None:
+        handler(w, base, where, val)
+    elif isinstance(base, ArrayRef):
         assign_item(w, base, index_parts(w, base, where), val)
     elif isinstance(base, Tensor):
         written_tensor(w, base, "an assignment")

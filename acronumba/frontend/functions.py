@@ -37,8 +37,10 @@ from acronumba.frontend.names import (
     check_free,
     default_value,
     function_value,
+    lend,
     named_iterator,
     path_of,
+    take_back,
 )
 from acronumba.frontend.walker import Walker
 
@@ -174,8 +176,10 @@ def add_defaults(w: Walker, func: Func, params: dict[str, Val]) -> None:
 def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """Call a function of the user: inlined, or by a call if it is recursive."""
     params = bind_arguments(w, func, args, kwargs)
+    ends = not func.source.facts.nests and not func.source.facts.generates and func.code not in w.facts.recursive
     for v in params.values():
-        alias(v)
+        if not ends:
+            alias(v)
         if not isinstance(v, Generator) or not is_of_library(func):
             check_free(w, v)
     if func.source.facts.generates:
@@ -185,7 +189,7 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
     if not recursive and _is_walked(w, func):
         w.facts.recursive.add(code)
         raise Restart
-    out = call_instance(w, func, params) if recursive else inline(w, func, params)
+    out = call_instance(w, func, params) if recursive else inline(w, func, params, ends)
     cached = func.source.node in w.cached or (func.fn is not None and func.fn.__code__ in w.cached)
     return shared_by_calls(w, out, func.source.name) if cached else out
 
@@ -215,14 +219,16 @@ def shared_by_calls(w: Walker, val: Val, name: str) -> Val:
     return out
 
 
-def inline(w: Walker, func: Func, params: Mapping[str, Val]) -> Val:
-    """Inline a call: walk the body of the function."""
+def inline(w: Walker, func: Func, params: Mapping[str, Val], ends: bool = False) -> Val:
+    """Inline a call: walk the body of the function; `ends`: no name of it is used behind the call."""
     frame = w.push(func, (*w.frame.path, func.source.node.lineno, w.site))
     saved = w.source, w.here, w.loc, w.outer_loc, w.caller
-    if is_of_library(func):
-        w.outer_loc = w.loc
+    w.outer_loc = w.loc if is_of_library(func) else None
     w.source, w.caller = func.source, w.loc
+    frame.lent = [] if ends else None
     for name, val in params.items():
+        if frame.lent is not None:
+            lend(val, frame.lent)
         val = named_iterator(w, val) if val.is_iterator else val
         w.kept(val)
         w.state[(frame.scope, name)] = val
@@ -231,6 +237,7 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val]) -> Val:
     w.end_call(NoneVal(), frame.last)
     w.source, w.here, w.loc, w.outer_loc, w.caller = saved
     w.frames.pop()
+    take_back(frame.lent or [])
     points = []
     for (block, state), _, _ in frame.returns:
         if not func.source.facts.nests:

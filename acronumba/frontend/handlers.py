@@ -20,6 +20,8 @@ TARGETS: dict[type, Callable[..., Any]] = {}  # of an assignment
 CONSTANTS: dict[type, Callable[..., Any]] = {}  # by a Python class, for its subclasses, too: constant -> Val
 WORDS: dict[type, Callable[..., Any]] = {}  # by a type of the IR: walker, type, variables of the words -> Val
 # By the type of a value: arguments are the walker, and as given below.
+AUGMENTED: dict[type, Callable[..., Any]] = {}  # old value, operator, operand -> the same value, changed in place
+STORED: dict[type, Callable[..., Any]] = {}  # container, index value or slice, value that is assigned to its item
 CALLS: dict[type, Callable[..., Any]] = {}  # callee, arguments -> Val
 ITEMS: dict[type, Callable[..., Any]] = {}  # iterable -> its items; None if they are not known one by one
 INDEXED: dict[type, Callable[..., Any]] = {}  # container, index value or slice -> Val

@@ -186,9 +186,13 @@ def end_loop(w: Walker, ends: Sequence[Point], loop: Loop, otherwise: Callable[[
 
 
 def changed_fields(w: Walker, before: State, assumed: Mapping[Any, JoinShape]) -> list[Any]:
-    """Return fields of objects made before a loop that an iteration assigns and that are not loop-carried yet."""
+    """Return the keys of values made before a loop that an iteration changes and that are not loop-carried yet.
+
+    They are fields of objects, and names of tensors that are changed in place.
+    """
     keys = [k for k in {**before, **w.state} if len(k) == 2 and is_field(k) and k not in assumed and k[1]]
     there = [k for k in keys if (k[0], "") in before and (k[0], "") in w.state]
+    there += [k for k in w.rebound if k in before and k in w.state and k not in assumed and k not in there]
     return [
         k for k in there if k not in before or k not in w.state or before[k] is None or not before[k].same(w.state[k])
     ]

@@ -51,6 +51,7 @@ from acronumba.frontend import (
     sequences,
     statements,
     torch_math,
+    torch_writes,
 )
 from acronumba.frontend.arrays import present
 from acronumba.frontend.block import Facts, FunctionCode
@@ -110,7 +111,7 @@ class Read:
 # Modules that register handlers (see `handlers`).
 TOPICS = (
     assignment, cached, columns, comprehensions, conditions, dicts, expressions, functions, generators, loops,
-    made, patterns, sequences, statements, strings, torch_math,
+    made, patterns, sequences, statements, strings, torch_math, torch_writes,
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from acronumba.frontend.advice import near
 from acronumba.frontend.calls.objects import as_function, is_foreign
 from acronumba.frontend.calls.tables import row_of
 from acronumba.frontend.exceptions import Dead
-from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.arrays import Lent, Tensor
 from acronumba.frontend.kinds.functions import Func, Static
 from acronumba.frontend.kinds.iterators import Generator, Stream
 from acronumba.frontend.kinds.numbers import number
@@ -90,7 +90,7 @@ def bind_name(w: Walker, name: str, val: Val) -> None:
     if val.is_iterator:
         val = named_iterator(w, val)
     w.kept(val)
-    name_views(val)
+    name_views(val, w.frame.lent)
     w.code.note_name(val, name)
     w.state[(scope, name)] = val
 
@@ -100,14 +100,39 @@ def named_iterator(w: Walker, val: Val) -> Stream:
     return Stream(val.origin, w.loops_around)
 
 
-def name_views(val: Val) -> None:
-    """Note that a value is bound to a name; if it has a name already, or is a view, it becomes aliased."""
+def name_views(val: Val, lent: list[Lent] | None = None) -> None:
+    """Note that a value is bound to a name; if it has a name already, or is a view, it becomes aliased.
+
+    A name of a function that is being inlined is noted in `lent`, as it ends with the function.
+    """
     if isinstance(val, Tensor):
-        if val.named or (val.base is not None and not val.own):
-            val.seen()
-        val.named = True
+        again = val.named or val.lent or (val.base is not None and not val.own)
+        if lent is not None:
+            val.lend(lent, again)
+        else:
+            if again:
+                val.seen()
+            val.named = True
     for v in val.children():
-        (name_views if val.compound else alias)(v)  # else the defaults of a function, the object of a method
+        if val.compound:
+            name_views(v, lent)
+        else:  # the defaults of a function, the object of a method
+            alias(v)
+
+
+def lend(val: Val, lent: list[Lent]) -> None:
+    """Note that a value is given to a function that is being inlined."""
+    if isinstance(val, Tensor):
+        val.lend(lent, True)
+    if val.compound:
+        for v in val.children():
+            lend(v, lent)
+
+
+def take_back(lent: list[Lent]) -> None:
+    """Forget the names that ended with a function."""
+    for x, one, several in reversed(lent):
+        x.lent, x.lent_again = one, several
 
 
 def alias(val: Val) -> None:

@@ -19,7 +19,7 @@ def note_named(val: Val) -> None:
 
 def note_shared(val: Val) -> None:
     """Note that the named arrays in a value, and the views, are aliased by it."""
-    if isinstance(val, Tensor) and (val.named or (val.base is not None and not val.own)):
+    if isinstance(val, Tensor) and (val.named or val.lent or (val.base is not None and not val.own)):
         val.seen()
     for v in val.children():
         note_shared(v)

@@ -10,27 +10,23 @@ import numpy as np
 
 from acronumba.foreign import Library
 from acronumba.frontend.arrays import keep_made
-from acronumba.frontend.assignment import unpack
 from acronumba.frontend.handlers import (
     ARRAYS,
     ATTRIBUTES,
     EQUALS,
-    INDEXED,
     KEPT,
     MADE,
     OPERANDS,
     READ,
-    UNPACKED,
     WORDS,
     handles,
 )
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
-from acronumba.frontend.kinds.torch_tensors import TorchTensor, as_arrays, as_torch
+from acronumba.frontend.kinds.torch_tensors import TorchTensor, as_torch
 from acronumba.frontend.kinds.tuples import TupleVal
-from acronumba.frontend.kinds.value import Index, Val
-from acronumba.frontend.subscripts import get_item
+from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL, FLOAT, INT, TorchT
@@ -61,19 +57,6 @@ def _kept(w: Walker, val: TorchTensor) -> None:
 @handles(MADE, TorchTensor)
 def _made(w: Walker, val: TorchTensor) -> Val:
     return TorchTensor(keep_made(w, val.inner)) if isinstance(val.inner, Tensor) else val  # type: ignore[arg-type]
-
-
-@handles(UNPACKED, TorchTensor)
-def _unpacked(w: Walker, val: TorchTensor, count: int) -> Sequence[Val]:
-    return [as_torch(v) for v in unpack(w, val.inner, count)]
-
-
-@handles(INDEXED, TorchTensor)
-def _item(w: Walker, base: TorchTensor, where: Index) -> Val:
-    if isinstance(where, slice):
-        first, last = (as_arrays(w, b) if isinstance(b, Val) else b for b in (where.start, where.stop))
-        return as_torch(get_item(w, base.inner, slice(first, last, where.step)))
-    return as_torch(get_item(w, base.inner, as_arrays(w, where)))
 
 
 @handles(ARRAYS, TorchTensor)

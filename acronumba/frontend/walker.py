@@ -20,7 +20,7 @@ from acronumba.frontend.block import WAYS_ON, Facts, Fork, FunctionCode, Point, 
 from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import CALLS, CONDITIONS, EXPRESSIONS, MADE, STATEMENTS, TARGETS
 from acronumba.frontend.join_shapes import JoinShape
-from acronumba.frontend.kinds.arrays import AllocationSite
+from acronumba.frontend.kinds.arrays import AllocationSite, Lent
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import Func
 from acronumba.frontend.kinds.lists import ElementInfo
@@ -111,6 +111,7 @@ class Frame:
     # Of comprehensions: the scope, its names, and the names that an iteration may read before it binds them.
     overlays: list[tuple[tuple[Any, ...], frozenset[str], frozenset[str]]] = field(default_factory=list)
     consumer: Consumer | None = None  # of a generator function
+    lent: list[Lent] | None = None  # the arrays to which it gives names, if these end with it
 
 
 @dataclass
@@ -178,6 +179,11 @@ class Walker(Merge):
         self.apart: dict[tuple[str, ...], Loc] = {}  # paths of shared values that reach no object twice
         self.silent: list[Loc] = []  # positions of code skipped because of a rejection elsewhere
         self.undone: list[AcronumbaError] = []  # rejections in walks that were undone
+        # Values of expressions that were evaluated as parts of others, which are not complete; of these, the first
+        # `before` belong to nodes around the current one, the others are its own parts.
+        self.parts: list[Val] = []
+        self.before = 0
+        self.rebound: set[Any] = set()  # state keys of tensors that were changed in place, by a new value
 
     @property
     def frame(self) -> Frame:
@@ -213,6 +219,8 @@ class Walker(Merge):
     def value(self, node: ast.expr) -> Val:
         """Evaluate an expression; an array that is written to stays an `ArrayRef`, and may be aliased."""
         saved = self.here, self.loc
+        before, mine = self.before, len(self.parts)
+        self.before = mine
         self.move_to(node)
         try:
             handler = EXPRESSIONS.get(type(node))
@@ -223,8 +231,13 @@ class Walker(Merge):
                 val = self.made(val)
         except WAYS_ON:
             self.here, self.loc = saved
+            self.before = before
+            del self.parts[mine:]
             raise
         self.here, self.loc = saved
+        self.before = before
+        del self.parts[mine:]
+        self.parts.append(val)
         if self.block is None:
             raise Dead
         return val
@@ -237,16 +250,22 @@ class Walker(Merge):
     def branch(self, test: ast.expr) -> Fork:
         """Evaluate a condition; return the points where it is true and false, with tested names narrowed."""
         handler = CONDITIONS.get(type(test)) or CONDITIONS[ast.expr]
-        return handler(self, test)  # type: ignore[no-any-return]
+        mine = len(self.parts)
+        fork: Fork = handler(self, test)
+        del self.parts[mine:]
+        return fork
 
     def body(self, stmts: Sequence[ast.stmt]) -> None:
         """Walk statements one after the other, as far as they are reachable."""
         frame, loops = self.frame, self.frame.loops
         around = len(loops)
         saved = self.here, self.loc
+        before, mine = self.before, len(self.parts)
         for stmt in stmts:
             if self.block is None:
                 break
+            del self.parts[mine:]
+            self.before = mine
             self.move_to(stmt)
             frame.last = self.loc
             try:
@@ -260,6 +279,8 @@ class Walker(Merge):
             except Rejected as error:
                 del loops[around:]
                 self.recover(error, stmt)
+        del self.parts[mine:]
+        self.before = before
         self.here, self.loc = saved
 
     def unknown(self, node: ast.stmt | ast.expr, code: str) -> Rejected:
@@ -357,7 +378,9 @@ class Walker(Merge):
 
     def mark(self) -> Mark:
         """Return a mark of the current state, for `go_back` after a trial."""
-        grows: list[list[Any]] = [self.errors, self.notes, self.walked, self.frames, self.events, self.silent]
+        grows: list[list[Any]] = [
+            self.errors, self.notes, self.walked, self.frames, self.events, self.silent, self.parts
+        ]  # fmt: skip
         for frame in self.frames:
             grows += [frame.returns, frame.loops, frame.overlays]
             grows += [x for loop in frame.loops for x in (loop.breaks, loop.continues)]

@@ -52,6 +52,11 @@ def assign_item(w: Walker, ref: ArrayRef, where: Sequence[Index], val: Val) -> N
     v = as_elements(w, val, ref.type.dtype)
     if not any(map(is_array, places)):
         _check_rank(w, ref, where, places, v, isinstance(val, Tensor))
+    store_at(w, ref, where, places, v)
+
+
+def store_at(w: Walker, ref: ArrayRef, where: Sequence[Index], places: Sequence[AxisIndex], v: Tensor) -> None:
+    """Store new elements at the places of an index."""
     if not is_advanced(ref, places):
         assign(w, view(w, ref, places), v)
         return

@@ -65,16 +65,11 @@ def _handler(f: Callable[..., Any], tensors: bool, arrays: bool, asked: Any = No
         if "out" in a.given and not a.is_none("out"):
             raise w.reject("ACR202", a.where["out"], seen=f"out= of {a.what}", rewrite="leave it out")
         said = _asked(w, f, a, asked) if asked is not None else None
-        seen = [v.inner for v in a.values.values() if isinstance(v, TorchTensor) and isinstance(v.inner, Tensor)]
-        marks = [(x, x.named, x.aliased) for x in _bases(seen)]
         if not tensors:
             for name, val in a.values.items():
                 if isinstance(val, TorchTensor) or name.startswith("*"):
                     a = a.replaced(name, as_arrays(w, val))
         out = w.call(w.constant(f), *_bound(f, a))
-        for x, named, aliased in marks:  # the names that a row gives to its arguments are gone
-            x.named, x.aliased = named, aliased
-        _forget_names(out, {id(x) for x, _, _ in marks})
         if arrays:
             return out
         out = _wrapped(w, out)
@@ -108,26 +103,6 @@ def _agrees(w: Walker, what: str, out: Val, said: Answer) -> None:
         if (v.dtype, v.rank) != (dtype, rank):
             seen = f"{what}, whose result is a {dtype or 'complex'} tensor with {rank} axes"
             raise w.reject("ACR202", seen=seen)
-
-
-def _bases(tensors: Sequence[Tensor]) -> list[Tensor]:
-    out: dict[int, Tensor] = {}
-    for x in tensors:
-        base: Tensor | None = x
-        while base is not None:
-            out[id(base)] = base
-            base = base.base
-    return list(out.values())
-
-
-def _forget_names(val: Val, given: set[int]) -> None:
-    """Take back the names that a row has given to new arrays in its result."""
-    inner = val.inner if isinstance(val, TorchTensor) else val
-    if isinstance(inner, Tensor) and id(inner) not in given:
-        if inner.base is None and inner.fresh:
-            inner.named = inner.aliased = False
-    for v in val.children():
-        _forget_names(v, given)
 
 
 def _wrapped(w: Walker, val: Val) -> Val:

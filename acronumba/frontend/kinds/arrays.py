@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 AMBIGUOUS = "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
+Lent = tuple["Tensor", bool, bool]  # an array, with `lent` and `lent_again` of it before a name was noted
 EMPTY = "The truth value of an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty."
 
 
@@ -38,6 +39,8 @@ class Tensor(Value):
     fresh: bool = False  # made by an operation of this call, not a view
     aliased: bool = False  # may have another name
     named: bool = False  # has a name
+    lent: bool = False  # has a name in a function that is being inlined, which ends with the function
+    lent_again: bool = False  # has several of these names, or is given to such a function
     base: Tensor | None = None  # the array of which it is a view
     const: Any = NOT_CONST  # the value of a compile-time NumPy scalar
     array0: Num | None = None  # of rank 0: whether it is an array, as a bool; None: a NumPy scalar
@@ -63,13 +66,26 @@ class Tensor(Value):
     @property
     def own(self) -> bool:
         """Whether the elements were made in this call and have at most one name."""
-        return not self.aliased and (self.fresh or (self.base is not None and not self.base.named and self.base.own))
+        if self.aliased or self.lent_again:
+            return False
+        base = self.base
+        return self.fresh or (base is not None and not base.named and not base.lent and base.own)
 
     def seen(self) -> None:
         """Note that the elements are aliased."""
         self.aliased = True
         if self.base is not None:
             self.base.seen()
+
+    def lend(self, lent: list[Lent], again: bool) -> None:
+        """Note a name in a function that is being inlined, and in `lent` what was known before."""
+        x: Tensor | None = self
+        while again and x is not None:
+            lent.append((x, x.lent, x.lent_again))
+            x.lent_again = True
+            x = x.base
+        lent.append((self, self.lent, self.lent_again))
+        self.lent = True
 
     @property
     def whole(self) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from acronumba.foreign import Library
@@ -97,6 +98,9 @@ class TorchTensor(Value):
             return self.inner.to_words(w, t.inner)
         array = w.whole(self.inner)
         assert isinstance(array, Tensor)
+        if not self.rank:
+            w.kept(array)
+            array.seen()
         return w.ops.as_scalar(array).to_words(w, t.inner)
 
     # ---- operations
@@ -118,6 +122,8 @@ class TorchTensor(Value):
         if found is None:
             return None
         count, item = found
+        if isinstance(self.inner, ArrayRef):
+            return count, lambda k: self.get_item(w, k) or self
         return count, lambda k: as_torch(item(k))
 
 
@@ -132,7 +138,7 @@ def as_torch(val: Val) -> Val:
     """Return arrays as tensors, in tuples, lists and unions, too; other values as they are."""
     if isinstance(val, Tensor):
         if not val.type.rank and (val.array0 is None or val.array0.const is not True):
-            val = Tensor(val.type, val.ref, val.dims, fresh=True, array0=number(True))
+            val = replace(val, array0=number(True))
         return TorchTensor(val)
     if isinstance(val, ArrayRef):
         return TorchTensor(val)
