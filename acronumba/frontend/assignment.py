@@ -30,7 +30,7 @@ from acronumba.frontend.kinds.value import Index, Val
 from acronumba.frontend.lists import list_slice, new_list
 from acronumba.frontend.made import about_to_change, set_attribute
 from acronumba.frontend.magic import call_special, has_method, index_value, iterated
-from acronumba.frontend.names import alias, bind_name, check_free, forget, path_of
+from acronumba.frontend.names import alias, bind_name, check_free, forget, in_use, path_of
 from acronumba.frontend.operators import BINARY, MAGIC, OPERATORS, binary
 from acronumba.frontend.subscripts import (
     each_place,
@@ -272,8 +272,12 @@ def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool
     w.check_poison(old, value)
     if isinstance(old, UnionVal):
         itself = all(isinstance(t, ArrayT) for t in old.possible)  # each possible array is changed in place
+        own = old.is_own
 
         def one(v: Val) -> Val:
+            x = v.children()[0].marked if v.is_tensor else v.marked
+            if own and x is not None:
+                x.named = False  # the name is bound to the result
             new = in_place(w, v, value, stmt, True)
             return NoneVal() if itself else new
 
@@ -338,16 +342,17 @@ def check_in_place(w: Walker, old: Tensor, new: Val, stmt: ast.AugAssign) -> Non
     """Reject `x op= y` where it is not the same as `x = x op y`."""
     name = ast.unparse(stmt.target)
     rewrite = own_root(w, name) or _written_out(stmt)  # an input takes no new value either
+    own = old.own and not in_use(w, old)
     if old.array0 is not None and old.array0.const is not True:
         seen = f"{name} may be an array of rank 0, which keeps its place, or a NumPy scalar"
         raise w.reject("ACR112", seen=seen, rewrite=rewrite)
     other = not isinstance(new, Tensor) or new.type.dtype != old.type.dtype or new.type.rank != old.type.rank
-    if not old.own and old.whole.read_from is not None:
+    if not own and old.whole.read_from is not None:
         count_indices(w, old.whole.read_from.place)
-    if (not old.own or other) and old.whole.places:  # an array that is written to, from the next iteration on
+    if (not own or other) and old.whole.places:  # an array that is written to, from the next iteration on
         written_tensor(w, old, "an assignment")
         return
-    if not old.own or isinstance(old.ref, ir.SharedArg):
+    if not own or isinstance(old.ref, ir.SharedArg):
         rewrite = as_view(w, old, name) or (rewrite if came_in(w, old) else WHERE_IT_WAS_MADE)
         raise w.reject("ACR112", seen=f"{name}, {w.describe(old)}, may be seen elsewhere", rewrite=rewrite)
     if other:

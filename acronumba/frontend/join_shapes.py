@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import TensorT, Type
+from acronumba.ir.types import BoolT, FloatT, IntT, NoneT, TensorT, Type
 from acronumba.records import record
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ class ChoiceShape:
 class TypeShape:
     type: Type
     places: tuple[AllocationSite, ...] = ()  # possible allocation sites of the arrays among its alternatives
+    own: bool = False  # an array among them was made in the call and has at most one name
 
 
 @record(eq=False)
@@ -146,11 +147,25 @@ def compatible_shapes(a: JoinShape, b: JoinShape) -> bool:
         case (ChoiceShape(), ChoiceShape()):
             return len(a.options) == len(b.options) and all(map(compatible_shapes, a.options, b.options))
         case (TypeShape(), TypeShape()):
-            return a.type == b.type
+            return (a.type, a.own) == (b.type, b.own)
         case (MaybeShape(), MaybeShape()):
             return compatible_shapes(a.inner, b.inner)
         case (ErrorShape(), ErrorShape()) | (AbsentShape(), AbsentShape()):
             return True
+    return False
+
+
+def is_own(a: JoinShape) -> bool:
+    """Whether an array that a join shape covers, if any, was made in the call and has at most one name."""
+    match a:
+        case StaticShape():
+            return a.val.is_own
+        case TensorShape():
+            return a.fresh
+        case TypeShape():
+            return a.own or isinstance(a.type, IntT | FloatT | BoolT | NoneT)
+        case PartsShape():
+            return a.val.is_tensor and all(map(is_own, a.items))
     return False
 
 

@@ -25,6 +25,7 @@ from acronumba.frontend.join_shapes import (
     TensorShape,
     TypeShape,
     choices_of,
+    is_own,
 )
 from acronumba.frontend.kinds.arrays import AllocationSite, ArrayRef, Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
@@ -42,7 +43,7 @@ from acronumba.frontend.naming import (
 )
 from acronumba.frontend.words import Words
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import BOOL, INT, Array0T, ListT, TensorT, Type, union, words
+from acronumba.ir.types import BOOL, INT, Array0T, ListT, TensorT, Type, UnionT, union, words
 from acronumba.records import record
 
 
@@ -156,7 +157,10 @@ class Merge(Words):
             return out
         if isinstance(val, _Pending):
             found = self.from_words(val.type, val.vars)
-            return found.with_places(val.places) if isinstance(found, UnionVal) else found
+            if not isinstance(found, UnionVal):
+                return found
+            one = Tensor(TensorT("float32", ()), val.vars[0], (), fresh=True) if val.fresh else None
+            return replace(found, places=val.places, marked=one)
         return val.with_children(tuple(map(self.settle, val.children())))
 
     def _merge(self, vals: list[Val | None], ends: list[int], states: list[State], name: str) -> Val:
@@ -235,7 +239,8 @@ class Merge(Words):
             return ErrorShape(error.error.seen if error.error is not None else "")
         if endless(t):
             return ErrorShape(without_end(t), "ACR303")
-        return TypeShape(t, tuple(dict.fromkeys((*places_of(a), *places_of(b)))))
+        own = isinstance(t, UnionT) and is_own(a) and is_own(b)
+        return TypeShape(t, tuple(dict.fromkeys((*places_of(a), *places_of(b)))), own)
 
     def _join_containers(self, a: ContainerShape, b: ContainerShape) -> ContainerShape:
         """Join run-time lists, tuples, dicts or sets of one class."""
@@ -366,7 +371,7 @@ class Merge(Words):
                 return choice, (var, *(v for p in parts for v in p[1]))
             case TypeShape():
                 vars = tuple(self.var(name, w) for w in words(a.type))
-                return _Pending(a.type, vars, places=a.places), vars
+                return _Pending(a.type, vars, a.own, a.places), vars
 
     def _instantiate_array(self, a: ArrayShape, name: str) -> tuple[ArrayRef, tuple[ir.Var, ...]]:
         vals: list[Val] = []
@@ -432,6 +437,8 @@ class Merge(Words):
             case _:
                 assert val is not None
                 srcs = val.joined_words(self, a)
+                if srcs is None and isinstance(a, TypeShape) and a.own:
+                    srcs = self.unmarked_words(val, a.type)
                 if srcs is None:
                     srcs = self.to_words(val, self.template_type(a))
                 for out, src in zip(vars, srcs, strict=True):

@@ -105,14 +105,15 @@ def name_views(val: Val, lent: list[Lent] | None = None) -> None:
 
     A name of a function that is being inlined is noted in `lent`, as it ends with the function.
     """
-    if isinstance(val, Tensor):
-        again = val.named or val.lent or (val.base is not None and not val.own)
+    x = val.marked
+    if x is not None:
+        again = x.named or x.lent or (x.base is not None and not x.own)
         if lent is not None:
-            val.lend(lent, again)
+            x.lend(lent, again)
         else:
             if again:
-                val.seen()
-            val.named = True
+                x.seen()
+            x.named = True
     for v in val.children():
         if val.compound:
             name_views(v, lent)
@@ -122,8 +123,8 @@ def name_views(val: Val, lent: list[Lent] | None = None) -> None:
 
 def lend(val: Val, lent: list[Lent]) -> None:
     """Note that a value is given to a function that is being inlined."""
-    if isinstance(val, Tensor):
-        val.lend(lent, True)
+    if val.marked is not None:
+        val.marked.lend(lent, True)
     if val.compound:
         for v in val.children():
             lend(v, lent)
@@ -137,11 +138,25 @@ def take_back(lent: list[Lent]) -> None:
 
 def alias(val: Val) -> None:
     """Note that a value is aliased."""
-    if isinstance(val, Tensor):
-        val.seen()
+    if val.marked is not None:
+        val.marked.seen()
     if val.compound:
         for v in val.children():
             alias(v)
+
+
+def in_use(w: Walker, x: Tensor) -> bool:
+    """Whether a part of an expression around the current one, evaluated before, is an array, or a view of it."""
+    return any(_sees(v, x) for v in w.parts[: w.before])
+
+
+def _sees(val: Val, x: Tensor) -> bool:
+    y = val.marked
+    while y is not None:
+        if y is x or y is x.base:
+            return True
+        y = y.base
+    return any(_sees(v, x) for v in val.children())
 
 
 def check_free(w: Walker, val: Val) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from acronumba.frontend.kinds.arrays import AllocationSite, Tensor
+from acronumba.frontend.kinds.arrays import AllocationSite
 from acronumba.frontend.kinds.value import Val
 
 
 def note_named(val: Val) -> None:
     """Note that a value is bound to a name, as are merged values of the state."""
-    if isinstance(val, Tensor):
-        val.named = True
+    if val.marked is not None:
+        val.marked.named = True
     if val.compound:
         for v in val.children():
             note_named(v)
@@ -19,8 +19,9 @@ def note_named(val: Val) -> None:
 
 def note_shared(val: Val) -> None:
     """Note that the named arrays in a value, and the views, are aliased by it."""
-    if isinstance(val, Tensor) and (val.named or val.lent or (val.base is not None and not val.own)):
-        val.seen()
+    x = val.marked
+    if x is not None and (x.named or x.lent or (x.base is not None and not x.own)):
+        x.seen()
     for v in val.children():
         note_shared(v)
 
@@ -42,6 +43,6 @@ def note_unified(places: Sequence[AllocationSite]) -> AllocationSite:
 def loosest(vals: list[Val]) -> Val:
     """Return one of several equal values, aliased if any is."""
     for v in vals:
-        if isinstance(v, Tensor) and v.aliased:
+        if v.marked is not None and v.marked.aliased:
             return v
     return vals[0]

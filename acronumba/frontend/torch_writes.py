@@ -25,6 +25,7 @@ from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.torch_tensors import TorchTensor, as_arrays, as_torch
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import Index, Val
+from acronumba.frontend.names import in_use
 from acronumba.frontend.operators import OPERATORS, binary
 from acronumba.frontend.subscripts import WHOLE, index_parts, item_of_axes
 from acronumba.frontend.torch_math import array_of, category
@@ -196,16 +197,9 @@ def _fitting(w: Walker, x: TorchTensor, new: Tensor, what: str) -> Tensor:
 
 def rebindable(w: Walker, x: Tensor) -> bool:
     """Whether nothing but one name sees the elements of an array, so that it can be bound to a new value."""
-    if not x.own or isinstance(x.ref, ir.SharedArg) or any(sees(v, x) for v in w.parts[: w.before]):
+    if not x.own or isinstance(x.ref, ir.SharedArg) or in_use(w, x):
         return False
     return not (x.named or x.lent) or bool(_keys_of(w, x))
-
-
-def sees(val: Val, x: Tensor) -> bool:
-    """Whether a value is an array, a view of it, or contains one of these."""
-    if isinstance(val, Tensor):
-        return val is x or (val.base is not None and sees(val.base, x))
-    return any(sees(v, x) for v in val.children())
 
 
 def _keys_of(w: Walker, x: Tensor) -> list[object]:

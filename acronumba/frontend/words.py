@@ -72,6 +72,8 @@ from acronumba.ir.types import (
 class Words(Cells):
     """Conversion of values to the words of their types, and back."""
 
+    joining = False  # whether words are those of values at a join, which replace the values
+
     def whole(self, val: Val) -> Val:
         """Return a value as an operand: for an array that is written to, its current elements."""
         handler = READ.get(type(val))
@@ -277,8 +279,17 @@ class Words(Cells):
     def tensor_var(self, val: Tensor) -> ir.Var:
         """Return the tensor as a variable; a shared one becomes an ordinary value."""
         self.kept(val)
-        val.seen()
+        if not self.joining:
+            val.seen()
         return self.variable(val)
+
+    def unmarked_words(self, val: Val, t: Type) -> tuple[ir.Var, ...]:
+        """Return the words of a value that is replaced where control flow joins, which is no alias."""
+        self.joining, saved = True, self.joining
+        try:
+            return self.to_words(val, t)
+        finally:
+            self.joining = saved
 
     def variable(self, val: Tensor) -> ir.Var:
         """Return the variable of a tensor, without noting an alias."""
@@ -450,6 +461,9 @@ class Words(Cells):
     def _one_of(self, val: UnionVal, only: Val) -> Val:
         """Return an alternative of a union with the union's facts of the container or field from which it was read."""
         only = only.with_places(val.places) if val.place is None else self.placed(only, val.place)
+        x = only.marked if not only.is_tensor else only.children()[0].marked
+        if val.marked is not None and x is not None:
+            x.base, x.fresh, x.aliased, x.named = val.marked, val.is_own, not val.is_own, True
         return only if val.outer is None else only.within(val.outer)
 
     def placed(self, val: Val, place: tuple[type, str] | None) -> Val:

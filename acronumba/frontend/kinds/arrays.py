@@ -71,6 +71,14 @@ class Tensor(Value):
         base = self.base
         return self.fresh or (base is not None and not base.named and not base.lent and base.own)
 
+    @property
+    def is_own(self) -> bool:
+        return self.own
+
+    @property
+    def marked(self) -> Tensor:
+        return self
+
     def seen(self) -> None:
         """Note that the elements are aliased."""
         self.aliased = True

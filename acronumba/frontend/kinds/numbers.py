@@ -50,6 +50,7 @@ class Num(Value):
 
     family = "number"
     immutable = True
+    is_own = True
     numeric = True
 
     @property
@@ -188,6 +189,7 @@ class NoneVal(Value):
 
     family = "None"
     immutable = True
+    is_own = True
     compares_first = 2
     operand_rewrite = "test it first: `if x is not None`"
 

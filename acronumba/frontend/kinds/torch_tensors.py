@@ -32,6 +32,7 @@ class TorchTensor(Value):
     inner: Tensor | ArrayRef
 
     compound = True
+    is_tensor = True
     iterable = True
     assignable = True
     immutable = True
@@ -41,6 +42,14 @@ class TorchTensor(Value):
     def python_class(self) -> PythonClass:
         assert Library.tensor is not None
         return Library.tensor
+
+    @property
+    def is_own(self) -> bool:
+        return self.inner.is_own
+
+    def shared_by_calls(self) -> Val | None:
+        inner = self.inner.shared_by_calls()
+        return None if inner is None else TorchTensor(inner)  # type: ignore[arg-type]
 
     @property
     def dtype(self) -> str:
@@ -99,8 +108,7 @@ class TorchTensor(Value):
         array = w.whole(self.inner)
         assert isinstance(array, Tensor)
         if not self.rank:
-            w.kept(array)
-            array.seen()
+            w.tensor_var(array)
         return w.ops.as_scalar(array).to_words(w, t.inner)
 
     # ---- operations

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from acronumba.frontend.join_shapes import JoinShape, MaybeShape, Parameter, TypeShape
-from acronumba.frontend.kinds.arrays import AllocationSite
+from acronumba.frontend.kinds.arrays import AllocationSite, Tensor
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.maps import MapVal
 from acronumba.frontend.kinds.numbers import Num
@@ -36,8 +36,13 @@ class UnionVal(Value):
     place: FieldPlace | None = None  # the field of an object made in the call from which it was read
     outer: ListVal | MapVal | None = None  # the list or dict from which it was read
     places: tuple[AllocationSite, ...] = ()  # possible allocation sites of the arrays among its alternatives
+    marked: Tensor | None = None  # of which an array among its alternatives is a view, as far as names go
 
     is_several = True
+
+    @property
+    def is_own(self) -> bool:
+        return self.marked is not None and self.marked.own
 
     def alternatives(self, w: Words) -> Cases[Callable[[], Val]]:
         for k, member in enumerate(self.possible):
@@ -80,6 +85,9 @@ class UnionVal(Value):
         return self.vars if self.type == t else w.cases_to_words(self, t)
 
     def join_shape(self, w: Merge) -> JoinShape:
+        return TypeShape(self.word_type(), self.places, self.is_own)
+
+    def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
         return TypeShape(self.word_type(), self.places)
 
     def within(self, container: ListVal | MapVal) -> Val:

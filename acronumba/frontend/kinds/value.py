@@ -51,6 +51,7 @@ class Value:
     family: ClassVar[str] = ""  # values of two families are never equal; "" if they may be
     immutable: ClassVar[bool] = False  # a copy of it is the value itself
     iterable: ClassVar[bool] = False  # it can be iterated over at run time
+    is_tensor: ClassVar[bool] = False  # a tensor of PyTorch, whose child is its array
     compound: ClassVar[bool] = False  # a structure, whose children vary one by one
     is_iterator: ClassVar[bool] = False  # its items can be read once
     is_function: ClassVar[bool] = False
@@ -88,6 +89,16 @@ class Value:
     def is_several(self) -> bool:
         """Whether it has alternatives that are distinguished at run time."""
         return False
+
+    @property
+    def is_own(self) -> bool:
+        """Whether an array that it is, if it is one, was made in the call and has at most one name."""
+        return False
+
+    @property
+    def marked(self) -> Tensor | None:
+        """The array whose names and aliases are noted; of a union, one that stands for its alternatives."""
+        return None
 
     @property
     def is_choosable(self) -> bool:
