@@ -283,7 +283,7 @@ class Blocks:
             if out not in names:
                 break
         names.setdefault(out, 0)
-        return ir.Var(out, type)
+        return ir.Var(out, type.word if isinstance(type, ListT) else type)
 
     def point(self) -> Point:
         if self.block is None:

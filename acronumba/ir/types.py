@@ -199,8 +199,9 @@ class ListT:
 
     @property
     def word(self) -> ListT:
-        """Type of a variable that holds the reference, which does not distinguish lists and tuples."""
-        return ListT(self.item) if self.tupled else self
+        """Type of a variable that holds the reference, for which lists are tuples, and tensors are arrays."""
+        item = _in_words(self.item)
+        return ListT(item) if self.tupled or item is not self.item else self
 
 
 @record()
@@ -373,6 +374,26 @@ def as_array(t: Type) -> Type:
     return t.inner if isinstance(t, TorchT) else t
 
 
+def _in_words(t: Type) -> Type:
+    """Return a type of the same words with arrays in place of tensors."""
+    match t:
+        case TorchT():
+            return t.inner
+        case TupleT() | DictT():
+            items = tuple(map(_in_words, t.items))
+            return t if all(a is b for a, b in zip(items, t.items, strict=True)) else replace(t, items=items)
+        case ListT(inner, tupled):
+            item = _in_words(inner)
+            return t if item is inner else ListT(item, tupled)
+        case MapT(key, item, given) if item is not None and (other := _in_words(item)) is not item:
+            return MapT(key, other, given)
+        case UnionT():
+            other = union(*map(_in_words, t.members))
+            same = isinstance(other, UnionT) and len(other.members) == len(t.members)
+            return other if same and other != t else t
+    return t
+
+
 def array_type(t: TorchT) -> TensorT | Array0T | ArrayT:
     """Return the type of the array, of any rank, that shares the memory of a tensor."""
     rank0 = isinstance(t.inner, TensorT) and not t.inner.rank
@@ -444,7 +465,7 @@ def words(t: Type) -> tuple[Word, ...]:
         case ListT():
             return (t.word,)
         case MapT():
-            return (ListT(t.entry),)
+            return (ListT(t.entry).word,)
         case Array0T():
             return (t.scalar,) if t.sure else (BOOL, t.scalar)
         case ArrayT():

@@ -17,7 +17,7 @@ from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.comprehensions import to_list
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
-from acronumba.frontend.kinds.lists import ElementInfo
+from acronumba.frontend.kinds.lists import ElementInfo, ListVal
 from acronumba.frontend.kinds.numbers import NoneVal
 from acronumba.frontend.kinds.torch_tensors import TorchTensor, as_arrays, as_torch
 from acronumba.frontend.kinds.tuples import TupleVal
@@ -26,7 +26,7 @@ from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.decorators import _bound, primitive
 from acronumba.frontend.torch_math import promoted as promoted_operands
 from acronumba.frontend.walker import Walker
-from acronumba.ir.types import Type, as_array, members, union
+from acronumba.ir.types import TensorT, Type, as_array, members, union
 from acronumba.torch.asking import NAMES, Answer, checked
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -109,7 +109,14 @@ def _wrapped(w: Walker, val: Val) -> Val:
     """Return the result of a row with its arrays as tensors."""
     if isinstance(val, UnionVal):
         return w.each(val, lambda v: _wrapped(w, v))
+    if isinstance(val, ListVal) and isinstance(val.item, TensorT):  # of a length that only run time knows
+        made = w.call(w.constant(_each_tensor), (val.plain,), {})
+        return replace(made, cls=val.cls) if isinstance(made, ListVal) else made
     return as_torch(val)
+
+
+def _each_tensor(arrays: Any) -> Any:
+    return [tensor(x) for x in arrays]
 
 
 # ---- primitives
