@@ -30,6 +30,9 @@ class Library:
     name_of: Callable[[Any], str] = staticmethod(lambda value: "")  # of a function of its own, "torch.tanh"; else ""
     functions: Callable[[], list[str]] = staticmethod(list)  # the names of those that are supported
     operate: Any  # walker, class of an operator in the syntax tree, operands -> value
+    contexts: Mapping[Any, Callable[..., Any]] = {}  # of `with`: from its arguments to whether gradients are followed
+    undecorated: Callable[[Any], Any] = staticmethod(lambda fn: None)  # what stands for a decorated function
+    detach: Any  # the method that stops gradients
     strided: Any  # the layout of dense tensors
 
 

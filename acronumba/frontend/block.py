@@ -171,6 +171,7 @@ class Blocks:
         self.constants: dict[str, Any] = {}
         self.errors: list[AcronumbaError] = []
         self.notes: list[Note] = []  # for `explain`
+        self.left_out: dict[Loc, None] = {}  # calls that only tell
         self.widenings: dict[Loc, None] = {}  # where float32 becomes float64 by NumPy's rules
         self.naturals: dict[ir.Var, None] = {}  # variables that are never negative: extents, lengths, counters
         # exclusive upper bounds of variables of loops over a range that starts at 0

@@ -33,6 +33,7 @@ from acronumba.frontend.kinds.functions import Func, OneOfFunctions
 from acronumba.frontend.kinds.lists import StaticList
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num
 from acronumba.frontend.kinds.objects import SharedVal
+from acronumba.frontend.kinds.torch_tensors import unfollowed
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.names import forget_assigned, named_iterator
@@ -101,7 +102,8 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val]) -> Val:
     outs = tuple(w.var(f"{func.source.name.rsplit('.', 1)[-1]}", e) for e in words(result))
     forget_assigned(w)
     w.emit(ir.Call(outs=outs, function=instance.index, args=tuple(flat), loc=w.loc))
-    return w.from_words(result, outs)
+    val = w.from_words(result, outs)
+    return val if w.following else unfollowed(w, val)
 
 
 def _new_instance(w: Walker, func: Func, key: Any, templates: Sequence[JoinShape]) -> Instance:
@@ -244,7 +246,8 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     """Emit the code of a recursive function for one set of argument types."""
     func = instance.func
     errors, notes = len(w.errors), len(w.notes)
-    saved = w.code, w.block, w.state, w.source, w.here, w.loc, w.frames, w.caller
+    saved = w.code, w.block, w.state, w.source, w.here, w.loc, w.frames, w.caller, w.following
+    w.following = True  # for all calls of it
     w.code = FunctionCode(function_name(w, func), func.source.loc(func.source.node))
     w.here, w.loc, w.source = func.source.node, w.code.loc, func.source
     w.frames, w.caller = [], None
@@ -266,7 +269,7 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     w.functions[instance.index] = w.code
     instance.walking = False
     instance.told = w.errors[errors:], w.notes[notes:]
-    w.code, w.block, w.state, w.source, w.here, w.loc, w.frames, w.caller = saved
+    w.code, w.block, w.state, w.source, w.here, w.loc, w.frames, w.caller, w.following = saved
 
 
 def function_name(w: Walker, func: Func) -> str:

@@ -445,8 +445,14 @@ def _program(sweep: Walker, name: str, params: Sequence[Type], result: Type) -> 
         shared=tuple(sweep.shared_params),
         params=tuple(params),
         result=result,
-        warnings=_warnings(sweep.widenings),
+        warnings=(*_warnings(sweep.widenings), *_left_out(sweep.left_out)),
     )
+
+
+def _left_out(calls: Iterable[Loc]) -> tuple[str, ...]:
+    """Return a remark for each call that only tells."""
+    lines = {(loc.file, loc.line): line_text(loc) for loc in calls}
+    return tuple(f"{Path(f).name}:{n}: not run in a batch: {text}" for (f, n), text in sorted(lines.items()))
 
 
 def _warnings(widenings: Iterable[Loc]) -> tuple[str, ...]:

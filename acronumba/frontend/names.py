@@ -10,6 +10,7 @@ from typing import Any
 
 from acronumba.data.shared import SharedConst, describe_value, values_of
 from acronumba.data.source_guard import ABSENT
+from acronumba.foreign import Library
 from acronumba.frontend.advice import near
 from acronumba.frontend.calls.objects import as_function, is_foreign
 from acronumba.frontend.calls.tables import row_of
@@ -291,6 +292,9 @@ def behind(w: Walker, value: Any) -> types.FunctionType | None:
 def function_value(w: Walker, fn: types.FunctionType) -> Val:
     """Return a function object as a value: a `Func` to be walked, or a `Static` if it is primitive or foreign."""
     body = w.source_guard.function(fn)
+    inside = Library.undecorated(fn)
+    if inside is not None:
+        return function_value(w, inside)
     if row_of(fn) is not None or is_foreign(fn):
         return Static(fn)
     try:

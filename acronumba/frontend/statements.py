@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
+from acronumba.foreign import Library
 from acronumba.frontend.block import Point
 from acronumba.frontend.calls.of_settings import CONTEXTS, check_setting
 from acronumba.frontend.exceptions import Rejected
@@ -17,6 +18,7 @@ from acronumba.frontend.handlers import STATEMENTS, handles
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.numbers import NoneVal
 from acronumba.frontend.names import check_free, nested_function
+from acronumba.frontend.telling import only_tells
 from acronumba.frontend.walker import Walker
 
 
@@ -68,7 +70,7 @@ def _pass(w: Walker, stmt: ast.Pass) -> None:
 
 @handles(STATEMENTS, ast.Expr)
 def _expression(w: Walker, stmt: ast.Expr) -> None:
-    if not isinstance(stmt.value, ast.Constant):
+    if not isinstance(stmt.value, ast.Constant) and not only_tells(w, stmt.value):
         w.expr(stmt.value)
 
 
@@ -104,18 +106,37 @@ def _assert(w: Walker, stmt: ast.Assert) -> None:
 
 @handles(STATEMENTS, ast.With)
 def _with(w: Walker, stmt: ast.With) -> None:
-    """Walk the body of a `with` statement over settings of warnings or printing; reject other context managers."""
-    for item in stmt.items:
-        call = item.context_expr
-        func = w.expr(call.func) if isinstance(call, ast.Call) else None
-        if not isinstance(func, Static) or all(func.value is not c for c in CONTEXTS) or item.optional_vars is not None:
-            raise w.reject("ACR102")
-        assert isinstance(call, ast.Call)
-        if call.args:
-            raise w.reject("ACR203", call.args[0], seen=f"an argument of {func.value.__name__} without its name")
+    """Walk the body of a `with` statement over settings that change no value; reject other context managers."""
+    before = w.following
+    try:
+        for item in stmt.items:
+            _enter(w, item)
+        w.body(stmt.body)
+    finally:
+        w.following = before
+
+
+def _enter(w: Walker, item: ast.withitem) -> None:
+    """Enter a context manager over settings of warnings or printing, or over gradients of PyTorch."""
+    call = item.context_expr
+    func = w.expr(call.func) if isinstance(call, ast.Call) else None
+    if not isinstance(func, Static) or not isinstance(call, ast.Call) or item.optional_vars is not None:
+        raise w.reject("ACR102")
+    follows = Library.contexts.get(func.value) if isinstance(func.value, Hashable) else None
+    if follows is not None:
         with w.at_node(call):
-            check_setting(w, func.value, {k.arg or "**": w.expr(k.value) for k in call.keywords})
-    w.body(stmt.body)
+            given = [w.static(w.expr(a)) for a in (*call.args, *(k.value for k in call.keywords))]
+            follow = follows(*given)
+            if not isinstance(follow, bool | None):
+                raise w.reject("ACR102", seen=f"{ast.unparse(call)}, which is known only at run time")
+            w.following = w.following if follow is None else follow
+        return
+    if all(func.value is not c for c in CONTEXTS):
+        raise w.reject("ACR102")
+    if call.args:
+        raise w.reject("ACR203", call.args[0], seen=f"an argument of {func.value.__name__} without its name")
+    with w.at_node(call):
+        check_setting(w, func.value, {k.arg or "**": w.expr(k.value) for k in call.keywords})
 
 
 @handles(STATEMENTS, ast.FunctionDef)

@@ -25,6 +25,7 @@ from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import Func
 from acronumba.frontend.kinds.lists import ElementInfo
 from acronumba.frontend.kinds.numbers import Num
+from acronumba.frontend.kinds.torch_tensors import unfollowed
 from acronumba.frontend.kinds.value import Turns, Val
 from acronumba.frontend.merge import Merge
 from acronumba.frontend.source import Source, assigned_names, is_forbidden
@@ -177,6 +178,7 @@ class Walker(Merge):
         self.inherited: dict[tuple[type, str], Loc] = {}  # class attributes read through objects, and their positions
         self.early = False  # a function whose result type is not known yet was called
         self.apart: dict[tuple[str, ...], Loc] = {}  # paths of shared values that reach no object twice
+        self.following = True  # whether gradients of tensors of PyTorch are followed here
         self.silent: list[Loc] = []  # positions of code skipped because of a rejection elsewhere
         self.undone: list[AcronumbaError] = []  # rejections in walks that were undone
         # Values of expressions that were evaluated as parts of others, which are not complete; of these, the first
@@ -229,6 +231,8 @@ class Walker(Merge):
             val: Val = handler(self, node)
             if self.block is not None:
                 val = self.made(val)
+                if not self.following and isinstance(node, ast.BinOp | ast.UnaryOp | ast.Subscript):
+                    val = unfollowed(self, val)
         except WAYS_ON:
             self.here, self.loc = saved
             self.before = before

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import keyword
+import linecache
+import types
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,7 @@ from acronumba import foreign
 from acronumba.data.classes import Adapter, adapt
 from acronumba.data.shared import ADDED, SharedNode
 from acronumba.frontend.calls.tables import ROWS
+from acronumba.frontend.telling import TELLERS
 from acronumba.generics import Value
 from acronumba.pipeline.boundary import add_library
 
@@ -23,12 +28,42 @@ DTYPES = {
     )
 }  # fmt: skip
 
+
+def written(name: str, text: str, file: str, scope: dict[str, Any]) -> types.FunctionType:
+    """Return a function from its text, which messages show."""
+    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+    scope["__name__"] = "of_torch"  # no module of PyTorch or of this package: it is compiled
+    exec(compile(text, file, "exec"), scope)
+    made: types.FunctionType = scope[name]
+    return made
+
+
+@functools.cache
+def _undecorated(fn: types.FunctionType) -> types.FunctionType | None:
+    """Return a function that calls a decorated one under its `torch.no_grad()` or the like; None for others."""
+    cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
+    if fn.__code__.co_name != "decorate_context" or "ctx_factory" not in cells or not hasattr(fn, "__wrapped__"):
+        return None
+    context = cells["ctx_factory"].cell_contents()
+    mode = "mode" if hasattr(context, "mode") else ""
+    text = f"def {fn.__name__}(*args, **kwargs):\n    with context({mode}):\n        return function(*args, **kwargs)\n"
+    scope = {"context": type(context), "function": fn.__wrapped__, "mode": getattr(context, "mode", None)}
+    return written(fn.__name__, text, f"<{type(context).__name__} around {fn.__qualname__}>", scope)
+
+
 foreign.Library.tensor = torch.Tensor
 foreign.Library.from_numpy = torch.from_numpy
 foreign.Library.dtypes = DTYPES
 foreign.Library.device = torch.device("cpu")
 foreign.Library.strided = torch.strided
 foreign.Library.constants = torch.dtype, torch.device
+foreign.Library.detach = torch.Tensor.detach
+foreign.Library.contexts = {
+    torch.no_grad: lambda: False, torch.inference_mode: lambda mode=True: not mode, torch.enable_grad: lambda: True,
+    torch.set_grad_enabled: lambda mode: mode, torch.profiler.record_function: lambda *names: None,
+    torch.autograd.set_detect_anomaly: lambda *modes: None, contextlib.nullcontext: lambda: None,
+}  # fmt: skip
+foreign.Library.undecorated = _undecorated
 foreign.Library.folder = str(Path(torch.__file__).parent)
 add_library(foreign.Library.folder)
 
@@ -53,7 +88,7 @@ def _functions() -> list[str]:
 foreign.Library.name_of = _name_of
 foreign.Library.functions = _functions
 
-ADDED += [torch.dtype, torch.device, torch.memory_format, torch.layout]
+ADDED += [torch.dtype, torch.device, torch.memory_format, torch.layout, *TELLERS]
 
 # Attributes of `torch.nn.Module` itself, and of recurrent modules what they keep besides their parameters.
 _OWN = frozenset(vars(torch.nn.Module())) | {

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-import linecache
 import types
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,7 @@ from acronumba.frontend.calls.tables import row_of
 from acronumba.generics import Value
 from acronumba.pipeline.boundary import compiling
 from acronumba.torch.autograd import Output, follow
+from acronumba.torch.library import written
 from acronumba.torch.plain import TorchCall
 from acronumba.torch.results import TensorResults
 from acronumba.torch.wanted import TensorSelection
@@ -195,10 +195,7 @@ def _entry(fn: types.FunctionType, owner: str = "") -> types.FunctionType:
     given = ", ".join(name for name in names if name != owner)
     text = f"def {fn.__name__}({', '.join(names)}):\n    return {owner or 'function'}({given})\n"
     file = f"<{fn.__qualname__} of PyTorch>"
-    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
-    scope: dict[str, Any] = {"function": fn, "__name__": "of_torch"}
-    exec(compile(text, file, "exec"), scope)
-    made: types.FunctionType = scope[fn.__name__]
+    made = written(fn.__name__, text, file, {"function": fn})
     made.__qualname__ = fn.__qualname__
     return made
 

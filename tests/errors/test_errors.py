@@ -237,3 +237,15 @@ def test_a_traceback_has_one_frame_of_acronumba():
             call()
         own = [frame for frame in traceback.extract_tb(caught.value.__traceback__) if frame.filename != __file__]
         assert len(own) == 1, own
+
+
+def names_a_number_in_braces(x):
+    if x < 0:
+        raise ValueError(f"{x} is not {4}")
+    return x
+
+
+def test_a_number_in_braces_of_a_message_is_no_place_to_fill_in():
+    with pytest.raises(InstanceErrors) as caught:
+        acronumba.model(names_a_number_in_braces).batch([1, -2])
+    assert str(caught.value.errors[1]) == "-2 is not 4"

@@ -37,6 +37,7 @@ from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.lists import MUTATORS
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, members_of, number
 from acronumba.frontend.kinds.objects import ObjectValue
+from acronumba.frontend.kinds.torch_tensors import unfollowed
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
@@ -104,6 +105,11 @@ def _name_of(w: Walker, default: str) -> str:
 
 def call_row(w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """Call a function or method by the handler of its row."""
+    val = _call_row(w, row, args, kwargs)
+    return val if w.following or w.block is None else unfollowed(w, val)
+
+
+def _call_row(w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     if row.whole or row.views:
         return _distribute(w, row, Args(w, row, args, kwargs))
     a = Args(w, row, list(map(w.whole, args)), {k: w.whole(v) for k, v in kwargs.items()})

@@ -162,3 +162,25 @@ def as_arrays(w: Words, val: Val) -> Val:
     if isinstance(val, TupleVal):
         return TupleVal(tuple(as_arrays(w, v) for v in val.items))
     return val
+
+
+def unfollowed(w: Walker, val: Val) -> Val:
+    """Return the result of an operation under `torch.no_grad()`: new tensors, through which no gradient flows."""
+    if isinstance(val, UnionVal):
+        return w.each(val, lambda v: unfollowed(w, v))
+    if isinstance(val, TupleVal):
+        return TupleVal(tuple(unfollowed(w, v) for v in val.items))
+    if not isinstance(val, TorchTensor) or not isinstance(val.inner, Tensor) or not val.dtype.startswith("float"):
+        return val
+    inner = val.inner
+    own = inner.base is None and inner.fresh and not inner.named and not inner.aliased
+    if not own:
+        inner.seen()  # the result shares its elements: it is a copy unless one of them is written to
+    w.following = True
+    try:
+        out = w.call(w.constant(Library.detach), (val,), {})
+    finally:
+        w.following = False
+    if not own and isinstance(out, TorchTensor) and isinstance(out.inner, Tensor):
+        out.inner.seen()
+    return out
