@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,7 +28,7 @@ class Shapes(TensorOps):
         """Reshape to extents whose product is known to be right."""
         if tuple(dims) == x.dims:
             return x
-        return self.op("reshape", (x.ref,), x.type.dtype, dims, (), base=x)
+        return replace(self.op("reshape", (x.ref,), x.type.dtype, dims, (), base=x), known=x.known)
 
     def reshape_to(self, x: Tensor, shape: Sequence[Num]) -> Tensor:
         """Reshape as NumPy does; at most one extent may be negative, and is inferred from the others."""
@@ -260,7 +261,8 @@ class Shapes(TensorOps):
         axis = self.axes_of(axis, rank)[0]
         if any(t.type.rank != rank - 1 for t in tensors):
             raise self.w.reject("ACR401", seen=", ".join(map(self.w.describe, tensors)))
-        return self.concat([self.reshape(t, (*t.dims[:axis], 1, *t.dims[axis:])) for t in tensors], axis)
+        out = self.concat([self.reshape(t, (*t.dims[:axis], 1, *t.dims[axis:])) for t in tensors], axis)
+        return replace(out, known=tensors[0].known) if len(tensors) == 1 else out
 
     def split(self, x: Tensor, sections: int | Sequence[Num], axis: int) -> list[Tensor]:
         """Split a tensor along an axis, into equal parts or at given indices."""

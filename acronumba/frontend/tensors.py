@@ -72,7 +72,9 @@ class TensorOps:
         if num.type != BOOL and kind in "iu" and (num.type, dtype) != (INT, "int64") and self.w.block is not None:
             num = self.w.read(num)
             self._check_range(num, dtype)
-        return self.op("cast", (self.w.word(num),), dtype, ())
+        out = self.op("cast", (self.w.word(num),), dtype, ())
+        out.known = num if num.type == INT and dtype == "int64" else None
+        return out
 
     def _check_range(self, num: Num, dtype: str) -> None:
         """Check that a Python int, or a truncated float, is a value of an integer dtype."""
@@ -122,7 +124,8 @@ class TensorOps:
 
     def as_array(self, x: Tensor) -> Tensor:
         """Return a copy as an array: of rank 0, not a NumPy scalar, if it has no axes."""
-        return Tensor(x.type, x.ref, x.dims, fresh=True, array0=None if x.type.rank else number(True))
+        array0 = None if x.type.rank else number(True)
+        return Tensor(x.type, x.ref, x.dims, fresh=True, array0=array0, known=x.known)
 
     def as_scalar(self, x: Tensor) -> Tensor:
         """Return the result of an operation that leaves the elements as they are: of a rank-0 array, a NumPy scalar."""

@@ -8,8 +8,9 @@ from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.chosen import _put_rows
 from acronumba.frontend.conditions import host_value
+from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.functions import Static
-from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.torch_tensors import TorchTensor
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
@@ -47,6 +48,17 @@ def _axis(w: Walker, a: Args) -> Val:
 def axis_of(dim: Any, rank: Any) -> Any:
     """Return a dimension counted from the front; one that does not exist is rejected."""
     raise NotImplementedError(dim, rank)
+
+
+def _number_in(w: Walker, a: Args) -> Val:
+    x = a["x"]
+    return x.known if isinstance(x, Tensor) and x.known is not None else NoneVal()
+
+
+@primitive(rule=_number_in, rank0="any")
+def number_in(x: Any) -> Any:
+    """Return the int that an array with one element was made of; None if it is not known without a wait."""
+    raise NotImplementedError(x)
 
 
 def _known(w: Walker, a: Args) -> Val:

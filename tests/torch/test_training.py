@@ -462,3 +462,36 @@ def test_a_parser_that_decides_by_what_it_computes() -> None:
     torch.testing.assert_close(scores, torch.stack([s for _, s in both]))
     wanted = grads_of(net, sum(h.square().sum() + s.sum() for h, s in both))
     assert_same(grads_of(net, heads.square().sum() + scores.sum()), wanted)
+
+
+def test_words_that_are_numbers_are_looked_up_as_numbers() -> None:
+    emb = nn.Embedding(10, 3, padding_idx=2)
+
+    def looped(n):
+        out, last = torch.zeros(3), torch.tensor(n)
+        i = n
+        while i < 5:
+            last, t = torch.tensor(i), torch.tensor([i])
+            i += 1
+            out = out * 2 + emb(t)[0] * i
+        return out + emb(last) + emb(torch.tensor([[i]]))[0, 0]
+
+    def ranged(n):
+        out, t = torch.zeros(3), torch.tensor(0)
+        for k in range(n):
+            out = out * 2 + emb(t)
+            t = torch.tensor(k)
+            if k > 4:
+                break
+        return out + emb(t.unsqueeze(0))[0]
+
+    for f in (looped, ranged):
+        data = [0, 2, 3, 7, 9]
+        outs, same = model(f).batch(data).stack(), torch.stack([f(n) for n in data])
+        torch.testing.assert_close(outs, same)
+        found, wanted = (torch.autograd.grad(x.square().sum(), [emb.weight])[0] for x in (outs, same))
+        torch.testing.assert_close(found, wanted)
+    with pytest.raises(InstanceErrors) as caught:
+        model(lambda n: emb(torch.tensor([n]))).batch([-1, 3, 10])
+    assert list(caught.value.errors) == [0, 2]
+    assert all(isinstance(e, IndexError) for e in caught.value.errors.values())

@@ -49,7 +49,7 @@ class Tensor(Value):
     turned: Tensor | None = None  # of rank 2: its transpose, if that has been computed
     passed: bool = False  # read from a list or field, or passed as an argument, and so aliased
     read_from: ArrayRef | None = None  # the array, which is written to, from which it was read
-    known: Num | None = None  # of a NumPy integer: its value as a host number, if there is one
+    known: Num | None = None  # of integers: the value of the only element as a host number, if there is one
 
     iterable = True
     assignable = True
@@ -124,7 +124,7 @@ class Tensor(Value):
         return bool(self.ref == other.ref and self.type == other.type and kinds)
 
     def shared_by_calls(self) -> Value:
-        return replace(self, places=(), fresh=False, aliased=True, named=True)
+        return replace(self, places=(), fresh=False, aliased=True, named=True, known=None)
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
         if isinstance(t, TensorT):

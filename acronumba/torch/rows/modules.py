@@ -15,6 +15,7 @@ from acronumba.frontend.walker import Walker
 from acronumba.nn import stop_gradient
 from acronumba.torch.implements import implements
 from acronumba.torch.library import modules_in
+from acronumba.torch.primitives import number_in
 
 
 @implements(nn.Module.__call__, tensors=True)
@@ -97,12 +98,15 @@ def embedding_of(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, 
         rejected("an embedding with max_norm, which writes to its table", "normalize the rows after the look-up")
     if input.dtype.kind != "i":
         rejected("an embedding of what is not an integer", "x.long()")
+    at = None if padding_idx is None else padding_idx if padding_idx >= 0 else padding_idx + weight.shape[0]
+    k = number_in(input)
+    if k is not None:
+        if k < 0:
+            raise IndexError("index out of range in self")
+        row = np.array(weight[k] if at is None or k != at else stop_gradient(weight[k]))
+        return row.reshape((*input.shape, *row.shape))
     found = weight[np.where(input < 0, weight.shape[0], input)]  # a negative index is out of range
-    if padding_idx is None:
-        return found
-    at = padding_idx if padding_idx >= 0 else padding_idx + weight.shape[0]
-    padding = np.expand_dims(input == at, -1)
-    return np.where(padding, stop_gradient(found), found)
+    return found if at is None else np.where(np.expand_dims(input == at, -1), stop_gradient(found), found)
 
 
 # ---- layers that change nothing but the form
