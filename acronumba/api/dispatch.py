@@ -63,6 +63,7 @@ class Batched(Protocol):
     @property
     def device(self) -> str: ...
     def with_options(self, **changes: Any) -> Batched: ...
+    def _numbered(self, call: Call) -> Call: ...
     def _plain_call(self, shared: Mapping[str, Value], options: Options | None = None) -> PlainCall: ...
 
 
@@ -81,7 +82,8 @@ def bind(model: Batched, columns: Sequence[Value], shared: Mapping[str, Value]) 
     if model._signature is None or not model._signature.is_valid(model.__wrapped__):
         model._signature = Signature(model.__wrapped__, model.bound)
     check_device(model.device)
-    return model._signature.bind([rows_of(c) for c in columns] if model.tensors else columns, shared)
+    call = model._signature.bind([rows_of(c) for c in columns] if model.tensors else columns, shared)
+    return model._numbered(call)
 
 
 Watcher: TypeAlias = Callable[[Batched, Sequence[Value], Mapping[str, Value]], None]

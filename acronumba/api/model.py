@@ -101,6 +101,10 @@ class Model(Generic[P, R]):
         self._cache, self._entries = cache, cache.of(self._options)
         return self
 
+    def _numbered(self, call: Call) -> Call:
+        """Return a call, with a column of keys if the function draws random numbers without a key."""
+        return call
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """The plain call: the user's own function on one instance, with foreign arrays converted to NumPy."""
         named: dict[str, Value] = dict(kwargs)

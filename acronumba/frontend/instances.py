@@ -13,6 +13,7 @@ from acronumba.errors.codes import reject
 from acronumba.frontend.block import FunctionCode
 from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.cells import endless, without_end
+from acronumba.frontend.draws import draws_in
 from acronumba.frontend.exceptions import Abandoned, Hopeless, Rejected, Restart
 from acronumba.frontend.join_shapes import (
     ArrayShape,
@@ -67,6 +68,7 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val]) -> Val:
         raise Abandoned
     code = func.code
     captured, scopes = captured_by(w, func, params.values())
+    captured |= draws_in(w)
     given = [*params.values(), *captured.values()]
     plain = w.facts.plain.setdefault(code, set())
     carried = w.facts.carried.get(code)

@@ -56,6 +56,7 @@ from acronumba.frontend import (
 from acronumba.frontend.arrays import present
 from acronumba.frontend.block import Facts, FunctionCode
 from acronumba.frontend.boxes import open_boxes
+from acronumba.frontend.draws import begin_draws, has_key
 from acronumba.frontend.exceptions import Hopeless, Rejected, Restart
 from acronumba.frontend.functions import add_defaults, parameters_of
 from acronumba.frontend.instances import ENTRY, call_instance, fails_itself, finish, function_name
@@ -354,16 +355,20 @@ def _bind_entry(sweep: Walker, frame: Frame, params: Sequence[Type], shared: Sha
     """Bind the parameters of the model; positional ones become parameters of the program's entry function."""
     func, a = frame.func, frame.func.source.node.args
     positional = [p.arg for p in (*a.posonlyargs, *a.args) if p.arg not in shared.roots]
-    rest = [f"{a.vararg.arg}{k}" for k in range(len(params) - len(positional))] if a.vararg else []
+    count = len(params) - has_key(params)
+    rest = [f"{a.vararg.arg}{k}" for k in range(count - len(positional))] if a.vararg else []
     flat: list[ir.Var] = []
-    for name, t in zip((*positional, *rest), params, strict=False):
+    for name, t in zip((*(*positional, *rest)[:count], "key"), params, strict=False):
         vars = tuple(sweep.var(name, w) for w in words(t))
         flat += vars
         val = sweep.from_words(t, vars)
+        if t is params[-1] and count < len(params):
+            begin_draws(sweep, val)
+            continue
         sweep.state[(frame.scope, name)] = replace(val, own=False) if isinstance(val, Ref) else val
     sweep.code.params = tuple(flat)
     sweep.came_in.update(flat)
-    given = {name: sweep.state[(frame.scope, name)] for name, _ in zip(positional, params, strict=False)}
+    given = {name: sweep.state[(frame.scope, name)] for name in positional[:count]}
     if a.vararg:
         given[a.vararg.arg] = TupleVal(tuple(sweep.state.pop((frame.scope, name)) for name in rest))
     for p in (*a.posonlyargs, *a.args, *a.kwonlyargs):

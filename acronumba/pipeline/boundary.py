@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from acronumba.data.draws import NeedsNumbers
 from acronumba.data.source_guard import Changed
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.errors.codes import reject
@@ -29,7 +30,7 @@ _MODELS = os.path.join(HERE, "zoo", "")
 _STANDARD = os.path.join(sysconfig.get_path("stdlib"), "")
 _COMPILERS = (f"{os.sep}numba{os.sep}", f"{os.sep}llvmlite{os.sep}")
 # Exceptions that are no mistakes of the compiler: changed code, out of memory, the environment.
-PASSED = (AcronumbaError, Changed, MemoryError, OSError, ImportError, Warning)
+PASSED = (AcronumbaError, Changed, NeedsNumbers, MemoryError, OSError, ImportError, Warning)
 
 
 _libraries: list[str] = [_NUMPY, HERE]  # folders

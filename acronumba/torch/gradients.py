@@ -16,6 +16,7 @@ from acronumba.api.dispatch import bind
 from acronumba.api.gradients import Gradients, ValueAndGrad
 from acronumba.api.wanted import DEFAULT
 from acronumba.errors import InstanceErrors, one_frame
+from acronumba.torch.random_numbers import retried
 from acronumba.torch.results import TensorResults
 from acronumba.torch.wanted import TensorSelection
 
@@ -30,6 +31,11 @@ class TorchValueAndGrad(ValueAndGrad):
         super().__init__(model, DEFAULT)
         self._into = into  # whose parameters are named as it names them
 
+    trace, explain, stages, check = map(
+        retried, (ValueAndGrad.trace, ValueAndGrad.explain, ValueAndGrad.stages, ValueAndGrad.check)
+    )
+
+    @retried
     def batch(self, *columns: Any, into: torch.nn.Module | None = None, **shared: Any) -> Gradients:
         """Return the mean loss of a mini-batch and its gradients.
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
+import torch
 
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import row
@@ -141,7 +142,7 @@ def _array(w: Walker, a: Args) -> Val:
 @primitive(rule=_array, rank0="any", whole=True)
 def array(x: Any) -> Any:
     """Return the array of a tensor, and any other value as it is."""
-    raise NotImplementedError(x)
+    return x.detach().numpy() if isinstance(x, torch.Tensor) else x
 
 
 def _tensor(w: Walker, a: Args) -> Val:
@@ -151,7 +152,7 @@ def _tensor(w: Walker, a: Args) -> Val:
 @primitive(rule=_tensor, rank0="any", whole=True)
 def tensor(x: Any) -> Any:
     """Return an array as a tensor."""
-    raise NotImplementedError(x)
+    return torch.from_numpy(np.asarray(x))
 
 
 def _arrays(w: Walker, a: Args) -> Val:
@@ -200,4 +201,4 @@ def _dtype(w: Walker, a: Args) -> Val:
 @primitive(rule=_dtype, rank0="any", whole=True)
 def numpy_dtype(dtype: Any) -> Any:
     """Return NumPy's dtype for one of PyTorch; None for None."""
-    raise NotImplementedError(dtype)
+    return None if dtype is None else np.dtype(NAMES[dtype])

@@ -28,6 +28,7 @@ from acronumba.pipeline.boundary import compiling
 from acronumba.torch.autograd import Output, follow
 from acronumba.torch.library import written
 from acronumba.torch.plain import TorchCall
+from acronumba.torch.random_numbers import numbered, retried
 from acronumba.torch.results import TensorResults
 from acronumba.torch.wanted import TensorSelection
 
@@ -81,7 +82,16 @@ class TorchModel(Model[..., Any]):
             fn = _entry(method) if row_of(method) is not None else method
         else:
             raise reject("ACR210", seen=repr(self.target), rewrite="pass a module, a method or a function")
+        self._draws: set[bool | None] = set()  # the modes in which it draws random numbers
         super().__init__(fn, options=options, device=device)
+
+    def _numbered(self, call: Call) -> Call:
+        return numbered(call) if self._mode() in self._draws else call
+
+    def _mode(self) -> bool | None:
+        """Whether the module is in training; None for a function."""
+        owner = self.target if isinstance(self.target, torch.nn.Module) else next(iter(self.bound.values()), None)
+        return getattr(owner, "training", None)
 
     def _like(self, options: Options, device: str | None = None) -> TorchModel:
         return TorchModel(self.target, options=options, device=device)
@@ -110,6 +120,7 @@ class TorchModel(Model[..., Any]):
         """The plain call of the module, method or function."""
         return self.target(*args, **kwargs)
 
+    @retried
     def batch(self, *columns: Any, **shared: Any) -> TensorResults[Any]:
         """Return the results of the plain call of each instance, computed as one mini-batch.
 
@@ -139,6 +150,10 @@ class TorchModel(Model[..., Any]):
             if done.errors:
                 raise InstanceErrors(done.errors, results)
             return results
+
+    trace, explore, explain, stages, check, _interpret = map(
+        retried, (Model.trace, Model.explore, Model.explain, Model.stages, Model.check, Model._interpret)
+    )
 
     @property
     def value_and_grad(self) -> TorchValueAndGrad:

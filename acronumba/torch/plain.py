@@ -34,6 +34,7 @@ from acronumba.api.shadow import (
 from acronumba.api.structures import rebuilt
 from acronumba.foreign import comparable
 from acronumba.generics import Value
+from acronumba.torch.random_numbers import numbers_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,8 @@ class TorchCall(PlainCall):
 
     def call(self, args: Sequence[Value], shared: Mapping[str, Value]) -> Value:
         """Call the module, without gradients; what it writes to its objects and to those of the instance is undone."""
-        with torch.no_grad(), unwritten((args, shared, self.fn)):
+        args, numbers = numbers_for(args)
+        with torch.no_grad(), unwritten((args, shared, self.fn)), numbers:
             return self.fn(*args, **shared)
 
     def reference(self) -> Along:

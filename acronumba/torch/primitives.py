@@ -37,7 +37,8 @@ def _size(w: Walker, val: Val) -> Num:
 @primitive(rule=_sizes, rank0="any", whole=True)
 def sizes(sizes: Any) -> Any:
     """Return the arguments of a `*` parameter, or the one tuple or list among them, as a tuple of ints."""
-    raise NotImplementedError(sizes)
+    given = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else sizes
+    return tuple(map(int, given))
 
 
 def _axis(w: Walker, a: Args) -> Val:
