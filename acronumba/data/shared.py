@@ -218,19 +218,9 @@ def describe_value(
     Numbers in objects of adapted classes (`data.classes.Adapter`) are constants (`_fixed`).
     """
     cls = type(value)
-    if cls not in _CONTAINERS:
-        other = _other_behaviour(value)
-        if other:
-            return SharedOpaque(path, other)
-        if _fixed and cls in (int, float):
-            return SharedConst(value)
-        function = callable(value) and not is_object(value) and adapter_of(cls) is None
-        constant = function or isinstance(value, (*CONSTANTS, *ADDED))
-        if cls in BY_VALUE or (constant and not isinstance(value, _ARRAYS)):
-            return SharedConst(value)
-        leaf = leaf_type(value)
-        if leaf is not None:
-            return SharedOpaque(path, leaf) if isinstance(leaf, str) else SharedLeaf(path, leaf, is_tensor(value))
+    whole = None if cls in _CONTAINERS else _without_parts(path, value, _fixed)
+    if whole is not None:
+        return whole
     for levels, (place, outer) in enumerate(reversed(_inside)):
         if value is outer:
             return SharedOpaque(path, ENDLESS) if adapter_of(cls) is None else SharedAgain(path, place, levels)
@@ -283,6 +273,23 @@ def describe_value(
         held = tuple(describe_value(f"{path}[{k}]", v, _classes, inside, _fixed) for k, v in enumerate(value))
         return SharedNode(path, kind, list if kind == "list" else tuple, tuple(map(str, range(len(value)))), held)
     return SharedOpaque(path, f"an object of class {cls.__name__}, which is no plain class: {oddness(cls)}")
+
+
+def _without_parts(path: str, value: object, fixed: bool) -> Shared | None:
+    """Return the structure of a constant or leaf, None for any other value; with `fixed`, numbers are constants."""
+    cls, other = type(value), _other_behaviour(value)
+    if other:
+        return SharedOpaque(path, other)
+    if fixed and cls in (int, float):
+        return SharedConst(value)
+    function = callable(value) and not is_object(value) and adapter_of(cls) is None
+    constant = function or isinstance(value, (*CONSTANTS, *ADDED))
+    if cls in BY_VALUE or (constant and not isinstance(value, _ARRAYS)):
+        return SharedConst(value)
+    leaf = leaf_type(value)
+    if leaf is None:
+        return None
+    return SharedOpaque(path, leaf) if isinstance(leaf, str) else SharedLeaf(path, leaf, is_tensor(value))
 
 
 def key_text(key: object) -> str | None:

@@ -191,6 +191,9 @@ class Ufuncs(Shapes):
         if value is not NOT_CONST:
             return root
         half = self.element("eq", [exponent, self.from_number(number(0.5), dtype)], "bool")
+        # The derivative of the root at 0 is infinite: it is not taken where the exponent is another.
+        guarded = self.element("where", [half, x, self.from_number(number(1.0), dtype)], dtype)
+        root = self.element("sqrt", [guarded], dtype)
         return self.element("where", [half, root, self.element("pow", tensors, dtype)], dtype)
 
     def _whole_power(self, tensors: Sequence[Tensor], exponent: Tensor | Num, dtype: str) -> Tensor:

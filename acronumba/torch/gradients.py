@@ -31,9 +31,10 @@ class TorchValueAndGrad(ValueAndGrad):
         super().__init__(model, DEFAULT)
         self._into = into  # whose parameters are named as it names them
 
-    trace, explain, stages, check = map(
-        retried, (ValueAndGrad.trace, ValueAndGrad.explain, ValueAndGrad.stages, ValueAndGrad.check)
-    )
+    trace = retried(ValueAndGrad.trace)
+    explain = retried(ValueAndGrad.explain)
+    stages = retried(ValueAndGrad.stages)
+    check = retried(ValueAndGrad.check)
 
     @retried
     def batch(self, *columns: Any, into: torch.nn.Module | None = None, **shared: Any) -> Gradients:

@@ -151,9 +151,12 @@ class TorchModel(Model[..., Any]):
                 raise InstanceErrors(done.errors, results)
             return results
 
-    trace, explore, explain, stages, check, _interpret = map(
-        retried, (Model.trace, Model.explore, Model.explain, Model.stages, Model.check, Model._interpret)
-    )
+    trace = retried(Model.trace)
+    explore = retried(Model.explore)
+    explain = retried(Model.explain)
+    stages = retried(Model.stages)
+    check = retried(Model.check)
+    _interpret = retried(Model._interpret)
 
     @property
     def value_and_grad(self) -> TorchValueAndGrad:

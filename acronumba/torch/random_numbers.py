@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PLAIN: dict[Any, Callable[..., Any]] = {}  # what stands for a function of PyTorch in the plain call of an instance
+PLAIN: dict[Any, Callable[..., Any]] = {}  # what stands for functions of PyTorch in plain calls; filled by the rows
 
 
 def numbered(call: Call) -> Call:
@@ -59,8 +59,6 @@ def numbers_for(args: Sequence[Value]) -> tuple[Sequence[Value], AbstractContext
 @contextmanager
 def numbers_of(key: InstanceKey) -> Iterator[None]:
     """Let PyTorch's functions of random numbers return those of an instance with this key."""
-    import acronumba.torch.rows.random  # noqa: F401, PLC0415 - fills `PLAIN`
-
     draws.plain.append(Draws(key.bits))
     try:
         with _Numbers():

@@ -262,19 +262,48 @@ def multinomial(input, num_samples, replacement=False, *, generator=None, out=No
 
 @of_random(T.bernoulli_)
 def bernoulli_(input, p=0.5, *, generator=None):
-    input[...] = torch.bernoulli(input, p, generator=generator)
+    input[...] = bernoulli(input, p, generator=generator)
     return input
 
 
 @of_random(T.normal_)
 def normal_(input, mean=0.0, std=1.0, *, generator=None):
     _unkeyed(generator)
-    input[...] = torch.randn_like(input) * std + mean
+    input[...] = randn_like(input) * std + mean
     return input
 
 
 @of_random(T.uniform_)
 def uniform_(input, low=0.0, high=1.0, *, generator=None):
     _unkeyed(generator)
-    input[...] = torch.rand_like(input) * (high - low) + low
+    input[...] = rand_like(input) * (high - low) + low
     return input
+
+
+# ---- recurrent modules in plain calls: their layers one by one, with dropout between them
+
+
+def _by_layers(function):
+    def plain(input, hx, weights, bias, layers, dropout, training, bidirectional, batch_first=False):
+        if not training or dropout == 0 or layers == 1:
+            return function(input, hx, weights, bias, layers, dropout, training, bidirectional, batch_first)
+        sides, several = 1 + bidirectional, isinstance(hx, tuple | list)
+        count = len(weights) // layers
+        lasts = []
+        for layer in range(layers):
+            own = [h[layer * sides : (layer + 1) * sides] for h in (hx if several else (hx,))]
+            mine = weights[layer * count : (layer + 1) * count]
+            input, *last = function(
+                input, own if several else own[0], mine, bias, 1, 0.0, training, bidirectional, batch_first
+            )
+            lasts.append(last)
+            if layer < layers - 1:
+                steps = dropout_of(input.transpose(0, 1) if batch_first else input, dropout, True)
+                input = steps.transpose(0, 1) if batch_first else steps
+        return input, *(torch.cat(h) for h in zip(*lasts, strict=True))
+
+    return plain
+
+
+for _function in (torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu):
+    in_plain_calls(_function)(_by_layers(_function))
