@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from acronumba.foreign import Library
-from acronumba.frontend.arrays import keep_made
+from acronumba.frontend.arrays import keep_made, transposed
 from acronumba.frontend.handlers import (
     ARRAYS,
     ATTRIBUTES,
@@ -46,7 +47,7 @@ def _tensor_of_words(w: Walker, t: TorchT, vars: tuple[ir.Var, ...]) -> Val:
 
 @handles(READ, TorchTensor)
 def _elements(w: Walker, val: TorchTensor) -> Val:
-    return as_torch(w.whole(val.inner))
+    return as_torch(elements(w, val))
 
 
 @handles(KEPT, TorchTensor)
@@ -127,9 +128,24 @@ def promoted(w: Walker, operands: Sequence[Val], floats: bool = False) -> list[T
 
 def array_of(w: Walker, val: Val) -> Tensor:
     """Return the elements of a tensor as an array; of rank 0, as a scalar."""
-    array = w.whole(val.inner if isinstance(val, TorchTensor) else val)
+    array = elements(w, val) if isinstance(val, TorchTensor) else w.whole(val)
     assert isinstance(array, Tensor)
     return w.ops.as_scalar(array)
+
+
+def elements(w: Walker, val: TorchTensor) -> Tensor:
+    """Return the current elements of a tensor as an array."""
+    x = w.whole(val.inner)
+    assert isinstance(x, Tensor)
+    return stopped(w, x) if val.detached else x
+
+
+def stopped(w: Walker, x: Tensor) -> Tensor:
+    """Return an array through which no gradient flows, as a view."""
+    if not x.type.dtype.startswith("float"):
+        return x
+    out = w.ops.op("scale_gradient", (x.ref,), x.type.dtype, x.dims, (0.0,), base=x)
+    return out if x.array0 is None else replace(out, array0=x.array0)
 
 
 def is_operand(val: Val) -> bool:
@@ -197,8 +213,19 @@ def _attribute(w: Walker, val: TorchTensor, name: str) -> Val | None:
         case "is_leaf" | "names" | "layout" | "real" | "imag" | "itemsize" | "nbytes":
             raise w.reject("ACR209", seen=f".{name} of {w.describe(val)}")
         case "T" | "mT" | "H":
-            return as_torch(w.whole(get_attribute(w, inner, "mT" if name == "H" and val.rank == 2 else name)))
+            return _turned(w, val, name)
     return None
+
+
+def _turned(w: Walker, val: TorchTensor, name: str) -> Val:
+    """Return the view with all axes reversed (`T`), or the last two exchanged (`mT`, `H`)."""
+    inner, rank = val.inner, val.rank
+    if (name == "mT" and rank < 2) or (name == "H" and rank not in (0, 2)):
+        raise w.reject("ACR402", seen=f".{name} of {w.describe(val)}")
+    order = list(reversed(range(rank))) if name != "mT" else [*range(rank - 2), rank - 1, rank - 2]
+    if isinstance(inner, ArrayRef):
+        return TorchTensor(transposed(inner, order), val.detached)
+    return as_torch(w.ops.transpose(inner, order))
 
 
 def without_gradient(w: Walker, val: TorchTensor) -> Val:
@@ -206,9 +233,8 @@ def without_gradient(w: Walker, val: TorchTensor) -> Val:
     if not val.dtype.startswith("float"):
         return val
     if isinstance(val.inner, ArrayRef):
-        raise w.reject("ACR202", seen="a tensor that is written to, without its gradient", rewrite="x.detach().clone()")
-    x = array_of(w, val)
-    return as_torch(w.ops.op("scale_gradient", (x.ref,), val.dtype, x.dims, (0.0,), base=val.inner))
+        return TorchTensor(val.inner, detached=True)
+    return as_torch(stopped(w, val.inner))
 
 
 def get_attribute(w: Walker, val: Val, name: str) -> Val:

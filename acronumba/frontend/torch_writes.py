@@ -28,7 +28,7 @@ from acronumba.frontend.kinds.value import Index, Val
 from acronumba.frontend.names import in_use
 from acronumba.frontend.operators import OPERATORS, binary
 from acronumba.frontend.subscripts import WHOLE, index_parts, item_of_axes
-from acronumba.frontend.torch_math import array_of, category
+from acronumba.frontend.torch_math import array_of, category, stopped
 from acronumba.frontend.walker import Walker
 from acronumba.frontend.writing import assign, each_index, index_places, note_places, store_at
 from acronumba.ir import nodes as ir
@@ -54,12 +54,17 @@ def _item(w: Walker, base: TorchTensor, parts: Sequence[Index]) -> Val:
             return w.each(e, lambda v: _item(w, base, (*before, v, *after)))  # noqa: B023
     basic, later = steps(parts)
     if not later:
-        return as_torch(item_of_axes(w, base.inner, basic))
+        return like(base, item_of_axes(w, base.inner, basic))
     viewed: Val = base.inner
     if any(e not in (WHOLE, REST) for e in basic):
         viewed = item_of_axes(w, base.inner, basic)
     assert isinstance(viewed, Tensor | ArrayRef)
     return as_torch(item_of_axes(w, viewed, later))
+
+
+def like(x: TorchTensor, view: Val) -> Val:
+    """Return a view of the array of a tensor as a tensor."""
+    return TorchTensor(view, x.detached) if isinstance(view, ArrayRef) else as_torch(view)
 
 
 def _index(w: Walker, base: TorchTensor, where: Index) -> tuple[Index, ...]:
@@ -124,11 +129,12 @@ def store_item(w: Walker, base: TorchTensor, where: Index, val: Val) -> None:
         written_tensor(w, base.inner, "an assignment")
         return
     parts = _index(w, base, where)
-    w.each(val, lambda v: _store(w, base.inner, parts, v))  # type: ignore[arg-type]
+    ref = base.inner
+    w.each(val, lambda v: _store(w, ref, parts, v, base.detached))
 
 
-def _store(w: Walker, ref: ArrayRef, parts: Sequence[Index], val: Val) -> Val:
-    if each_index(w, parts, lambda at: _ignored(_store(w, ref, at, val))):
+def _store(w: Walker, ref: ArrayRef, parts: Sequence[Index], val: Val, detached: bool) -> Val:
+    if each_index(w, parts, lambda at: _ignored(_store(w, ref, at, val, detached))):
         return NoneVal()
     basic, later = steps(parts)
     if later:
@@ -138,6 +144,8 @@ def _store(w: Walker, ref: ArrayRef, parts: Sequence[Index], val: Val) -> Val:
         if not is_advanced(ref, places) and val.inner.same(view(w, ref, places)):  # `x[i] += y` has changed it
             return NoneVal()
     v = elements_of(w, val, ref.type.dtype)
+    if detached:
+        v = stopped(w, v)
     if later:
         viewed = view(w, ref, places)
         chosen = index_places(w, viewed, later)
@@ -174,7 +182,7 @@ def change(w: Walker, x: TorchTensor, new: Tensor, what: str) -> TorchTensor:
     if isinstance(old, ArrayRef):
         places = index_places(w, old, ())
         note_places(w, old, places)
-        assign(w, old, new)
+        assign(w, old, stopped(w, new) if x.detached else new)
         return x
     if not rebindable(w, old):
         written_tensor(w, old, what)
@@ -221,6 +229,31 @@ def _rebound(w: Walker, old: Tensor, new: Tensor) -> TorchTensor:
         if frame.lent is not None and any(x is old for x, _, _ in frame.lent):
             frame.lent.append((made, False, False))
     return out
+
+
+def reshape_in_place(w: Walker, x: TorchTensor, new: Val, what: str) -> Val:
+    """Give a tensor another shape, in place (`x.unsqueeze_(0)`): its only name is bound to a view of it."""
+    old = x.inner
+    holders = [key for key, v in w.state.items() if _contains(v, old)]
+    alone = len(holders) <= 1 and all(isinstance(w.state[key], TorchTensor) for key in holders)
+    if isinstance(old, Tensor):
+        alone = alone and old.own and not in_use(w, old)
+    else:
+        alone = alone and not old.place.find().passed and not any(_contains(v, old) for v in w.parts[: w.before])
+    if not alone:
+        seen, rewrite = f"{what} of {w.describe(x)}, which may be seen elsewhere", f"x = x{what.removesuffix('_')}(...)"
+        raise w.reject("ACR112", seen=seen, rewrite=rewrite)
+    if isinstance(old, Tensor) and isinstance(new, TorchTensor) and isinstance(new.inner, Tensor):
+        made = new.inner
+        made.fresh, made.aliased, made.named, made.lent = True, False, old.named, old.lent  # the other shape is gone
+    for key in holders:
+        w.state[key] = new
+        w.rebound.add(key)
+    return new
+
+
+def _contains(val: Val, x: Tensor | ArrayRef) -> bool:
+    return val is x or (isinstance(val, ArrayRef) and val.same(x)) or any(_contains(v, x) for v in val.children())
 
 
 @handles(AUGMENTED, TorchTensor)

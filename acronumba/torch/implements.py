@@ -20,12 +20,14 @@ from acronumba.frontend.comprehensions import to_list
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal
 from acronumba.frontend.kinds.numbers import NoneVal
-from acronumba.frontend.kinds.torch_tensors import TorchTensor, as_arrays, as_torch
+from acronumba.frontend.kinds.torch_tensors import TorchTensor, as_arrays, as_detached, as_torch
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.decorators import _bound, primitive
+from acronumba.frontend.torch_math import array_of
 from acronumba.frontend.torch_math import promoted as promoted_operands
+from acronumba.frontend.torch_writes import change
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import TensorT, Type, as_array, members, union
 from acronumba.torch.asking import NAMES, Answer, checked
@@ -37,21 +39,25 @@ ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x2": "other", "s
 
 
 def implements(
-    *functions: Any, tensors: bool = False, arrays: bool = False, views: bool = False, asks: bool = False
+    *functions: Any, tensors: bool = False, arrays: bool = False, views: bool = False, asks: bool = False,
+    changes: bool = False
 ) -> Callable[[F], F]:  # fmt: skip
     """Register the decorated function as the code of functions, methods and `forward` of modules of PyTorch.
 
     With `tensors`, it gets tensors as they are; with `arrays`, arrays in its result stay arrays; with `views`, it gets
     arrays that are written to themselves, not their current elements, so that it can return views of them. With `asks`,
     PyTorch is asked whether it takes arguments of these dtypes and ranks, and of which dtypes and ranks the result is:
-    only for functions that take tensors of any shape, of which all extents are 1.
+    only for functions that take tensors of any shape, of which all extents are 1. With `changes`, the first argument is
+    a tensor, which gets the elements of the result in place, and is the result of the call.
     """
 
     def register(f: F) -> F:
         names = " ".join(f"*{p.name}" if p.kind == p.VAR_POSITIONAL else p.name for p in _parameters(f))
         for function in functions:
-            add = row(names, function, rank0="any", whole=tensors, views=views, signature=f, aliases=ALIASES)
-            add(_handler(f, tensors, arrays, function if asks else None))
+            shown = views or changes
+            add = row(names, function, rank0="any", whole=tensors, views=shown, signature=f, aliases=ALIASES)
+            handler = _handler(f, tensors, arrays, function if asks else None)
+            add(_changing(handler) if changes else handler)
         return f
 
     return register
@@ -66,6 +72,7 @@ def _handler(f: Callable[..., Any], tensors: bool, arrays: bool, asked: Any = No
         if "out" in a.given and not a.is_none("out"):
             raise w.reject("ACR202", a.where["out"], seen=f"out= of {a.what}", rewrite="leave it out")
         said = _asked(w, f, a, asked) if asked is not None else None
+        without_gradient = any(isinstance(v, TorchTensor) and v.detached for v in a.values.values())
         if not tensors:
             for name, val in a.values.items():
                 if isinstance(val, TorchTensor) or name.startswith("*"):
@@ -74,11 +81,29 @@ def _handler(f: Callable[..., Any], tensors: bool, arrays: bool, asked: Any = No
         if arrays:
             return out
         out = _wrapped(w, out)
+        if without_gradient:
+            out = as_detached(out)
         if said is not None:
             _agrees(w, a.what, out, said)
         return out
 
     return handler
+
+
+def _changing(handler: Any) -> Any:
+    """Return a handler that writes the elements of the result into the first argument."""
+
+    def changing(w: Walker, a: Args) -> Val:
+        name, x = next(iter(a.values.items()))
+        if not isinstance(x, TorchTensor):
+            raise w.reject("ACR301", a.where[name], seen=f"{w.describe(x)}, which {a.what} would change")
+        for key, val in a.values.items():
+            a = a.replaced(key, w.whole(val))
+        new = handler(w, a)
+        w.check_poison(new)
+        return w.each(new, lambda v: change(w, x, array_of(w, v), a.what))
+
+    return changing
 
 
 def _asked(w: Walker, f: Callable[..., Any], a: Args, function: Any) -> Answer | None:

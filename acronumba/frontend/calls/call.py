@@ -111,13 +111,13 @@ def call_row(w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val]
 
 def _call_row(w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     if row.whole or row.views:
-        return _distribute(w, row, Args(w, row, args, kwargs))
+        return distribute(w, row, Args(w, row, args, kwargs))
     a = Args(w, row, list(map(w.whole, args)), {k: w.whole(v) for k, v in kwargs.items()})
     a.into = kwargs.get("out")
-    return _distribute(w, row, a)
+    return distribute(w, row, a)
 
 
-def _distribute(w: Walker, row: Row, a: Args) -> Val:
+def distribute(w: Walker, row: Row, a: Args) -> Val:
     """Call the handler of a row once per alternative of each union among the arguments; only once if it is `whole`."""
     if row.whole:
         return _as_python(w, row, a, row.handler(w, a))
@@ -127,7 +127,7 @@ def _distribute(w: Walker, row: Row, a: Args) -> Val:
     name, which, with_case = found
 
     def one(case: Val) -> Val:
-        made = _distribute(w, row, with_case(case))
+        made = distribute(w, row, with_case(case))
         return w.made(made) if w.block is not None and isinstance(w.here, ast.expr) else made
 
     return w.each(which if name in a.optional else not_none(w, which), one)

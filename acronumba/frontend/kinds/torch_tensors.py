@@ -30,6 +30,7 @@ class TorchTensor(Value):
     """A tensor of PyTorch; of rank 0, its array is one of rank 0, never a NumPy scalar."""
 
     inner: Tensor | ArrayRef
+    detached: bool = False  # of an array that is written to: no gradient flows through what is read
 
     compound = True
     is_tensor = True
@@ -74,11 +75,11 @@ class TorchTensor(Value):
 
     def with_children(self, children: Sequence[Val]) -> Val:
         (inner,) = children
-        return TorchTensor(inner)  # type: ignore[arg-type]
+        return TorchTensor(inner, self.detached and isinstance(inner, ArrayRef))  # type: ignore[arg-type]
 
     def _alike(self, other: Value) -> bool:
         assert isinstance(other, TorchTensor)
-        return (self.dtype, self.rank) == (other.dtype, other.rank)
+        return (self.dtype, self.rank, self.detached) == (other.dtype, other.rank, other.detached)
 
     def identity(self) -> object:
         return self.inner.identity()
@@ -153,6 +154,13 @@ def as_torch(val: Val) -> Val:
     if isinstance(val, TorchTensor | UnionVal) or not val.compound:
         return val
     return val.with_children([as_torch(v) for v in val.children()])
+
+
+def as_detached(val: Val) -> Val:
+    """Return tensors that are written to as tensors through which no gradient flows, in tuples, too."""
+    if isinstance(val, TorchTensor):
+        return TorchTensor(val.inner, isinstance(val.inner, ArrayRef))
+    return val.with_children([as_detached(v) for v in val.children()]) if val.compound else val
 
 
 def as_arrays(w: Words, val: Val) -> Val:

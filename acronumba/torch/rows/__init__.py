@@ -7,3 +7,5 @@ import pkgutil
 
 for _file in pkgutil.iter_modules(__path__, f"{__name__}."):
     importlib.import_module(_file.name)
+
+importlib.import_module(f"{__name__}.in_place").derive()

@@ -24,42 +24,42 @@ HAS_CUDA = torch.cuda.is_available()
 # ---- dtypes
 
 
-@implements(torch.Tensor.float)
+@implements(torch.Tensor.float, views=True)
 def to_float(input, memory_format=torch.preserve_format):
     return cast(input, np.float32)
 
 
-@implements(torch.Tensor.double)
+@implements(torch.Tensor.double, views=True)
 def to_double(input, memory_format=torch.preserve_format):
     return cast(input, np.float64)
 
 
-@implements(torch.Tensor.long)
+@implements(torch.Tensor.long, views=True)
 def to_long(input, memory_format=torch.preserve_format):
     return cast(input, np.int64)
 
 
-@implements(torch.Tensor.int)
+@implements(torch.Tensor.int, views=True)
 def to_int(input, memory_format=torch.preserve_format):
     return cast(input, np.int32)
 
 
-@implements(torch.Tensor.short)
+@implements(torch.Tensor.short, views=True)
 def to_short(input, memory_format=torch.preserve_format):
     return cast(input, np.int16)
 
 
-@implements(torch.Tensor.char)
+@implements(torch.Tensor.char, views=True)
 def to_char(input, memory_format=torch.preserve_format):
     return cast(input, np.int8)
 
 
-@implements(torch.Tensor.byte)
+@implements(torch.Tensor.byte, views=True)
 def to_byte(input, memory_format=torch.preserve_format):
     return cast(input, np.uint8)
 
 
-@implements(torch.Tensor.bool)
+@implements(torch.Tensor.bool, views=True)
 def to_bool(input, memory_format=torch.preserve_format):
     return cast(input, np.bool_)
 
@@ -74,12 +74,12 @@ def cast(x, dtype):
     return x if x.dtype == dtype else x.astype(dtype)
 
 
-@implements(torch.Tensor.type_as)
+@implements(torch.Tensor.type_as, views=True)
 def type_as(input, other):
     return cast(input, other.dtype)
 
 
-@implements(torch.Tensor.to)
+@implements(torch.Tensor.to, views=True)
 def to(input, *args, dtype=None, device=None, non_blocking=False, copy=False, memory_format=torch.preserve_format):
     if device is not None and not is_cpu(device):
         return rejected(".to() of another device", 'x.to("cpu")')
@@ -128,7 +128,7 @@ def dtype_of_class(dtype):
     raise NotImplementedError(dtype)
 
 
-@implements(torch.Tensor.type)
+@implements(torch.Tensor.type, views=True)
 def type_of(input, dtype=None, non_blocking=False):
     if dtype is None:
         return class_of(input.dtype)
@@ -153,7 +153,7 @@ def cuda_is_available():
 # ---- the same elements
 
 
-@implements(torch.Tensor.cpu)
+@implements(torch.Tensor.cpu, views=True)
 def cpu(input, memory_format=torch.preserve_format):
     return input
 
@@ -168,7 +168,7 @@ def requires_grad_(self, requires_grad=True):
     return self
 
 
-@implements(torch.autograd.Variable)
+@implements(torch.autograd.Variable, views=True)
 def variable(data, requires_grad=False, volatile=False):
     return data
 
@@ -200,7 +200,7 @@ def tolist(input):
     return input.tolist()
 
 
-@implements(torch.Tensor.numpy, arrays=True)
+@implements(torch.Tensor.numpy, arrays=True, views=True)
 def numpy(input, *, force=False):
     return input
 

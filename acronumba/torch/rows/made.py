@@ -256,7 +256,7 @@ def scalar_tensor(s, *, dtype=None, layout=None, device=None, pin_memory=False, 
     return made_of(s, known_dtype(dtype, np.float32), "float32")
 
 
-@implements(torch.from_numpy)
+@implements(torch.from_numpy, views=True)
 def from_numpy(ndarray):
     return ndarray
 
