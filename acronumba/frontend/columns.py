@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from acronumba.frontend.attributes import not_none
 from acronumba.frontend.comprehensions import built
 from acronumba.frontend.handlers import PROTOCOLS, handles
 from acronumba.frontend.kinds.iterators import Zip
@@ -18,7 +19,7 @@ from acronumba.frontend.walker import Walker
 def column(w: Walker, rows: Val, k: Num) -> Val:
     """Return the k-th elements of all rows, as a tuple."""
     what = f"column {k.const}" if k.var is None else "column"
-    return replace(built(w, rows, lambda row: get_item(w, row, k), what), cls=tuple)
+    return replace(built(w, rows, lambda row: w.each(not_none(w, row), lambda v: get_item(w, v, k)), what), cls=tuple)
 
 
 @handles(PROTOCOLS, Zip)
@@ -27,7 +28,7 @@ def _turns(w: Walker, val: Zip) -> tuple[Callable[[], Num], Callable[[Num], Val]
     (rows,) = val.parts
 
     def shorter(least: Val, row: Val) -> Num:
-        size = w.call(w.constant(len), (row,), {})
+        size = w.call(w.constant(len), (not_none(w, row),), {})
         assert isinstance(size, Num) and isinstance(least, Num)
         return w.scalar("min", least, size)
 
