@@ -39,8 +39,7 @@ def walk_generator(
     w.frame.loops.append(here.loop)
     frame = w.push(func, (*w.frame.path, func.source.node.lineno, w.site, "yields"))
     frame.consumer = here
-    if is_of_library(func):
-        w.outer_loc = w.loc
+    w.outer_loc = w.loc if is_of_library(func) else None
     w.source, w.caller = func.source, w.loc
     for name, val in gen.params.items():
         val = named_iterator(w, val) if val.is_iterator else val

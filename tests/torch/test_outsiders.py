@@ -121,3 +121,27 @@ class Made(torch.nn.Module):
 
 def test_modules_made_in_forward():
     compare(Made(), [torch.randn(2, 3) for _ in range(4)], [True, False, True, False])
+
+
+class Inner(torch.nn.Module):
+    def forward(self, x):
+        y = torch.zeros(2, 3)
+        kept = y[0]
+        y[0] = x
+        return kept, y.frobnicate() if x.ndim > 1 else y
+
+
+class Outer(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner()
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+def test_code_of_modules_in_modules_is_the_users():
+    compare(Outer(), [torch.randn(3), torch.randn(3)])
+    with pytest.raises(Exception, match="y.frobnicate") as caught:
+        model(Outer()).batch([torch.randn(2, 3)])
+    assert "in Inner.forward" in str(caught.value) and "called from" in str(caught.value)
