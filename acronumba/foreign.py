@@ -29,6 +29,7 @@ class Library:
     folder: str = ""  # of its code
     name_of: Callable[[Any], str] = staticmethod(lambda value: "")  # of a function of its own, "torch.tanh"; else ""
     functions: Callable[[], list[str]] = staticmethod(list)  # the names of those that are supported
+    advice: Callable[[str], str] = staticmethod(lambda name: "")  # what to write in place of a function without a row
     operate: Any  # walker, class of an operator in the syntax tree, operands -> value
     contexts: Mapping[Any, Callable[..., Any]] = {}  # of `with`: from its arguments to whether gradients are followed
     undecorated: Callable[[Any], Any] = staticmethod(lambda fn: None)  # what stands for a decorated function

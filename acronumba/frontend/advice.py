@@ -5,16 +5,29 @@ from __future__ import annotations
 import ast
 import difflib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from acronumba.data.schema import NODES
+from acronumba.foreign import Library
 from acronumba.frontend.kinds.value import Val
 from acronumba.ir.types import Array0T, ListT, TensorT, Type, UnionT, members, nesting, unlike
+
+if TYPE_CHECKING:
+    from acronumba.frontend.exceptions import Rejected
+    from acronumba.frontend.walker import Walker
 
 
 def near(name: str, names: Iterable[str]) -> str:
     """Return "did you mean ...?" for the existing name closest to `name`; "" if none is close."""
     found = difflib.get_close_matches(name, [n for n in names if n != name], 1, 0.7)
     return f"did you mean `{found[0]}`?" if found else ""
+
+
+def unknown(w: Walker, code: str, seen: str, name: str, names: Iterable[str]) -> Rejected:
+    """Return the rejection of a function or method of PyTorch that has no row."""
+    rewrite = Library.advice(name) or near(name, names)
+    rewrite = rewrite or "compute it from operations that are supported, or before or after the batch"
+    return w.reject(code, seen=seen, rewrite=rewrite, message="this function of PyTorch is not supported")
 
 
 def one_type(t: Type) -> str:

@@ -15,7 +15,7 @@ from acronumba.data.classes import field_names
 from acronumba.data.shared import SharedConst, can_hide, hiding
 from acronumba.data.source_guard import ABSENT
 from acronumba.foreign import Library
-from acronumba.frontend.advice import near
+from acronumba.frontend.advice import near, unknown
 from acronumba.frontend.calls.objects import as_function
 from acronumba.frontend.calls.tables import row_of
 from acronumba.frontend.exceptions import Dead
@@ -272,6 +272,9 @@ def own_method(w: Walker, fn: Any) -> Val:
         raise w.reject("ACR210", seen=repr(fn))
     out = function_value(w, function)
     if not isinstance(out, Func) and row_of(function) is None:  # made by `dataclass`, say
+        if Library.name_of(function):
+            owner, _, name = function.__qualname__.removesuffix(".forward").rpartition(".")
+            raise unknown(w, "ACR202", f"{owner}.{name}" if owner else name, name, ())
         raise w.reject("ACR201", seen=f"{function.__qualname__}, whose source cannot be read")
     return out
 

@@ -217,6 +217,8 @@ class Blocks:
         self, code: str, node: ast.AST | Loc | None = None, seen: str = "", rewrite: str = "", message: str = ""
     ) -> Rejected:
         """Return the exception to raise for unsupported code; raise `Hopeless` if the walk has to end."""
+        if code == "ACR202" and self.facts.tensors:
+            message = message or "this function or argument is not supported"
         error = reject(code, self.at(node), seen, rewrite, message)
         if code == "ACR304" and rewrite == NODES:
             raise Hopeless(error)

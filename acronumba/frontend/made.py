@@ -21,6 +21,7 @@ from acronumba.frontend.handlers import TARGETS, handles
 from acronumba.frontend.kinds.functions import Partial, Static
 from acronumba.frontend.kinds.numbers import NoneVal, Num
 from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, Ref, SharedVal
+from acronumba.frontend.kinds.torch_tensors import TorchTensor
 from acronumba.frontend.kinds.unions import MaybeUnbound
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.magic import object_class
@@ -246,6 +247,11 @@ def _read_only(w: Walker, owner: Val, name: str) -> Exception:
     text = ast.unparse(place.value) if place is not None else "x"
     cls = owner.python_class
     rewrite = ""
+    if isinstance(owner, Static) and isinstance(owner.value, types.ModuleType):
+        seen = f"an assignment to .{name} of the module {text}"
+        return w.reject("ACR113", seen=seen, rewrite="assign it before the batch")
+    if isinstance(owner, TorchTensor):
+        rewrite = f"x.{name}_(...) before the batch" if name == "requires_grad" else "x = x.clone()"
     if is_record(cls):
         call = f"dataclasses.replace({text}, " if is_dataclass(cls) else f"{text}._replace("
         rewrite = f"{text} = {call}{name}=...)"

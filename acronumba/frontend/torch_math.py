@@ -24,7 +24,7 @@ from acronumba.frontend.handlers import (
 )
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.functions import Static
-from acronumba.frontend.kinds.numbers import NoneVal, Num, number
+from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.torch_tensors import TorchTensor, as_torch
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
@@ -62,7 +62,26 @@ def _made(w: Walker, val: TorchTensor) -> Val:
 
 @handles(ARRAYS, TorchTensor)
 def _no_array(w: Walker, val: TorchTensor, dtype: str | None) -> Tensor:
-    raise w.reject("ACR301", seen=f"{w.describe(val)} where NumPy expects an array", rewrite="x.numpy()")
+    raise w.reject("ACR301", seen=f"{w.describe(val)} where NumPy expects an array", rewrite=_in_torch(w))
+
+
+_NAMES = {
+    "concatenate": "cat", "maximum": "maximum", "power": "pow", "linspace": "linspace", "expand_dims": "unsqueeze",
+    "take_along_axis": "gather", "tile": "tile", "copy": "clone", "flip": "flip", "array": "as_tensor",
+    "asarray": "as_tensor", "absolute": "abs", "isnan": "isnan",
+}  # fmt: skip
+
+
+def _in_torch(w: Walker) -> str:
+    """Return PyTorch's call for the call of NumPy that is being compiled, if PyTorch has one of this name."""
+    node = w.here
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.keywords:
+        name = _NAMES.get(node.func.attr, node.func.attr)
+        if name in Library.functions():
+            return f"torch.{name}({', '.join(map(ast.unparse, node.args))})"
+    if isinstance(node, ast.List | ast.Tuple):
+        return f"torch.cat({ast.unparse(node)}) or torch.stack({ast.unparse(node)}), whichever it is in PyTorch"
+    return f"{ast.unparse(node)}.numpy()" if isinstance(node, ast.Name | ast.Attribute) else "x.numpy()"
 
 
 # ---- operators
@@ -207,7 +226,8 @@ def _attribute(w: Walker, val: TorchTensor, name: str) -> Val | None:
         case "requires_grad":
             return number(val.dtype.startswith("float"))
         case "grad" | "grad_fn":
-            return NoneVal()
+            seen = f".{name} of {w.describe(val)}: a batch has gradients when all of it has been computed"
+            raise w.reject("ACR209", seen=seen, rewrite="read it after `.backward()` of what the batch returns")
         case "data":
             return without_gradient(w, val)
         case "is_leaf" | "names" | "layout" | "real" | "imag" | "itemsize" | "nbytes":

@@ -63,6 +63,16 @@ def implements(
     return register
 
 
+def _check_device(w: Walker, a: Args) -> None:
+    """Reject the name of a device other than the CPU."""
+    given = a.values.get("device")
+    device = None if given is None else w.static(given)
+    if isinstance(device, str | int | torch.device) and torch.device(device).type != "cpu":
+        seen = f"device={device!r} of {a.what}: a model computes on the CPU"
+        rewrite = 'device=x.device of a tensor, or a device that is "cpu" here'
+        raise w.reject("ACR202", a.where.get("device"), seen=seen, rewrite=rewrite)
+
+
 def _parameters(f: Callable[..., Any]) -> Sequence[inspect.Parameter]:
     return list(inspect.signature(f).parameters.values())
 
@@ -71,6 +81,7 @@ def _handler(f: Callable[..., Any], tensors: bool, arrays: bool, asked: Any = No
     def handler(w: Walker, a: Args) -> Val:
         if "out" in a.given and not a.is_none("out"):
             raise w.reject("ACR202", a.where["out"], seen=f"out= of {a.what}", rewrite="leave it out")
+        _check_device(w, a)
         said = _asked(w, f, a, asked) if asked is not None else None
         without_gradient = any(isinstance(v, TorchTensor) and v.detached for v in a.values.values())
         if not tensors:

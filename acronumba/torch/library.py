@@ -20,6 +20,7 @@ from acronumba.frontend.calls.tables import ROWS
 from acronumba.frontend.telling import TELLERS
 from acronumba.generics import Value
 from acronumba.pipeline.boundary import add_library
+from acronumba.torch.advice import advice
 
 DTYPES = {
     name: getattr(torch, name)
@@ -87,6 +88,7 @@ def _functions() -> list[str]:
 
 foreign.Library.name_of = _name_of
 foreign.Library.functions = _functions
+foreign.Library.advice = advice
 
 ADDED += [torch.dtype, torch.device, torch.memory_format, torch.layout, *TELLERS]
 
@@ -109,7 +111,7 @@ def _names(module: Any) -> tuple[str, ...]:
     return (*own, *module._parameters, *module._buffers, "training", *module._modules)
 
 
-def _wrong(module: Any) -> str:
+def why_not(module: Any) -> str:
     """Return why a module's call is not its `forward`; "" if it is."""
     cls: Any = type(module)
     if wrong := _wrong_class(cls):
@@ -163,4 +165,4 @@ def _get(module: Any, name: str) -> Value:
     return getattr(module, name)
 
 
-adapt(torch.nn.Module, Adapter(_names, _wrong, _container, _step, _get))
+adapt(torch.nn.Module, Adapter(_names, why_not, _container, _step, _get))

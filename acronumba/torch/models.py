@@ -23,10 +23,11 @@ from acronumba.config import Options
 from acronumba.errors import AcronumbaError, InstanceErrors, InternalError, one_frame
 from acronumba.errors.codes import reject
 from acronumba.frontend.calls.tables import row_of
+from acronumba.frontend.kinds.errors import conversion
 from acronumba.generics import Value
 from acronumba.pipeline.boundary import compiling
 from acronumba.torch.autograd import Output, follow
-from acronumba.torch.library import written
+from acronumba.torch.library import why_not, written
 from acronumba.torch.plain import TorchCall
 from acronumba.torch.random_numbers import numbered, retried
 from acronumba.torch.results import TensorResults
@@ -73,6 +74,9 @@ class TorchModel(Model[..., Any]):
     def __init__(self, target: Any, *, options: Options | None = None, device: str | None = None) -> None:
         self.target: Callable[..., Any] = target.target if isinstance(target, TorchModel) else target
         method = self.target.forward if isinstance(self.target, torch.nn.Module) else self.target
+        if isinstance(self.target, torch.nn.Module) and (wrong := why_not(self.target)):
+            seen = f"{type(self.target).__name__}: {wrong}"
+            raise reject("ACR210", seen=seen, rewrite=conversion(wrong), message="this module cannot be a model")
         if isinstance(method, types.MethodType):
             fn, owner = method.__func__, method.__self__
             name = fn.__code__.co_varnames[0]

@@ -11,7 +11,7 @@ import inspect
 import operator
 import pkgutil
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ import numpy as np
 from acronumba.data.classes import CLASS_VARIABLE, adapter_of, field_names, is_written, own_constructor
 from acronumba.foreign import Library
 from acronumba.frontend import calls, library
-from acronumba.frontend.advice import near
+from acronumba.frontend.advice import unknown
 from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.calls.arguments import Args, bind, place_of
 from acronumba.frontend.calls.of_arrays import as_dtype
@@ -30,7 +30,7 @@ from acronumba.frontend.calls.of_views import array_view, function_view
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import Row, row_of
 from acronumba.frontend.conditions import host_value
-from acronumba.frontend.exceptions import Dead, Rejected
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import METHODS, handles
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.functions import Static
@@ -90,12 +90,6 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) 
         func = w.constant(value.func)
         raise w.reject("ACR210", seen=f"functools.partial of {w.describe(func)}", rewrite="a lambda")
     raise w.reject(code, seen=_name_of(w, f"{module + '.' if module and module != 'builtins' else ''}{name}"))
-
-
-def unknown(w: Walker, code: str, seen: str, name: str, names: Iterable[str]) -> Rejected:
-    """Return the rejection of a function or method of PyTorch that has no row."""
-    rewrite = near(name, names) or "compute it from operations that are supported, or before or after the batch"
-    return w.reject(code, seen=seen, rewrite=rewrite, message="this function of PyTorch is not supported")
 
 
 def _name_of(w: Walker, default: str) -> str:
