@@ -89,7 +89,7 @@ def key_of(w: Walker, val: Val) -> Val:
     key = val.as_key(w)
     if key is None:
         rewrite = "its number: `.item()`" if isinstance(val, TorchTensor) else ""
-        raise w.reject("ACR309", seen=f"a key: {w.describe(val)}", rewrite=rewrite)
+        raise w.reject("ACR309", seen=f"a key {w.describe(val)}", rewrite=rewrite)
     return key
 
 
