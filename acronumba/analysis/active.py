@@ -45,6 +45,7 @@ class Active:
     ends: tuple[ir.Op, ...]  # operations that read an active value, and have no derivative
     stops: tuple[ir.Read, ...]  # reads of an active tensor as a float
     lost: tuple[ir.Read, ...]  # those whose number flows on into the loss
+    constant: frozenset[int]  # words of the result whose tensors depend on no value with a requested gradient
 
     def rejection(self) -> AcronumbaError | None:
         """Return the error for the first position in the source at which a gradient is lost, or None."""
@@ -271,7 +272,17 @@ class _Activity(Inclusion):
             needed=frozenset(n for n, k in enumerate(ops) if needed >> k & 1),
             stops=tuple(r for k, r in reads.items() if on >> k & 1),
             lost=tuple(r for k, r in reads.items() if on & needed & 1 << k),
+            constant=self._constant(on),
         )
+
+    def _constant(self, on: int) -> frozenset[int]:
+        """Return the words of the result that hold nothing but results of nodes that are not active."""
+        found: dict[int, bool] = {}
+        for block in self.program.functions[0].blocks:
+            for k, v in enumerate(block.end.args if isinstance(block.end, ir.Return) else ()):
+                of = self._reached_from(v)
+                found[k] = found.get(k, True) and of != 0 and not of & on
+        return frozenset(k for k, constant in found.items() if constant)
 
     def parts(self, width: int | None) -> tuple[ActiveOperands, ...]:
         on, needed = self._closed(width)

@@ -7,7 +7,7 @@ one type run together by compiled code if it has a backward pass, else one at a 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -108,6 +108,19 @@ class _Taped:
         return totals, Totals(of=of, own={})
 
 
+def _records_given(
+    packed: Batch, run: Run, leaves: int, tensors: Container[int], wanted: bool
+) -> Callable[[int], bool]:
+    """Return whether a value record is that of an array without a gradient: shared, or of an instance unless `wanted`.
+
+    `leaves`: the number of shared values; `tensors`: numbers of those with gradients.
+    """
+    table = run.prepared.table[:leaves].tolist()
+    shared = {record for n, record in enumerate(table) if n not in tensors}
+    heaps = [] if wanted else [(heap.base, heap.base + heap.words.nbytes) for heap in packed.heaps]
+    return lambda record: record in shared or any(start <= record < end for start, end in heaps)
+
+
 def _handed_on(
     unread: Mapping[int, Gradient], wanted: Selection, k: int, of: dict[int, Gradient]
 ) -> dict[int, Gradient]:
@@ -178,7 +191,8 @@ class Forward:
         decode = compiled.decoder(run, packed, made=self.made)
         heap = run.buffers.chunks[: run.buffers.used]
         references = InMemory(run.reader(), compiled.packer.layouts, compiled.program.layouts, heap)
-        found, place = {}, {}
+        found, place, constant = {}, {}, wanted.constant(compiled, leaves)
+        given = _records_given(packed, run, len(leaves), tensors, bool(wanted.columns))
         for j, k in enumerate(members):
             place[k] = j
             if j in packed.errors:
@@ -190,8 +204,10 @@ class Forward:
                 )
             else:
                 self.results[k] = decode(j)
-                found[k] = arrays_in(self.results[k], compiled.program.result, run.words[j].tolist(), references)
-                self.arrays[k] = [a.array for a in found[k]]
+                row = run.words[j].tolist()
+                found[k] = arrays_in(self.results[k], compiled.program.result, row, references)
+                apart = {row[n] for n in constant}.difference(w for n, w in enumerate(row) if n not in constant)
+                self.arrays[k] = [a.array for a in found[k] if a.words[-1] not in apart and not given(a.words[-1])]
         asked = [a for a in wanted.asked(compiled, packed, members) if a.instance not in run.errors]
         asked += wanted.asked_of_shared(compiled, leaves, run)
         self.parts.append(

@@ -108,6 +108,10 @@ class Selection:
         """Return the selection for some instances of a call, which a specialisation fits."""
         return self
 
+    def constant(self, compiled: Compiled, leaves: Sequence[Value]) -> frozenset[int]:
+        """Return words of the result that have no cotangents, as no selected array leads to them."""
+        return frozenset()
+
     def check(self, compiled: Compiled, leaves: Sequence[Value], width: int | None) -> None:
         """Raise for compressed arrays, and for operations without a gradient on the way to a selected array."""
         nodes = (node for root in compiled.tree.roots.values() for node in nodes_of(root))

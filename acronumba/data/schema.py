@@ -487,7 +487,7 @@ def _foreign(values: list[Value], scalar: type) -> Type:
     rejected = {why: OpaqueT(why) for why in found if isinstance(why, str)}
     kinds = [(a, is_tensor(v)) for v, a in zip(values, found, strict=True) if not isinstance(a, str)]
     tensors = _arrays([a for a, tensor in kinds if tensor], scalar)
-    marked = [TorchT(_scalar(m)) for m in members(tensors) if isinstance(m, TensorT | Array0T)]
+    marked = [TorchT(_scalar(m)) if isinstance(m, TensorT | Array0T) else m for m in members(tensors)]
     return storable_union(_arrays([a for a, tensor in kinds if not tensor], scalar), *marked, *rejected.values())
 
 

@@ -71,6 +71,10 @@ class TensorSelection(Selection):
         found = self.seen.get(key)
         return None if found is None else found[1]
 
+    def constant(self, compiled: Compiled, leaves: Sequence[Value]) -> frozenset[int]:
+        """Return the words of tensors in the result that no selected tensor leads to: PyTorch does not follow them."""
+        return compiled.derivatives.active(self.in_program(compiled, leaves), None).constant
+
     def check(self, compiled: Compiled, leaves: Sequence[Value], width: int | None) -> None:
         """Numbers that are read from tensors have no gradient in PyTorch either: nothing is rejected."""
 

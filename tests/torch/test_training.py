@@ -495,3 +495,53 @@ def test_words_that_are_numbers_are_looked_up_as_numbers() -> None:
         model(lambda n: emb(torch.tensor([n]))).batch([-1, 3, 10])
     assert list(caught.value.errors) == [0, 2]
     assert all(isinstance(e, IndexError) for e in caught.value.errors.values())
+
+
+def test_results_without_gradients_are_not_followed(net: Any) -> None:
+    net.register_buffer("shift", torch.ones(3))
+
+    class Mixed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = net
+
+        def forward(self, tree, x):
+            h = self.inner(tree)
+            return h.detach(), h, x.sum(), x, self.inner.shift, self.inner.out.bias, h.argmax()
+
+    mixed, data, x = Mixed(), trees(3), torch.randn(3)
+    for grad in (False, True):
+        x.requires_grad_(grad)
+        found, same = model(mixed).batch(data, [x] * 3)[0], mixed(data[0], x)
+        assert [t.requires_grad for t in found] == [t.requires_grad for t in same]
+        torch.testing.assert_close(found, same)
+
+
+def test_modules_of_several_devices_are_wrapped_around_a_model(net: Any) -> None:
+    with pytest.raises(AcronumbaError, match="DataParallel computes on several devices"):
+        model(nn.DataParallel(net))
+
+    class Whole(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net, self.fast = net, model(net)
+
+        def forward(self, trees):
+            return self.fast.batch(trees).stack()
+
+    whole, data = Whole(), trees()
+    wanted = grads_of(net, plain(net, data).sum())
+    whole(data).sum().backward()
+    assert_same({n.removeprefix("net."): p.grad for n, p in whole.named_parameters()}, wanted)
+    twin = copy.deepcopy(whole)
+    with torch.no_grad():
+        twin.net.out.bias += 1
+    torch.testing.assert_close(twin(data), whole(data) + 1)
+
+
+def test_half_precision_is_rejected_with_a_conversion(net: Any) -> None:
+    for dtype in (torch.float16, torch.bfloat16):
+        with pytest.raises(AcronumbaError, match=r"dtype .*float16"):
+            model(copy.deepcopy(net).to(dtype)).batch(trees())
+    with pytest.raises(AcronumbaError, match=r"float16"):
+        model(nn.Linear(2, 2)).batch([torch.ones(2).half()])
