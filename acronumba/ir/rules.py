@@ -5,8 +5,8 @@ In: an instruction of a function. Out: nothing, or `Wrong`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from string import Formatter
 from typing import TYPE_CHECKING, Any, assert_never
 
 from acronumba.ir import nodes as ir
@@ -131,7 +131,8 @@ class Rules:
         self._site(site, needed=True)
         for arg in args:
             demand(isinstance(arg.type, IntT | FloatT | BoolT), f"{arg.name} of a message is not a number")
-        used = [int(k) for _, k, _, _ in Formatter().parse(self.program.sites[site].text) if k]
+        text = re.sub(r"\{\{|\}\}", "", self.program.sites[site].text)
+        used = [int(k) for k in re.findall(r"\{(\d+)(?::[^{}]*)?\}", text)]
         demand(
             max(used, default=-1) < len(args), f"the message needs value {max(used, default=0)}, {len(args)} are given"
         )
