@@ -222,6 +222,78 @@ def test_classes_out_of_range_are_failures() -> None:
             )
 
 
+class Images(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Conv2d(2, 4, 3, padding=1)
+        self.b = nn.Conv2d(4, 6, (3, 2), stride=(2, 1), dilation=(1, 2), groups=2, bias=False)
+        self.c = nn.Conv2d(2, 3, 3, padding="same")
+        self.pools = nn.ModuleList([
+            nn.MaxPool2d(2, padding=1), nn.AvgPool2d(2, stride=1, padding=1, count_include_pad=False),
+            nn.AdaptiveMaxPool2d((2, 3)), nn.AdaptiveAvgPool2d((3, None)), nn.BatchNorm2d(4), nn.GroupNorm(2, 4),
+            nn.InstanceNorm2d(4, affine=True), nn.ZeroPad2d((1, 0, 0, 2)), nn.Upsample(scale_factor=2),
+            nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2)),
+        ])  # fmt: skip
+
+    def forward(self, x: Any) -> Any:
+        y = F.relu(self.a(x))
+        return self.b(y), self.c(x), [pool(y) for pool in self.pools], F.max_pool2d(x, 3, 1), F.avg_pool2d(x, 2)
+
+
+@pytest.mark.long
+def test_images() -> None:
+    torch.manual_seed(0)
+    net = Images()
+    net.pools[4].running_mean.normal_()
+    net.pools[4].running_var.uniform_(0.5, 2)
+    compare(net.eval(), [torch.randn(1, 2, 7, 6), torch.randn(1, 2, 7, 6), torch.randn(1, 2, 5, 8)])
+
+
+class Windows(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(3, 4, 3, padding=2, dilation=2)
+        self.pick = nn.Conv1d(4, 2, 1, stride=2)
+        self.pool = nn.MaxPool1d(2)
+
+    def forward(self, x: Any) -> Any:
+        y = torch.tanh(self.conv(x.t()))
+        image = x[None, :2]
+        return self.pick(y), self.pool(y), F.avg_pool1d(y, 3, 1), F.max_pool2d(image, 2), F.adaptive_avg_pool1d(y, 2)
+
+
+def test_windows_of_unbatched_inputs() -> None:
+    torch.manual_seed(0)
+    compare(Windows(), [torch.randn(n, 3) for n in (4, 5, 9)])
+
+
+class Norms(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.LayerNorm(6)
+        self.both = nn.LayerNorm((2, 6), elementwise_affine=False)
+        self.rms = nn.RMSNorm(6)
+        self.batch = nn.BatchNorm1d(6, affine=False)
+        self.bilinear = nn.Bilinear(6, 6, 3)
+        self.act = nn.Sequential(nn.PReLU(), nn.GELU(), nn.Softplus(), nn.Hardtanh(), nn.ELU(), nn.LeakyReLU(0.1))
+        self.table = nn.Embedding.from_pretrained(torch.randn(4, 6))
+
+    def forward(self, x: Any, k: Any) -> Any:
+        y = x.view(-1, 2, 6)
+        return (
+            self.layer(x), self.both(y), self.rms(x), self.batch(x), self.bilinear(x, x * 2), self.act(x),
+            self.layer(x[0]), self.bilinear(x[0], x[1]), nn.Softmax(dim=1)(x), nn.CosineSimilarity(dim=0)(x[0], x[1]),
+            self.table(k), nn.Identity()(x),
+        )  # fmt: skip
+
+
+def test_norms() -> None:
+    torch.manual_seed(0)
+    net = Norms()
+    net.batch.running_mean.normal_()
+    compare(net.eval(), [torch.randn(n, 6) for n in (2, 4)], [torch.tensor(3), torch.tensor(0)])
+
+
 class Wrapped(nn.Module):
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()

@@ -73,6 +73,9 @@ def _of_classes(logs, target, weight, ignore_index, reduction, smoothing, axis):
 def _picked(logs, at, axis):
     if logs.ndim == 1:
         return logs[at]
+    if logs.ndim > 3:
+        rows = np.reshape(np.moveaxis(logs, axis, -1), (-1, logs.shape[axis]))
+        return np.reshape(rows[np.arange(len(rows)), np.reshape(at, -1)], at.shape)
     return np.squeeze(np.take_along_axis(logs, np.expand_dims(at, axis), axis=axis), axis)
 
 

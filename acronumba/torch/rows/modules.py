@@ -15,7 +15,7 @@ from acronumba.frontend.walker import Walker
 from acronumba.nn import stop_gradient
 from acronumba.torch.implements import implements
 from acronumba.torch.library import modules_in
-from acronumba.torch.primitives import number_in
+from acronumba.torch.primitives import each, number_in
 
 
 @implements(nn.Module.__call__, tensors=True)
@@ -160,7 +160,7 @@ def rms_norm_of(input, normalized_shape, weight=None, eps=None):
 def _last_axes(input, shape):
     if tuple(input.shape[input.ndim - len(shape) :]) != tuple(shape):
         raise RuntimeError("the last dimensions of the input are not the normalized shape")
-    return tuple(range(input.ndim - len(shape), input.ndim))
+    return each(input.ndim)[input.ndim - len(shape) :]
 
 
 @implements(nn.modules.batchnorm._BatchNorm.forward, tensors=True)
@@ -216,7 +216,7 @@ def instance_norm_of(
 ):
     if not use_input_stats or running_mean is not None:
         rejected("instance normalisation with running statistics", "use_input_stats=True")
-    axes = tuple(range(2, input.ndim))
+    axes = each(input.ndim)[2:]
     d = input - np.mean(input, axis=axes, keepdims=True)
     y = d / np.sqrt(np.mean(d * d, axis=axes, keepdims=True) + eps)
     y = y if weight is None else y * _channels(weight, input)
