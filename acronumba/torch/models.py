@@ -73,12 +73,6 @@ class TorchModel(Model[..., Any]):
 
     def __init__(self, target: Any, *, options: Options | None = None, device: str | None = None) -> None:
         self.target: Callable[..., Any] = target.target if isinstance(target, TorchModel) else target
-        if isinstance(self.target, torch.nn.DataParallel | torch.nn.parallel.DistributedDataParallel):
-            raise reject(
-                "ACR210", message=f"{type(self.target).__name__} computes on several devices, and is no model itself",
-                seen=type(self.target).__name__,
-                rewrite="wrap a module whose `forward` calls `fast.batch`, with fast = model(net)",
-            )  # fmt: skip
         method = self.target.forward if isinstance(self.target, torch.nn.Module) else self.target
         if isinstance(self.target, torch.nn.Module) and (wrong := why_not(self.target)):
             seen = f"{type(self.target).__name__}: {wrong}"

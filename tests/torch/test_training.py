@@ -518,7 +518,7 @@ def test_results_without_gradients_are_not_followed(net: Any) -> None:
 
 
 def test_modules_of_several_devices_are_wrapped_around_a_model(net: Any) -> None:
-    with pytest.raises(AcronumbaError, match="DataParallel computes on several devices"):
+    with pytest.raises(AcronumbaError, match="DataParallel: a module of several devices"):
         model(nn.DataParallel(net))
 
     class Whole(nn.Module):
