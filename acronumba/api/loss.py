@@ -10,7 +10,8 @@ from typing import Any
 
 from acronumba.api.gradients import ValueAndGrad
 from acronumba.api.model import Model
-from acronumba.api.wanted import Choices
+from acronumba.api.wanted import DEFAULT, Choices
+from acronumba.errors.codes import reject
 
 
 def value_and_grad(
@@ -43,4 +44,10 @@ def value_and_grad(
     ValueAndGrad
         Called like the model: with one instance, or by `batch`.
     """
-    return ValueAndGrad(f if isinstance(f, Model) else Model(f), Choices.of(wrt, reduce, aux, sparse))
+    choices = Choices.of(wrt, reduce, aux, sparse)
+    if isinstance(f, Model) and f.tensors:
+        if choices != DEFAULT:
+            raise reject("ACR706", message="gradients of code of PyTorch are those of what requires them",
+                         rewrite="p.requires_grad_(False) for the others, or loss.backward()")  # fmt: skip
+        return f.value_and_grad
+    return ValueAndGrad(f if isinstance(f, Model) else Model(f), choices)

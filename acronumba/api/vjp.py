@@ -43,6 +43,9 @@ def vjp(f: Callable[..., Any], *, wrt: str | Sequence[str] | None = None) -> Vjp
     >>> results, pullback = acronumba.vjp(encode).batch(trees, p=p)  # doctest: +SKIP
     >>> grads = pullback([2 * r for r in results])  # doctest: +SKIP
     """
+    if isinstance(f, Model) and f.tensors:
+        raise reject("ACR706", message="PyTorch follows the results of this model back itself",
+                     rewrite="torch.autograd.grad(f.batch(xs).stack(), params, cotangents)")  # fmt: skip
     return Vjp(f if isinstance(f, Model) else Model(f), Choices.of(wrt, "sum", False, ()))
 
 

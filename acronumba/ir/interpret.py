@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from acronumba.errors import NOWHERE, Loc
+from acronumba.foreign import is_tensor
 from acronumba.ir import nodes as ir
 from acronumba.ir.evaluate import OperationFailed, WrongResult, apply
 from acronumba.ir.ops import SCALARS, Attrs
-from acronumba.ir.types import NO_VALUE, UNSET, BoolT, FloatT, IntT, ListT, TensorT, members
+from acronumba.ir.types import NO_VALUE, UNSET, BoolT, FloatT, IntT, ListT, TensorT, TorchT, members
 from acronumba.ir.values import (
     INT_MAX,
     INT_MIN,
@@ -149,7 +150,8 @@ class Interpreter:
             value = shared[k]
             if isinstance(value, np.ndarray) and not value.ndim:
                 value = value[()]  # a variable holds the scalar of an array of rank 0
-            inner = flatten(value, param.type, self._memo, param.path)
+            t = TorchT(param.type) if is_tensor(value) and isinstance(param.type, TensorT) else param.type
+            inner = flatten(value, t, self._memo, param.path)
             self._shared.append(inner[0] if inner else None)
         for once in program.once:
             self._shared.append(self._once(once))

@@ -16,6 +16,7 @@ from acronumba.api.dispatch import bind
 from acronumba.api.gradients import Gradients, ValueAndGrad
 from acronumba.api.wanted import DEFAULT
 from acronumba.errors import InstanceErrors, one_frame
+from acronumba.errors.codes import reject
 from acronumba.torch.random_numbers import retried
 from acronumba.torch.results import TensorResults
 from acronumba.torch.wanted import TensorSelection
@@ -34,7 +35,6 @@ class TorchValueAndGrad(ValueAndGrad):
     trace = retried(ValueAndGrad.trace)
     explain = retried(ValueAndGrad.explain)
     stages = retried(ValueAndGrad.stages)
-    check = retried(ValueAndGrad.check)
 
     @retried
     def batch(self, *columns: Any, into: torch.nn.Module | None = None, **shared: Any) -> Gradients:
@@ -69,6 +69,11 @@ class TorchValueAndGrad(ValueAndGrad):
             if into is not None:
                 _accumulate(into, found.grads)
             return found
+
+    def check(self, *columns: Any, **shared: Any) -> Any:
+        """Reject: PyTorch itself computes the gradients of the plain call."""
+        raise reject("ACR706", message="PyTorch computes gradients of the plain call itself, to compare with these",
+                     rewrite="torch.stack([net(x) for x in xs]).mean().backward()")  # fmt: skip
 
     def on(self, device: str) -> TorchValueAndGrad:
         """Return a copy for another device: see `Model.on`."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from acronumba import AcronumbaError, InstanceErrors
+from acronumba import AcronumbaError, InstanceErrors, value_and_grad, vjp
 
 torch = pytest.importorskip("torch")
 
@@ -545,3 +545,18 @@ def test_half_precision_is_rejected_with_a_conversion(net: Any) -> None:
             model(copy.deepcopy(net).to(dtype)).batch(trees())
     with pytest.raises(AcronumbaError, match=r"float16"):
         model(nn.Linear(2, 2)).batch([torch.ones(2).half()])
+
+
+def test_other_ways_to_gradients() -> None:
+    net = Words()
+    fast, data = model(net.loss), trees(4)
+    found = value_and_grad(fast).batch(data, [0, 1, 2, 0])
+    alone = fast.value_and_grad(data[1], 1)
+    assert found.grads.keys() == alone.grads.keys() == dict(net.named_parameters()).keys()
+    torch.testing.assert_close(alone.value, net.loss(data[1], 1).detach())
+    for reject in (
+        lambda: value_and_grad(fast, wrt="self"), lambda: vjp(fast),
+        lambda: fast.value_and_grad.check(data, [0, 1, 2, 0]),
+    ):  # fmt: skip
+        with pytest.raises(AcronumbaError, match="PyTorch"):
+            reject()
