@@ -439,6 +439,8 @@ def _root(name: str) -> ast.expr:
 def _own_copy(w: Walker) -> str:
     """Return the rewrite that copies the array written into, or the object through which it is reached."""
     name = _name_of(w)
+    if w.facts.tensors and not (name := _tensor_name(w)).isidentifier():
+        return f"y = {name}.clone(), and write into y"
     root = _root(name)
     copied = name_of_copy(w, root)
     owner = w.state.get(path_of(w, root))
@@ -448,6 +450,18 @@ def _own_copy(w: Walker) -> str:
     if own := own_root(w, name):
         return own
     return f"{copied if copied != ast.unparse(root) else name} = {name}.copy()"
+
+
+def _tensor_name(w: Walker) -> str:
+    """Return the source text of the tensor that a statement or an in-place method writes into."""
+    match w.here:
+        case ast.Call(func=ast.Attribute(value=node)) | ast.Subscript(value=node) | ast.AugAssign(target=node):
+            pass
+        case node:
+            pass
+    while isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr == "data"):
+        node = node.value
+    return ast.unparse(node) if isinstance(node, ast.Name | ast.Attribute) else "x"
 
 
 def _first_name(w: Walker, val: Val | None) -> str:

@@ -88,8 +88,9 @@ def key_of(w: Walker, val: Val) -> Val:
         return replace(index, dtype=val.type.dtype)
     key = val.as_key(w)
     if key is None:
-        rewrite = "its number: `.item()`" if isinstance(val, TorchTensor) else ""
-        raise w.reject("ACR309", seen=f"a key {w.describe(val)}", rewrite=rewrite)
+        if isinstance(val, TorchTensor):
+            raise w.reject("ACR309", seen=f"{w.describe(val)} as a key", rewrite="its number: `.item()`")
+        raise w.reject("ACR309", seen=f"a key {w.describe(val)}")
     return key
 
 

@@ -193,6 +193,28 @@ def tries(self, x):
         return x
 
 
+def writes_into_its_input(self, x):
+    x.mul_(2)
+    return self.mix(x)
+
+
+def writes_into_a_copy(self, x):
+    x = x.clone()
+    x.mul_(2)
+    return self.mix(x)
+
+
+def writes_into_a_parameter(self, x):
+    self.mix.weight.data.clamp_(-0.1, 0.1)
+    return self.mix(x)
+
+
+def writes_into_a_copy_of_a_parameter(self, x):
+    y = self.mix.weight.clone()
+    y.clamp_(-0.1, 0.1)
+    return y @ x
+
+
 # The method, the code, the expression under the caret, what is seen or suggested, and the method with the rewrite.
 CASES = [
     (own_backward, "ACR202", "Doubled.apply", "without a backward of its own", no_own_backward),
@@ -218,6 +240,14 @@ CASES = [
     (normal, "ACR202", "torch.distributions.Normal(self.mix(x), 1.0)", "the formula of its `log_prob`", formula),
     (setting, "ACR113", "torch.backends.cudnn.benchmark", "assign it before the batch", stays_dense),
     (backwards, "ACR301", "self.mix(x)[::-1]", "x.flip(0)", flipped),
+    (writes_into_its_input, "ACR111", "x.mul_(2)", "x = x.clone()", writes_into_a_copy),
+    (
+        writes_into_a_parameter,
+        "ACR111",
+        "self.mix.weight.data.clamp_(-0.1, 0.1)",
+        "y = self.mix.weight.clone(), and write into y",
+        writes_into_a_copy_of_a_parameter,
+    ),  # fmt: skip
     (tries, "ACR101", "try:", "test the condition with `if`", stays_dense),
 ]
 

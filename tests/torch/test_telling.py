@@ -106,3 +106,24 @@ def test_gradients_stop_where_pytorch_stops_them(training):
     fast.batch(xs).stack().sum().backward()
     for p, g in zip(net.parameters(), want, strict=True):
         assert torch.allclose(p.grad, g, rtol=1e-4, atol=1e-5 * float(g.abs().max()))
+
+
+class Shares(Base):
+    """A view made without gradients still is a view."""
+
+    def forward(self, x):
+        y = self.mix(x) * 1.0
+        with torch.no_grad():
+            first = y[:2]
+            whole = y.contiguous()
+        whole.mul_(3)
+        return y, first, whole
+
+
+def test_views_made_without_gradients_are_views():
+    net = Shares()
+    with torch.no_grad():
+        x = torch.randn(4)
+        out = acronumba.torch.model(net).batch([x])[0]
+        for a, b in zip(out, net(x), strict=True):
+            assert torch.allclose(a, b, atol=1e-6)

@@ -62,7 +62,8 @@ class TorchTensor(Value):
 
     def describe(self, w: Blocks) -> str:
         dims = ", ".join(str(d) if isinstance(d, int) else "?" for d in self.inner.dims)
-        return f"a {self.dtype} tensor of shape ({dims})"
+        article = "an" if self.dtype.startswith("int") else "a"
+        return f"{article} {self.dtype} tensor of shape ({dims})"
 
     def static_key(self, w: Walker, which: bool) -> object:
         return "tensor", self.inner.static_key(w, which)
