@@ -34,7 +34,9 @@ def public_names() -> set[str]:
     for module in MODULES:
         names |= {f"acronumba.{module}.{name}" for name in importlib.import_module(f"acronumba.{module}").__all__}
     for module in OTHERS:
-        text = (ROOT / "acronumba" / f"{module}.py").read_text(encoding="utf-8")
+        path = ROOT / "acronumba" / f"{module}.py"
+        path = path if path.exists() else path.with_suffix("") / "__init__.py"
+        text = path.read_text(encoding="utf-8")
         (found,) = re.findall(r"^__all__ = (\[.*?\])", text, re.M | re.S)
         names |= {f"acronumba.{module}.{name}" for name in ast.literal_eval(found)}
     return names
