@@ -30,6 +30,7 @@ from acronumba.strategy import DEFAULT, Strategy
 VERSION = "0.1.0"
 SCHEDULES = ("lookahead", "depth", "agenda")
 COPIES = 32  # of a function or kernel: each costs code of the host program, and two contexts share no batch
+STATES = ("own", "initial", "written")
 PRECISIONS = ("float32", "tf32", "bf16")
 
 
@@ -79,6 +80,7 @@ class Options:
     max_steps: int = 10**8  # host steps of one instance, after which it fails
     precision: str = "float32"  # of float32 matrix products with shared weights on a GPU: one of PRECISIONS
     persistent: bool | None = None  # GPU: one launch for all batches of a mini-batch; None: where that is faster
+    state: str = "own"  # attributes of given objects, where the call writes them: begin "own" (none), or "initial"
     strategy: Strategy | None = None  # how code is generated; None: as `acronumba tune` has found, else the default
 
     def __post_init__(self) -> None:
@@ -129,6 +131,8 @@ def _problem(name: str, value: Any, default: Any) -> str:
         return "" if known else f"must be one of {', '.join(SCHEDULES)}, or a function"
     if name == "precision":
         return "" if value in PRECISIONS else f"must be one of {', '.join(PRECISIONS)}"
+    if name == "state":
+        return "" if value in STATES else f"must be one of {', '.join(STATES)}"
     if name == "persistent":
         return "" if value is None or isinstance(value, bool) else "must be True, False or None"
     if name == "effort":

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.api import shadow
-from acronumba.api.failures import is_final
+from acronumba.api.failures import is_final, is_unordered
 from acronumba.api.plain import Along, Endless, PlainCall
 from acronumba.api.reference import Outcome
 from acronumba.api.results import Done, equal, parts_of
@@ -164,6 +164,8 @@ class Checker:
                 return verdict("equal", where=f": {type(mine).__name__}: {mine}")
         elif mine is not None and is_final(mine):
             return verdict(*self._final(instance, mine))
+        elif mine is not None and is_unordered(mine):
+            return verdict("undecided", where=f": the batch raises {type(mine).__name__}: {mine}")
         try:
             expected = self._plain.run(instance)
         except Endless as stopped:

@@ -114,7 +114,7 @@ def existing(model: Batched, call: Call, packed: bool = True) -> Fit | None:
     fn = function_of(model)
     others = []
     for number, compiled in enumerate(sorted(_tuned(model, call)[1], key=lambda c: -c.used)):
-        if number == FEW and model._cache.rejected(fn, call) is not None:
+        if number == FEW and model._cache.rejected(fn, call, model.options.state) is not None:
             return None
         if compiled.fn is not fn:
             continue
@@ -136,7 +136,7 @@ def existing(model: Batched, call: Call, packed: bool = True) -> Fit | None:
 def compile_for(model: Batched, call: Call, packed: bool = True) -> Fit:
     """Compile a specialisation for a call, and return it as `specialise` does."""
     (options, entries), fn, cache = _tuned(model, call), function_of(model), model._cache
-    if (rejection := cache.rejected(fn, call)) is not None:
+    if (rejection := cache.rejected(fn, call, options.state)) is not None:
         raise rejection
     with compiling(fn), undivided, cache.lock:
         from acronumba.data.extents import KnownColumns
@@ -148,7 +148,7 @@ def compile_for(model: Batched, call: Call, packed: bool = True) -> Fit:
             if found is not None:
                 break
             others = (c for of in tuple(cache.entries.values()) for c in tuple(of))
-            like = fitting(others, fn, call)
+            like = fitting((c for c in others if c.options.state == options.state), fn, call)
             attempts: list[Attempt] = []
             try:
                 compiled = Compiled(
@@ -165,7 +165,7 @@ def compile_for(model: Batched, call: Call, packed: bool = True) -> Fit:
             except Changed:
                 continue
             except AcronumbaError as error:
-                cache.reject(fn, call, error, attempts)
+                cache.reject(fn, call, error, attempts, options.state)
                 raise
             keep(compiled, entries, call)
             leaves = compiled.guard.leaves(call.shared, call.frozen)

@@ -19,6 +19,8 @@ from acronumba.pipeline.failures import TOO_MANY_STEPS, with_line
 
 ENDLESS = (TOO_MANY_STEPS, "ACR704")  # the plain call would not terminate either: too many steps, too much memory
 
+UNORDERED = "ACR118"
+
 
 def is_final(machine: BaseException) -> bool:
     """Whether the recorded exception is reported: the plain call would fail in another way, or may not terminate.
@@ -26,9 +28,16 @@ def is_final(machine: BaseException) -> bool:
     A step of the plain call that is one C call cannot be interrupted: a power, a sum over a `range`, an array. A
     rejection of this instance alone is about a mutation of its data, which the plain call would perform.
     """
+    if is_unordered(machine):
+        return False
     if isinstance(machine, DataError) or (isinstance(machine, AcronumbaError) and machine.code in ENDLESS):
         return True
     return isinstance(machine, Unsupported) or beyond_64_bits(machine)
+
+
+def is_unordered(machine: BaseException) -> bool:
+    """Whether an instance has read an attribute before it has written it: the plain call may find it, or may not."""
+    return isinstance(machine, Unsupported) and machine.code == UNORDERED
 
 
 def beyond_64_bits(machine: BaseException) -> bool:

@@ -22,6 +22,7 @@ from acronumba.api.structures import native
 from acronumba.config import Options
 from acronumba.generics import Value
 from acronumba.pipeline.boundary import is_library
+from acronumba.pipeline.given_objects import Outer, Snapshot, outer_of
 
 if TYPE_CHECKING:
     from acronumba.api.reference import Outcome
@@ -72,17 +73,20 @@ class PlainCall:
         Limit of executed lines and calls, not counting those in libraries.
     memory_limit : int, optional
         Limit of the growth of the process, in bytes; by default half of the free memory.
+    outer : Outer, optional
+        Of a function that writes to given objects: all objects are as they were after a run.
     """
 
     fn: Callable[..., Any]
     shared: Mapping[str, Value]
     steps: int
     memory_limit: int | None = None
+    outer: Outer | None = None
 
     @classmethod
     def of(cls, fn: Callable[..., Any], shared: Mapping[str, Value], options: Options) -> Self:
         """Return the call with the bounds of a mini-batch: its steps cover those that compiled code may run."""
-        return cls(fn, shared, SOON + _LINES * options.max_steps, options.memory_limit)
+        return cls(fn, shared, SOON + _LINES * options.max_steps, options.memory_limit, outer_of(fn))
 
     def run(self, instance: Sequence[Value]) -> Value:
         """Return the result of the function for an instance, or raise its exception.
@@ -94,6 +98,7 @@ class PlainCall:
         """
         before, outer = sys.gettrace(), inside.plain
         args, shared = self.arguments(instance)
+        snapshot = None if self.outer is None else Snapshot([args, shared, self.outer.values], self.outer.names)
         sys.settrace(_Meter(self.steps, self.memory_limit))
         inside.plain = True
         try:
@@ -101,6 +106,8 @@ class PlainCall:
         finally:
             sys.settrace(before)
             inside.plain = outer
+            if snapshot is not None:
+                snapshot.restore()
 
     def arguments(self, instance: Sequence[Value]) -> tuple[Sequence[Value], dict[str, Value]]:
         """Return the arguments of the function for an instance."""

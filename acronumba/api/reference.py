@@ -55,7 +55,8 @@ class Reference:
         self._copies = _Copies()
         self._own: dict[int, _Copies] = {}  # by the number of the instance
         shared = {name: self._copies.of(value) for name, value in call.shared.items()}
-        self._call = replace(call, fn=self._copies.of(call.fn), shared=shared)
+        outer = call.outer and replace(call.outer, values=tuple(map(self._copies.of, call.outer.values)))
+        self._call = replace(call, fn=self._copies.of(call.fn), shared=shared, outer=outer)
 
     def move(self, value: Value, second: Value, number: int = SHARED) -> None:
         """Replace the second value of an array or NumPy scalar, which is shared or of an instance."""

@@ -107,19 +107,21 @@ class Cache:
         with _keeping:
             return self.entries.setdefault(options, [])
 
-    def reject(self, fn: types.FunctionType, call: Call, error: AcronumbaError, attempts: Sequence[Attempt]) -> None:
+    def reject(
+        self, fn: types.FunctionType, call: Call, error: AcronumbaError, attempts: Sequence[Attempt], state: str
+    ) -> None:
         """Cache the rejection of a function for a call, if it depends on the recorded code and data alone."""
         from acronumba.pipeline.rejected import Rejected
 
         if not attempts or any(e.code == UNREAD for e in (error, *error.others)):
             return
-        _remember(self._rejected, self.key(call), (self._wide, Rejected(fn, error, attempts)), call)
+        _remember(self._rejected, (self.key(call), state), (self._wide, Rejected(fn, error, attempts)), call)
 
-    def rejected(self, fn: types.FunctionType, call: Call) -> AcronumbaError | None:
+    def rejected(self, fn: types.FunctionType, call: Call, state: str) -> AcronumbaError | None:
         """Return the cached rejection of such a call, to be raised again; None if none is known to hold."""
         if not self._rejected:
             return None
-        key = self.key(call)
+        key = self.key(call), state
         wide, found = self._rejected.get(key, (0, (0, None)))[1]
         if found is None or wide != self._wide or not found.matches(fn, call.columns, call.shared):
             return None

@@ -321,7 +321,8 @@ class Packer:
         _, function = self._make(params)
         if not self._careful:
             try:
-                return function(columns, count, False)  # type: ignore[no-any-return]
+                heap, roots = function(columns, count, False)
+                return replace(heap, distinct=True), roots
             except Twice:
                 self._careful = True  # such data is likely to recur
         return function(columns, count, True)  # type: ignore[no-any-return]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import enum
 import types
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -81,6 +81,7 @@ class SharedNode:
     names: tuple[Value, ...]  # fields or keys, in order; "0", "1", ... for tuples and lists
     items: tuple[Shared, ...]  # one per name
     extra: frozenset[str] = frozenset()  # attributes of the object besides its fields
+    fixed: frozenset[str] = frozenset()  # attributes that code cannot assign: parameters, buffers and modules
 
     def item(self, name: Any) -> Shared | None:
         """Return the part with this name, or under this key, or None."""
@@ -133,8 +134,8 @@ def shared_key(shared: Shared) -> tuple[object, ...]:
             except TypeError:
                 return "const", type(value), id(value)
             return "const", type(value), value
-        case SharedNode(_, kind, cls, names, items, extra):
-            return kind, cls, names, kinds_of(names), tuple(shared_key(item) for item in items), extra
+        case SharedNode(_, kind, cls, names, items, extra, fixed):
+            return kind, cls, names, kinds_of(names), tuple(shared_key(item) for item in items), extra, fixed
         case SharedAgain(levels=levels):
             return "again", levels
         case _:
@@ -147,6 +148,18 @@ def nodes_of(shared: Shared) -> Iterable[SharedNode]:
         yield shared
         for item in shared.items:
             yield from nodes_of(item)
+
+
+Attributes: TypeAlias = Mapping[str | type, Iterable[str]]  # of objects by path, or by class
+
+
+def without(shared: Shared, names: Attributes) -> Shared:
+    """Return a structure without some attributes of its objects, which are given by the path of the object."""
+    if not isinstance(shared, SharedNode) or not names:
+        return shared
+    left = [k for k, n in enumerate(shared.names) if n not in names.get(shared.path, ())]
+    items = tuple(without(shared.items[k], names) for k in left)
+    return replace(shared, names=tuple(shared.names[k] for k in left), items=items)
 
 
 def leaves_of(shared: Shared) -> Iterable[SharedLeaf]:
@@ -248,7 +261,8 @@ def describe_value(
         parts = zip(steps, names, strict=True)
         items = tuple(describe_value(path + step, getattr(value, n), inner, inside, _fixed) for step, n in parts)
         extra = frozenset(getattr(value, "__dict__", ())) - {*names} if is_record(cls) else frozenset()
-        return SharedNode(path, "object", cls, names, items, extra)
+        fixed = frozenset() if adapter is None else frozenset(adapter.fixed(value))
+        return SharedNode(path, "object", cls, names, items, extra, fixed)
     if isinstance(value, dict):
         if len(value) > LONG_DICT or not all(type(k) is str for k in value):
             table = table_type(value)

@@ -65,6 +65,10 @@ def _table() -> dict[str, Code]:
                 "return the numbers and make the text from the results",
             ),
             117: ("this expression is not supported", "use expressions of the language"),
+            118: (
+                "an attribute is read before this instance has assigned it",
+                "assign it first, as instances have no order, or let each begin with what was there: `state='initial'`",
+            ),
             201: (
                 "this function is not part of the model and cannot be called from it",
                 "call it before or after the batch; the plain call can run any function",

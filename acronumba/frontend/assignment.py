@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from acronumba.data.shared import SharedNode
 from acronumba.frontend.arrays import WHERE_IT_WAS_MADE, as_view, came_in, count_indices, own_root, written_tensor
 from acronumba.frontend.attributes import attribute_of, attribute_owner, not_none
 from acronumba.frontend.chosen import is_array
@@ -24,6 +25,7 @@ from acronumba.frontend.kinds.iterators import Generator, Zip
 from acronumba.frontend.kinds.lists import ListVal, is_row
 from acronumba.frontend.kinds.maps import MapVal
 from acronumba.frontend.kinds.numbers import NoneVal, number
+from acronumba.frontend.kinds.objects import SharedVal
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import Index, Val
@@ -32,6 +34,7 @@ from acronumba.frontend.made import about_to_change, set_attribute
 from acronumba.frontend.magic import call_special, has_method, index_value, iterated
 from acronumba.frontend.names import alias, bind_name, check_free, forget, in_use, path_of
 from acronumba.frontend.operators import BINARY, MAGIC, OPERATORS, binary
+from acronumba.frontend.overlay import note_target
 from acronumba.frontend.subscripts import (
     each_place,
     get_item,
@@ -377,9 +380,23 @@ def rejected_alone(w: Walker, targets: Iterable[ast.expr]) -> Iterator[None]:
     except Rejected:
         for target in targets:
             parts = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+            for e in parts:
+                owner = _known_owner(w, e.value) if isinstance(e, ast.Attribute) else None
+                if owner is not None:
+                    note_target(w, owner, e.attr)  # type: ignore[attr-defined]
             paths = [path_of(w, e) for e in parts if isinstance(e, ast.Attribute)]
             w.state |= {path: ErrorValue() for path in paths if path is not None}
         raise
+
+
+def _known_owner(w: Walker, node: ast.expr) -> Val | None:
+    """Return the value of a local name, or of a part of a shared object, without evaluating it; None for others."""
+    if isinstance(node, ast.Attribute):
+        base = _known_owner(w, node.value)
+        part = base.node.item(node.attr) if isinstance(base, SharedVal) else None
+        return SharedVal(part) if isinstance(part, SharedNode) else None
+    path = path_of(w, node) if isinstance(node, ast.Name) else None
+    return None if path is None else w.state.get(path)
 
 
 @handles(STATEMENTS, ast.Assign)

@@ -65,12 +65,11 @@ def attribute(w: Walker, owner: Val, name: str) -> Val:
     raise w.reject("ACR307", seen=f"{w.describe(owner)} has no attribute {name!r}", rewrite=near(name, names))
 
 
-@handles(ATTRIBUTES, Ref)
-def attribute_at_run_time(w: Walker, owner: Ref, name: str) -> Val:
-    """Read an attribute of a run-time object of one class."""
+def attribute_at_run_time(w: Walker, owner: Ref, name: str, raw: bool = False) -> Val:
+    """Read an attribute of a run-time object of one class; `raw`: as the object came in, without the overlay."""
     (cls,) = owner.classes
     if name in field_names(cls) or name in w.facts.fields.get(cls, {}):
-        return load(w, owner, name)
+        return load(w, owner, name, raw)
     return inherited_attribute(w, owner, cls, name)
 
 
@@ -82,9 +81,8 @@ def attribute_of_fields(w: Walker, owner: ObjectValue, name: str) -> Val:
     return inherited_attribute(w, owner, owner.cls, name)
 
 
-@handles(ATTRIBUTES, SharedVal)
 def shared_attribute(w: Walker, owner: SharedVal, name: str) -> Val | None:
-    """Read an attribute of a shared object; None for a shared list, tuple or dict."""
+    """Read an attribute of a shared object as it came in; None for a shared list, tuple or dict."""
     shared = owner.node
     if shared.kind != "object":
         return None
@@ -152,7 +150,7 @@ def _has_field(w: Walker, owner: Val, name: str) -> Num:
         return number(False)
     if t is None or UNSET not in members(t):
         return number(True)
-    val = read_field(w, owner, name, t)
+    val = read_field(w, owner, name, t, raw=True)
     return w.is_case(val, lambda m: m != UNSET) if isinstance(val, UnionVal) else number(False)
 
 
@@ -344,7 +342,7 @@ def text_by_member(w: Walker, owner: EnumVal, texts: Sequence[str]) -> Val:
     return w.switch(map(case, range(len(texts))))
 
 
-def load(w: Walker, ref: Ref, name: str) -> Val:
+def load(w: Walker, ref: Ref, name: str, raw: bool = False) -> Val:
     """Read a field of an object of one class."""
     cls = ref.classes[0]
     t = w.facts.fields.get(cls, {}).get(name)
@@ -355,7 +353,7 @@ def load(w: Walker, ref: Ref, name: str) -> Val:
     if isinstance(t, UnionT) and any(isinstance(m, OpaqueT) for m in t.members):
         what = next(m.what for m in t.members if isinstance(m, OpaqueT))
         raise w.reject("ACR304", seen=f"{cls.__name__}.{name} is {what} in some instances")
-    val = read_field(w, ref, name, t)
+    val = read_field(w, ref, name, t, raw)
     return there(w, ref, val, name) if UNSET in members(t) else val
 
 
@@ -367,9 +365,12 @@ def items_of_named_tuple(w: Walker, ref: Ref) -> tuple[Val, ...] | None:
     return tuple(load(w, ref, n) for n in field_names(ref.classes[0]))
 
 
-def read_field(w: Walker, ref: Ref, name: str, t: Type) -> Val:
+def read_field(w: Walker, ref: Ref, name: str, t: Type, raw: bool = False) -> Val:
     """Read the content of a field of an object, which may be `UNSET`."""
     cls = ref.classes[0]
+    if ref.own is not True and not raw and cls not in w.facts.fixed and name in w.facts.overlaid.get(cls, ()):
+        seen = f"all fields of a {cls.__name__}, whose .{name} is assigned elsewhere"
+        raise w.reject("ACR113", seen=seen, rewrite="read the fields one by one")
     w.reads.setdefault(cls, set()).add(name)
     if cls in w.facts.built:
         w.note(w.facts.built[cls], name)

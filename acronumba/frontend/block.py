@@ -70,9 +70,10 @@ class Facts:
     If `complete`, nothing is derived from earlier iterations but these facts, to verify what is.
     """
 
-    def __init__(self, complete: bool = False, tensors: bool = False) -> None:
+    def __init__(self, complete: bool = False, tensors: bool = False, state: str = "own") -> None:
         self.complete = complete
         self.tensors = tensors  # whether tensors of PyTorch are tensors in the code, not arrays
+        self.state = state  # `Options.state`: which written attributes of what came in may be read before
         self.cells: dict[Any, ElementInfo] = {}
         self.places: dict[Any, AllocationSite] = {}  # of arrays that the call makes
         self.arrays: dict[Any, ArrayRef] = {}  # a representative of each form of arrays passed by reference
@@ -84,6 +85,14 @@ class Facts:
         self.early: set[Any] = set()  # even before their `__init__` ends
         self.outside: set[type] = set()  # classes with objects that were not made in the call
         self.assigned: set[str] = set()  # names of fields that may be assigned after construction
+        # Of shared objects by path, and of objects of the data by class: the attributes that the program writes, and
+        # where (see `overlay`); and the classes of these objects.
+        self.overlaid: dict[str | type, dict[str, Loc]] = {}
+        self.overlay_classes: dict[str | type, type] = {}
+        self.fixed: set[type] = set()  # classes of which no object that came in can be written to
+        self.perhaps: set[tuple[type, str]] = set()  # attributes that are written where only run time knows the object
+        self.came: set[type] = set()  # classes of the data,
+        self.among_shared: set[type] = set()  # and of shared data
         self.folded: set[str] = set()  # paths of shared ints that became constants
         self.recursive: set[Any] = set()  # code of functions that are called, not inlined
         self.nested: set[Any] = set()  # pairs of classes whose comparison is recursive

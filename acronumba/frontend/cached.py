@@ -23,7 +23,11 @@ def _cached(w: Walker, owner: Val, cls: type, name: str, raw: functools.cached_p
     if isinstance(owner, Ref) and owner.own:
         seen = f"{cls.__name__}.{name}, a cached property of an object that was made in the call"
         raise w.reject("ACR210", seen=seen, rewrite="@property")
-    val: Val = w.call(func, (owner,), {})
+    w.inside_cached += not isinstance(owner, MutableObject)
+    try:
+        val: Val = w.call(func, (owner,), {})
+    finally:
+        w.inside_cached -= not isinstance(owner, MutableObject)
     if not isinstance(owner, MutableObject):
         return shared_by_calls(w, val, w.describe(func).removeprefix("function "))
     set_attribute(w, owner, name, val)

@@ -42,6 +42,7 @@ from acronumba.frontend.names import (
     path_of,
     take_back,
 )
+from acronumba.frontend.overlay import check_uncached
 from acronumba.frontend.walker import Walker
 
 # Modules whose functions are walked like the user's, but whose errors and notes refer to the user's call.
@@ -189,8 +190,14 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
     if not recursive and _is_walked(w, func):
         w.facts.recursive.add(code)
         raise Restart
-    out = call_instance(w, func, params) if recursive else inline(w, func, params, ends)
     cached = func.source.node in w.cached or (func.fn is not None and func.fn.__code__ in w.cached)
+    w.inside_cached += cached
+    try:
+        if recursive and w.inside_cached and w.facts.overlaid:
+            check_uncached(w, func.source.name)
+        out = call_instance(w, func, params) if recursive else inline(w, func, params, ends)
+    finally:
+        w.inside_cached -= cached
     return shared_by_calls(w, out, func.source.name) if cached else out
 
 

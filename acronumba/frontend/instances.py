@@ -38,6 +38,7 @@ from acronumba.frontend.kinds.torch_tensors import unfollowed
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.names import forget_assigned, named_iterator
+from acronumba.frontend.overlay import overlays_of
 from acronumba.frontend.walker import Frame, Instance, Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
@@ -68,7 +69,7 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val]) -> Val:
         raise Abandoned
     code = func.code
     captured, scopes = captured_by(w, func, params.values())
-    captured |= draws_in(w)
+    captured |= {**draws_in(w), **overlays_of(w)}
     given = [*params.values(), *captured.values()]
     plain = w.facts.plain.setdefault(code, set())
     carried = w.facts.carried.get(code)

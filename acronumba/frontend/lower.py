@@ -47,6 +47,7 @@ from acronumba.frontend import (
     generators,
     loops,
     made,
+    overlay,
     patterns,
     sequences,
     statements,
@@ -68,6 +69,7 @@ from acronumba.frontend.kinds.objects import ClassNumber, Ref
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.names import behind, function_value
+from acronumba.frontend.overlay import begin_overlays, check_distinct
 from acronumba.frontend.walker import Frame, GlobalRead, Walker
 from acronumba.frontend.wrapping import ANYTHING, either, finished, unwrapped
 from acronumba.generics import Value
@@ -96,6 +98,12 @@ class Lowered:
     fields: Mapping[type, Mapping[str, Type]]  # types of the fields of all rows
     notes: tuple[Note, ...] = ()  # decisions, for `Model.explain`
     apart: Mapping[tuple[str, ...], Loc] = field(default_factory=dict)  # shared values that reach no object twice
+    # Of shared objects with written attributes, by path: the paths at which they must not be found, too.
+    distinct: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # The written attributes of shared objects by path, and of objects of the data by class, and where: see `overlay`.
+    overlaid: Mapping[str | type, Mapping[str, Loc]] = field(default_factory=dict)
+    begin_shared: bool = False  # whether those of shared objects may be read as they were before the batch
+    begins: frozenset[tuple[type, str]] = frozenset()  # those of the data that may be read as they were, by class
     wrap: Wrap = None  # the Python form of the results, not part of their words
     unread: frozenset[tuple[str, Value]] = frozenset()  # paths of shared objects, with attributes that nothing reads
 
@@ -112,7 +120,7 @@ class Read:
 # Modules that register handlers (see `handlers`).
 TOPICS = (
     assignment, cached, columns, comprehensions, conditions, dicts, expressions, functions, generators, loops,
-    made, patterns, sequences, statements, strings, torch_math, torch_writes,
+    made, overlay, patterns, sequences, statements, strings, torch_math, torch_writes,
 )  # fmt: skip
 
 
@@ -124,6 +132,7 @@ def lower(
     constants: Mapping[str, Any],
     rejected: list[Read] | None = None,
     tensors: bool = False,
+    state: str = "own",
 ) -> Lowered:
     """Compile a function to a typed program.
 
@@ -141,9 +150,10 @@ def lower(
         Values of the shared ints; paths of ints that the program needs at compile time are in `Lowered.demanded`.
     rejected : list, optional
         If the function is rejected, the `Read` of it is appended to this list.
-
     tensors : bool
         Whether tensors of PyTorch are tensors in the code, not arrays.
+    state : str
+        Which written attributes of objects that came in may be read before they are written, see `Options.state`.
 
     Raises
     ------
@@ -155,26 +165,27 @@ def lower(
     if tensors:
         importlib.import_module("acronumba.torch.rows")  # adds the rows of PyTorch's functions
     sweeps: list[Walker] = []
-
-    def changed() -> bool:
-        return not all(starmap(SourceGuard.agrees, combinations([sweep.source_guard for sweep in sweeps], 2)))
-
     try:
-        lowered = _lower(fn, params, fields, shared, constants, sweeps, Facts(tensors=tensors))
+        lowered = _lower(fn, params, fields, shared, constants, sweeps, Facts(tensors=tensors, state=state))
     except Exception as error:
-        if changed():
+        if not _agree(sweeps):
             raise Changed from None
         if rejected is not None and isinstance(error, AcronumbaError):
             rejected.append(_read_by(sweeps))
         raise
-    if changed():
+    if not _agree(sweeps):
         raise Changed
     lowered = replace(lowered, unread=_unread(lowered, shared, sweeps))
     if verify_level() > 1:
-        complete = _lower(fn, params, fields, shared, constants, [], Facts(complete=True, tensors=tensors))
+        complete = _lower(fn, params, fields, shared, constants, [], Facts(complete=True, tensors=tensors, state=state))
         same = _function_texts(lowered.program) <= _function_texts(complete.program)
         assert same or lowered.demanded != complete.demanded, f"{fn.__name__}: a complete walk gives another program"
     return lowered
+
+
+def _agree(sweeps: Sequence[Walker]) -> bool:
+    """Whether all iterations have read the same code."""
+    return all(starmap(SourceGuard.agrees, combinations([sweep.source_guard for sweep in sweeps], 2)))
 
 
 def _unread(lowered: Lowered, shared: SharedTree, sweeps: Sequence[Walker]) -> frozenset[tuple[str, Value]]:
@@ -214,6 +225,8 @@ def _lower(
     facts.begin_again()
     given = (*params, *(t for table in fields.values() for t in table.values()), *(leaf.type for leaf in shared.leaves))
     facts.outside = {*fields, *(c for leaf in shared.leaves for c in classes_of(leaf.type))}
+    facts.came = {*facts.outside}
+    facts.among_shared = {c for leaf in shared.leaves for c in classes_of(leaf.type)}
     told: object = None
     settled = 0  # number of successive iterations with the same rejections
     for _ in range(SWEEPS):
@@ -292,6 +305,7 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
     frame = sweep.push(func, ())
     sweep.block = sweep.new_block()
     given = _bind_entry(sweep, frame, params, shared)
+    begin_overlays(sweep)
     key = ENTRY
     if func.code in sweep.facts.recursive:
         given = {name: given[name] for name in parameters_of(a)}
@@ -304,22 +318,18 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
     wrap = _read_results(sweep, frame)
     finish(sweep, key, frame)
     sweep.functions[0] = code
-    never = [i for i in sweep.instances.values() if sweep.facts.results.get(i.key) is None]
-    never = [i for i in never if not fails_itself(sweep.functions[i.index], sweep.sites)]
-    result = sweep.facts.results.get(key)
+    result = sweep.facts.results.get(key) or NoneT()
+    distinct: Mapping[str, tuple[str, ...]] = {}
     if not sweep.facts.changed and not sweep.errors:
         _check_visible(sweep, shared)
-        if never:
-            i = never[0]
-            where, seen = i.func.source.loc(i.func.source.node), f"{i.func.source.name} always calls itself again"
-            raise sweep.reject("ACR207", where, seen=seen, rewrite=NODES if _nests(sweep) else "")
-        if result is None:
-            result = NoneT()
+        _check_returns(sweep)
+        roots = (*shared.roots.values(), *(g.shared for g in sweep.globals.values()))
+        distinct = check_distinct(sweep, roots, result)
     if sweep.facts.changed:
         if not sweep.errors and not sweep.facts.complete:
             _fold(sweep)
         raise Restart
-    program = _program(sweep, code.name, params, result or NoneT())
+    program = _program(sweep, code.name, params, result)
     reads = {cls: frozenset(names) for cls, names in sweep.reads.items()}
     inherited = {cls: frozenset(name for c, name in sweep.inherited if c is cls) for cls, _ in sweep.inherited}
     return Lowered(
@@ -332,8 +342,20 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         fields={cls: dict(table) for cls, table in sweep.facts.fields.items()},
         notes=tuple(dict.fromkeys(sweep.notes)),
         apart=sweep.apart,
+        distinct=distinct,
+        overlaid={key: dict(names) for key, names in sweep.facts.overlaid.items()},
+        begins=frozenset(sweep.begins),
+        begin_shared=sweep.facts.state == "initial",
         wrap=wrap,
     )
+
+
+def _check_returns(sweep: Walker) -> None:
+    """Reject a recursive function that never returns."""
+    never = [i for i in sweep.instances.values() if sweep.facts.results.get(i.key) is None]
+    for i in (i for i in never if not fails_itself(sweep.functions[i.index], sweep.sites)):
+        where, seen = i.func.source.loc(i.func.source.node), f"{i.func.source.name} always calls itself again"
+        raise sweep.reject("ACR207", where, seen=seen, rewrite=NODES if _nests(sweep) else "")
 
 
 def _read_results(sweep: Walker, frame: Frame) -> Wrap:

@@ -18,6 +18,7 @@ from acronumba.data.source_guard import ABSENT
 from acronumba.frontend.attributes import attribute_owner, own_method
 from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.handlers import TARGETS, handles
+from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import Partial, Static
 from acronumba.frontend.kinds.numbers import NoneVal, Num
 from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, Ref, SharedVal
@@ -26,6 +27,14 @@ from acronumba.frontend.kinds.unions import MaybeUnbound
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.magic import object_class
 from acronumba.frontend.names import alias, forget, forget_field, name_of_copy, name_views
+from acronumba.frontend.overlay import (
+    can_be_written,
+    is_overlaid,
+    made_or_given,
+    note_target,
+    write_to_data,
+    written_object,
+)
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL
@@ -152,13 +161,15 @@ def about_to_change(w: Walker, owner: Val) -> None:
 
 def set_attribute(w: Walker, owner: Val, name: str, val: Val) -> None:
     """Assign to an attribute."""
+    if isinstance(val, ErrorValue):
+        note_target(w, owner, name)
     w.check_poison(owner, val)
     about_to_change(w, owner)
-    cls = class_that_changes(owner)
     if owner.is_several:
         alias(val)
         w.each(owner, lambda v: _set_one(w, v, name, val))
         return
+    cls = object_class(owner)
     if cls is None:
         raise _read_only(w, owner, name)
     setter = w.source_guard.attribute(cls, name) if w.has(cls, name) else ABSENT
@@ -177,6 +188,16 @@ def set_attribute(w: Walker, owner: Val, name: str, val: Val) -> None:
             forget(w, owner.key, name)
             forget_field(w, name)
             w.state[(owner.key, name)] = val
+        case SharedVal() if can_be_written(w, cls):
+            set_attribute(w, written_object(w, owner, name), name, val)
+        case Ref(own=True):
+            _store(w, owner, name, val)
+        case Ref(own=False) if can_be_written(w, cls) and (cls, name) not in w.facts.perhaps:
+            write_to_data(w, owner, name, val)
+        case Ref(own=None) if is_overlaid(w, owner, name):
+            alias(val)
+            w.perhaps_written.add((cls, name))
+            made_or_given(w, owner, lambda v: _set_one(w, v, name, val), lambda v: _set_one(w, v, name, val))
         case Ref():
             _store(w, owner, name, val)
         case _:

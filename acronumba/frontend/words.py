@@ -150,6 +150,10 @@ class Words(Cells):
         items = self.shared_items(val)
         match val.node.kind:
             case "object":
+                if val.node.path in self.facts.overlaid:
+                    seen = f"{self.describe(val)}, whose attributes are assigned, as one of several objects"
+                    raise self.reject("ACR113", seen=seen, rewrite="choose it by an `if`, or by a constant")
+                self.note(self.facts.fixed, val.node.cls)
                 self.note(self.facts.outside, val.node.cls)
                 return ObjectValue(val.node.cls, val.node.names, items, own=False)
             case "tuple":

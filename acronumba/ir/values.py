@@ -112,8 +112,15 @@ class List:
 
 
 def contents(key: Sequence[WordValue]) -> tuple[WordValue, ...]:
-    """Return a hashable form of the words of a dict's key; a tuple of any length becomes its elements."""
-    return tuple([(word.count, *contents(word.words)) if isinstance(word, List) else word for word in key])
+    """Return a hashable form of the words of a dict's key: a tuple as its elements, an object by its identity."""
+    return tuple([_hashable(word) for word in key])
+
+
+def _hashable(word: WordValue) -> object:
+    if isinstance(word, List):
+        return word.count, *contents(word.words)
+    plain = word is None or isinstance(word, int | float | str | np.generic)
+    return word if plain else ("object", id(word))  # an object, by its identity
 
 
 class Memo:

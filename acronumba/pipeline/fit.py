@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from acronumba.data.shared import (
+    Attributes,
     Inherited,
     Match,
     SharedTree,
@@ -16,6 +17,7 @@ from acronumba.data.shared import (
     key_text,
     matcher,
     shared_key,
+    without,
 )
 from acronumba.generics import Value
 from acronumba.ir import nodes as ir
@@ -49,10 +51,10 @@ if TYPE_CHECKING:
 class OuterMatch:
     """Checks that a global or closure variable still has the structure that was compiled."""
 
-    def __init__(self, read: GlobalRead, inherited: Inherited, unread: Unread) -> None:
+    def __init__(self, read: GlobalRead, inherited: Inherited, unread: Unread, written: Attributes) -> None:
         self.path: str = read.path
         self._key = shared_key(read.shared)
-        self._match: Match = matcher(read.shared, inherited, unread)
+        self._match: Match = matcher(without(read.shared, written), inherited, unread)
 
         self.read: Callable[[], Value] = read.read
 

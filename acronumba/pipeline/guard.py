@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING
 
-from acronumba.data.shared import SharedTree, matcher, reaches_twice
+from acronumba.data.shared import SharedTree, matcher, reaches_twice, without
 from acronumba.errors.codes import reject
 from acronumba.generics import Value
 from acronumba.ir.types import ListT, MapT, StructT, TensorT
@@ -49,9 +49,16 @@ class Guard:
         self._schema, self._lowered = schema, lowered
         self._columns = column_names(fn, tree.roots)
         params = lowered.program.shared
-        self._match = [(name, matcher(root, lowered.inherited, lowered.unread)) for name, root in tree.roots.items()]
+        # What a written attribute was before the batch matters only if instances may read it.
+        written = {} if lowered.begin_shared else lowered.overlaid
+        self._match = [
+            (name, matcher(without(root, written), lowered.inherited, lowered.unread))
+            for name, root in tree.roots.items()
+        ]
         self._source_guard = lowered.source_guard
-        self._outer = [OuterMatch(g, lowered.inherited, lowered.unread) for g in lowered.globals if not g.fixed]
+        self._outer = [
+            OuterMatch(g, lowered.inherited, lowered.unread, written) for g in lowered.globals if not g.fixed
+        ]
         self._names = names = [*tree.roots, *(o.path for o in self._outer)]
         self._getters = [getter(param.path, names) for param in params]
         self._array_roots = frozenset(self.root(p.path) for p in params if isinstance(p.type, TensorT))
@@ -62,10 +69,23 @@ class Guard:
         kinds = (p.type for p in params if self.root(p.path) not in tree.roots)
         self.reads_outer_data = any(isinstance(t, TensorT | ListT | MapT | StructT) for t in kinds)  # not only numbers
         self._apart = [(paths, [getter(p, names) for p in paths], loc) for paths, loc in lowered.apart.items()]
+        self._distinct = [
+            (
+                path,
+                getter(path, names),
+                [getter(other, names) for other in others],
+                next(iter(lowered.overlaid[path].values())),
+            )
+            for path, others in lowered.distinct.items()
+            if others
+        ]
         self._last: tuple[dict[str, Value], list[Value]] | None = None  # snapshots, and their leaves
         for path, loc in self._find_aliases(roots):
             raise reject("ACR202", loc, f"copy.deepcopy of shared values that also contain {path} on another path",
                           "copy.copy(x) of each part that is changed")  # fmt: skip
+        for path, loc in self._find_twins(roots):
+            seen = f"an assignment to an attribute of {path}, an object that has another path, too"
+            raise reject("ACR113", loc, seen, "let each path have an object of its own")
 
     def root(self, path: str) -> str:
         """Return the shared parameter or outer variable that a path begins with."""
@@ -85,6 +105,13 @@ class Guard:
             found = (path + again.strip() for path, get in zip(paths, getters, strict=True)
                      if (again := reaches_twice(get(roots), seen)))  # fmt: skip
             yield from ((path, loc) for path in found)
+
+    def _find_twins(self, roots: Mapping[str, Value]) -> Iterator[tuple[str, Loc]]:
+        """Yield shared objects whose attributes are written and that are found at another path, too."""
+        for path, get, others, loc in self._distinct:
+            mine = get(roots)
+            if any(other(roots) is mine for other in others):
+                yield path, loc
 
     # ---- shared values
 
@@ -113,6 +140,8 @@ class Guard:
                 return None
             roots = self._roots(shared)
         if any(get(roots) != value for get, value in self._demanded) or any(self._find_aliases(roots)):
+            return None
+        if self._distinct and any(self._find_twins(roots)):
             return None
         return [get(roots) for get in self._getters]
 

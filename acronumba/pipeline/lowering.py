@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 def infer_and_lower(
     columns: Sequence[Sequence[Value]], shared: Mapping[str, Value], tree: SharedTree, times: Times,
     seen: KnownColumns | None = None, rejected: list[Attempt] | None = None, tensors: bool = False,
+    state: str = "own",
 ) -> tuple[Schema, Lowered]:  # fmt: skip
     """Infer and lower, with columns as such unless that is rejected or changes the order of a sum.
 
@@ -44,6 +45,8 @@ def infer_and_lower(
         Collects the rejections of the front end.
     tensors
         Whether tensors of PyTorch are tensors in the code of the function.
+    state
+        Which written attributes may be read before they are written, see `Options.state`.
     """
     from acronumba.data.extents import KnownColumns
     from acronumba.data.pack import infer
@@ -54,7 +57,9 @@ def infer_and_lower(
     attempts: list[Attempt] = []
     for places in [frozenset[str]()] if packed else (seen or KnownColumns()).choose(found):
         try:
-            schema, lowered = _with_columns_at(places, columns, shared, packed, tree, found, times, attempts, tensors)
+            schema, lowered = _with_columns_at(
+                places, columns, shared, packed, tree, found, times, attempts, tensors, state
+            )
         except AcronumbaError as error:
             rejection = rejection or error
             continue
@@ -69,7 +74,7 @@ def infer_and_lower(
 def _with_columns_at(
     places: Container[str], columns: Sequence[Sequence[Value]], shared: Mapping[str, Value],
     packed: Sequence[Sequence[Value]], tree: SharedTree, found: Schema, times: Times, attempts: list[Attempt],
-    tensors: bool,
+    tensors: bool, state: str,
 ) -> tuple[Schema, Lowered]:  # fmt: skip
     """Infer and lower until the types of the fields that are read equal the schema, with columns at some paths."""
     from acronumba.data.extents import with_columns
@@ -83,7 +88,8 @@ def _with_columns_at(
     while True:
         try:
             with times.stage("lower"):
-                lowered = lower(times.fn, schema.params[: len(columns)], schema.fields, tree, constants, read, tensors)
+                params = schema.params[: len(columns)]
+                lowered = lower(times.fn, params, schema.fields, tree, constants, read, tensors, state)
         except AcronumbaError:
             attempts += [Attempt(r, narrowed, places, tree, shared) for r in read]
             raise

@@ -165,4 +165,9 @@ def _get(module: Any, name: str) -> Value:
     return getattr(module, name)
 
 
-adapt(torch.nn.Module, Adapter(_names, why_not, _container, _step, _get))
+def _fixed(module: Any) -> tuple[str, ...]:
+    """Return the parameters, buffers and submodules of a module."""
+    return (*module._parameters, *module._buffers, *module._modules)
+
+
+adapt(torch.nn.Module, Adapter(_names, why_not, _container, _step, _get, _fixed))

@@ -9,7 +9,7 @@ import pytest
 from acronumba import AcronumbaError
 from acronumba.api.check import compare
 from acronumba.api.results import equal
-from acronumba.errors import DataError, ShapeMismatch, TypeMismatch, Unsupported
+from acronumba.errors import DataError, InstanceErrors, ShapeMismatch, TypeMismatch, Unsupported
 from acronumba.errors.codes import CODES, page_text, read_page
 
 FOLDER = resources.files("acronumba.errors") / "pages"
@@ -78,6 +78,8 @@ def test_the_wrong_program_is_rejected_with_its_code(code, program):
     with pytest.raises(AcronumbaError) as caught:
         module.f.batch(*columns, **shared)
     error = caught.value
+    if isinstance(error, InstanceErrors):
+        error = error.errors[0]
     assert error.code == code, error
     assert isinstance(error, CODES[code].error)
     if code < "ACR7" and code not in ("ACR204",):

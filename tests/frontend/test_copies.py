@@ -12,8 +12,8 @@ import pytest
 from acronumba import model
 from acronumba.errors import AcronumbaError, InstanceErrors
 from tests.support.chosen import by_ways
-from tests.support.models_of_copies import CASES, DEEP, NET, Node
-from tests.support.plain_call import WAYS
+from tests.support.models_of_copies import CASES, NET, Node
+from tests.support.plain_call import WAYS, agree
 
 IDS = [f.__name__ for f, _ in CASES]
 
@@ -33,11 +33,6 @@ def list_of_what_is_shared(x):
     net = copy.copy(NET)
     net.log.append(1)
     return net.log
-
-
-def layer_of_what_is_shared(x):
-    net = copy.copy(DEEP)
-    return net.forward(x)
 
 
 class OfItsOwn:
@@ -63,7 +58,6 @@ def state_of_its_own(x):
 CHANGES = [
     (into_what_is_shared, "copy.deepcopy|.copy()"),
     (list_of_what_is_shared, ""),
-    (layer_of_what_is_shared, "copy.copy"),
     (deep_of_its_own, ""),
     (state_of_its_own, ""),
 ]
@@ -126,9 +120,12 @@ def test_one_array_at_two_places_of_an_instance_is_rejected() -> None:
         model(changed).batch([Arrays(np.zeros(3), np.zeros(3))])
 
 
-def test_the_rewrite_for_a_change_of_what_is_shared_works() -> None:
+def test_a_change_of_what_is_shared_begins_with_what_was_there_only_if_asked_to() -> None:
     def forward(x, *, net):
         return net.forward(x)
 
-    with pytest.raises(AcronumbaError, match=r"self = copy\.copy\(self\)"):
+    with pytest.raises(InstanceErrors) as caught:
         model(forward).batch([np.ones(5)], net=NET)
+    assert "ACR118" in str(caught.value.errors[0])
+    wanted = copy.deepcopy(NET).forward(np.ones(5))
+    agree(list(model(forward, state="initial").batch([np.ones(5)], net=NET)), [wanted], close=True)

@@ -18,21 +18,9 @@ from acronumba.errors import AcronumbaError
 class Net:
     def __init__(self) -> None:
         self.w = np.eye(3)
-        self.s: Any = None
-
-    def stored(self, x):
-        self.s = np.zeros(3)
-        self.s[0] = x[0]
-        self.s += 1
-        self.s = self.s + x
-        return -self.s
 
 
 NET = Net()
-
-
-def stored_into_what_is_shared(x):
-    return NET.stored(x)
 
 
 def negative_of_what_is_rejected(x):
@@ -98,7 +86,6 @@ def test_trees_without_a_class_are_to_have_one(f: Callable[..., Any], tree: Any)
 
 
 MISTAKES = [
-    (stored_into_what_is_shared, ".s of", "self = copy.copy(self)"),
     (negative_of_what_is_rejected, "msort_of", ""),
     (array_of_what_is_shared, "float64[3, 3]", "own = copy.deepcopy(NET)"),
     (array_that_came_in, "float64[?]", "x = x.copy()"),

@@ -38,6 +38,7 @@ from acronumba.frontend.lists import list_slice, new_list
 from acronumba.frontend.made import check_constructor, made_by_fields
 from acronumba.frontend.magic import call_special, has_method, object_class, same_reference
 from acronumba.frontend.names import behind, function_value
+from acronumba.frontend.overlay import with_written
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
     NEVER,
@@ -122,7 +123,7 @@ def own_object(w: Walker, cls: PythonClass, fields: dict[str, Val]) -> Val:
 def fields_of(w: Walker, val: Val) -> dict[str, Val]:
     """Return the fields of an object; one that cannot be read is an `ErrorValue`, which is rejected on use."""
     if isinstance(val, SharedVal):
-        return dict(zip(val.node.names, shared_parts(w, val.node), strict=True))
+        return with_written(w, val, dict(zip(val.node.names, shared_parts(w, val.node), strict=True)))
     if not isinstance(val, Ref):
         return val.fields(w)
     cls = val.classes[0]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from acronumba.data.classes import field_names
-from acronumba.frontend.attributes import attribute, has_attribute
+from acronumba.frontend.attributes import attribute
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import Handler, row
 from acronumba.frontend.comprehensions import (
@@ -41,6 +41,7 @@ from acronumba.frontend.library.math import MOST_DIGITS, rounded_float, rounded_
 from acronumba.frontend.lists import list_slice
 from acronumba.frontend.made import set_attribute
 from acronumba.frontend.magic import call_special, has_method
+from acronumba.frontend.overlay import has
 from acronumba.frontend.tensors import INFINITE, NOT_A_NUMBER
 from acronumba.ir.ops import MATH, SCALARS
 from acronumba.ir.types import (
@@ -276,7 +277,7 @@ def _getattr(w: Walker, a: Args) -> Val:
     def one(obj: Val) -> Val:
         if "default" not in a.given:
             return attribute(w, obj, name)
-        return w.cond(has_attribute(w, obj, name), lambda: attribute(w, obj, name), lambda: a["default"])
+        return w.cond(has(w, obj, name), lambda: attribute(w, obj, name), lambda: a["default"])
 
     return w.each(a["obj"], one)
 
@@ -286,7 +287,7 @@ def _hasattr(w: Walker, a: Args) -> Val:
     name = a.static("name")
     if not isinstance(name, str):
         raise w.reject("ACR301", a.where["name"], seen=f"{name!r} for the name of an attribute")
-    return w.each(a["obj"], lambda obj: has_attribute(w, obj, name))
+    return w.each(a["obj"], lambda obj: has(w, obj, name))
 
 
 @row("obj name value", setattr, whole=True)
