@@ -242,3 +242,36 @@ def test_functions_of_pytorch_are_models():
     fast = acronumba.torch.model(F.embedding)
     x, w = torch.tensor(1), torch.randn(2, 3)
     assert torch.equal(fast.batch([x], [w])[0], w[1])
+
+
+class Sentence(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(9, 4)
+        self.lstm = nn.LSTMCell(4, 4)
+        self.out = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+
+    def forward(self, words, label):
+        state = torch.zeros(1, 4), torch.zeros(1, 4)
+        for word in words:
+            state = self.lstm(self.table(torch.tensor([word])), state)
+        return -F.log_softmax(self.out(state[0]), -1)[0, label]
+
+
+def test_views_of_a_batch_show_the_users_lines_and_names_and_no_file_of_a_library(tmp_path, capsys):
+    fast = acronumba.torch.model(Sentence())
+    given = [[1, 2, 3], [4]], [0, 1]
+    explained = str(fast.explain(*given))
+    for line in ("state = self.lstm(self.table(torch", "self.lstm.weight_ih: float32[16, 4]",
+                 "self.out[0].weight: float32[4, 4]", " words: list[int]", " label: int"):  # fmt: skip
+        assert line in explained
+    stages = fast.stages(*given)
+    assert "self.lstm" in stages["ir"] and "self.lstm" in stages["source"]
+    trace = fast.trace(*given)
+    assert len(trace.results) == 2 and trace.nodes and "batches" in str(trace)
+    fast.explore(*given, path=tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "self.lstm(self.table" in page
+    for text in (explained, page, *map(str, stages.values())):
+        assert "acronumba/torch" not in text and "torch/nn" not in text
+    assert capsys.readouterr().out.endswith("page.html\n")
