@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import Fork, Point
@@ -13,7 +13,7 @@ from acronumba.frontend.calls.objects import (
 )
 from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import CONDITIONS, EXPRESSIONS, handles
-from acronumba.frontend.kinds.functions import Static
+from acronumba.frontend.kinds.functions import OneOfFunctions, Static
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.objects import SharedVal
 from acronumba.frontend.kinds.tuples import TupleVal
@@ -260,9 +260,39 @@ def _is_instance(w: Walker, test: ast.Call) -> Fork:
         wanted = class_filter(w, cls)
     val = w.expr(what)
     w.check_poison(val)
+    if isinstance(val, OneOfFunctions) and all(isinstance(v, SharedVal) for v in val.options):
+        return _is_one_of(w, test, path_of(w, what), val, wanted)
     if w.block is not None and kind_of(w, val) is None:
         raise w.reject("ACR308", what, seen=f"isinstance of {w.describe(val)}")
     return narrow_to(w, path_of(w, what), val, wanted)[0]
+
+
+def _is_one_of(
+    w: Walker, test: ast.expr, path: StateKey | None, val: OneOfFunctions, wanted: Callable[[Type], bool]
+) -> Fork:
+    """Test the class of one of several modules, and narrow it to those that pass, and to those that do not."""
+    good = [wanted(StructT(v.object_classes()[0])) for v in val.options]
+    parts = [_some_of(w, val, [g is wish for g in good]) for wish in (True, False)]
+    passes: Num = number(False)
+    for k, g in enumerate(good):
+        passes = w.either(passes, w.scalar("eq", val.index, number(k))) if g else passes
+    _, yes, no, none = by_truth(w, test, passes)
+    for points, part in ((yes, parts[0]), (no, parts[1])):
+        for _, state in points:
+            if path is not None and part is not None:
+                state[path] = part
+    return yes, no + none
+
+
+def _some_of(w: Walker, val: OneOfFunctions, kept: Sequence[bool]) -> Val | None:
+    """Return one of some options, of which it certainly is one; None if there are none."""
+    options = tuple(v for v, keep in zip(val.options, kept, strict=True) if keep)
+    if len(options) < 2:
+        return next(iter(options), None)
+    index = number(0)
+    for k, place in enumerate(k for k, keep in enumerate(kept) if keep):
+        index = w.select(w.scalar("eq", val.index, number(place)), number(k), index)
+    return OneOfFunctions(options, index)
 
 
 def is_type_test(w: Walker, node: ast.Call) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from acronumba.data.classes import field_names
 from acronumba.frontend.attributes import attribute
 from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.calls.of_attributes import attribute_by_name
 from acronumba.frontend.calls.tables import Handler, row
 from acronumba.frontend.comprehensions import (
     as_iterable,
@@ -270,6 +271,11 @@ def _type(w: Walker, a: Args) -> Val:
 
 @row("obj name default", getattr, whole=True, rank0="any")
 def _getattr(w: Walker, a: Args) -> Val:
+    if w.static(a["name"]) is NOT_CONST:
+        default = a["default"] if "default" in a.given else None
+        found = attribute_by_name(w, a["obj"], a["name"], a.where["name"], default)
+        if found is not None:
+            return found
     name = a.static("name")
     if not isinstance(name, str):
         raise w.reject("ACR301", a.where["name"], seen=f"{name!r} for the name of an attribute")

@@ -195,7 +195,7 @@ def _named(name: str) -> MethodName:
 
 @record(eq=False, frozen=False)
 class OneOfFunctions(Value):
-    """One of several functions or classes, chosen at run time by a number."""
+    """One of several functions, classes or shared objects such as modules, chosen at run time by a number."""
 
     options: tuple[Val, ...]
     index: Num

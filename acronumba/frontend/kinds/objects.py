@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from acronumba.data.classes import adapter_of
 from acronumba.data.shared import Shared, SharedLeaf, SharedNode, kinds_of, shared_key
 from acronumba.frontend.join_shapes import JoinShape, Parameter, PartsShape, StaticShape, TypeShape
 from acronumba.frontend.kinds.lists import ListVal, at_run_time
@@ -251,6 +252,16 @@ class SharedVal(Value):
 
     is_input = True
 
+    @property
+    def is_choosable(self) -> bool:
+        """Whether it is a module: where run time chooses among several, a call is compiled for each."""
+        return self.node.kind == "object" and adapter_of(self.node.cls) is not None
+
+    @property
+    def holds_modules(self) -> bool:
+        """Whether it is a list or dict of modules."""
+        return self.node.kind != "object" and adapter_of(self.node.cls) is not None
+
     def is_local(self) -> bool:
         return False
 
@@ -264,7 +275,7 @@ class SharedVal(Value):
         return w.to_words(w.materialise(self), t)
 
     def join_shape(self, w: Merge) -> JoinShape:
-        return w.materialise(self).join_shape(w)
+        return StaticShape(self) if self.is_choosable else w.materialise(self).join_shape(w)
 
     def object_classes(self) -> tuple[type, ...]:
         return (self.node.cls,) if self.node.kind == "object" else ()
