@@ -89,7 +89,7 @@ def _key(w: Walker, val: Val) -> Any:
 def _example(key: Any) -> Any:
     match key:
         case _Like():
-            return torch.ones((1,) * key.rank, dtype=DTYPES[key.dtype])
+            return torch.ones((2,) * key.rank, dtype=DTYPES[key.dtype])
         case _Items():
             return tuple(map(_example, key.items))
     return key.value

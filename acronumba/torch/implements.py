@@ -47,7 +47,7 @@ def implements(
     With `tensors`, it gets tensors as they are; with `arrays`, arrays in its result stay arrays; with `views`, it gets
     arrays that are written to themselves, not their current elements, so that it can return views of them. With `asks`,
     PyTorch is asked whether it takes arguments of these dtypes and ranks, and of which dtypes and ranks the result is:
-    only for functions that take tensors of any shape, of which all extents are 1. With `changes`, the first argument is
+    only for functions that take tensors of any shape, of which all extents are 2. With `changes`, the first argument is
     a tensor, which gets the elements of the result in place, and is the result of the call.
     """
 
@@ -139,7 +139,8 @@ def _agrees(w: Walker, what: str, out: Val, said: Answer) -> None:
     for v, dtype, rank in zip(tensors, said.dtypes, said.ranks, strict=False):
         if (v.dtype, v.rank) != (dtype, rank):
             seen = f"{what}, whose result is a {dtype or 'complex'} tensor with {rank} axes"
-            raise w.reject("ACR202", seen=seen)
+            raise w.reject("ACR202", seen=seen, message="this function of PyTorch is not supported for these dtypes",
+                           rewrite="x.float()")  # fmt: skip
 
 
 def _wrapped(w: Walker, val: Val) -> Val:

@@ -20,6 +20,7 @@ from acronumba.frontend.kinds.torch_tensors import TorchTensor, as_torch
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.torch_math import array_of, promoted_dtype
 from acronumba.frontend.walker import Walker
+from acronumba.ir.types import INT
 from acronumba.torch.asking import checked
 from acronumba.torch.implements import implements, is_tensor, promoted
 
@@ -40,10 +41,18 @@ def apply(w: Walker, what: str, function: Any, numpy: Any, operands: Sequence[Va
         raise w.reject("ACR310", seen=f"the result of {what}")
     if numpy in PLAIN and isinstance(operands[1], Num) and w.known(operands[1]) not in (NOT_CONST, 0):
         numpy = PLAIN[numpy]
-    parts = [w.ops.from_number(v, dtype) if isinstance(v, Num) else w.ops.cast(array_of(w, v), dtype) for v in operands]
+    if numpy is power and isinstance(operands[1], TorchTensor):
+        numpy = power_of_tensor
+    parts = [_number(w, v, dtype) if isinstance(v, Num) else w.ops.cast(array_of(w, v), dtype) for v in operands]
     out = w.call(w.constant(numpy), parts, {})
     assert isinstance(out, Tensor)
     return as_torch(w.ops.cast(w.ops.as_scalar(out), said.dtypes[0]))
+
+
+def _number(w: Walker, num: Num, dtype: str) -> Tensor:
+    """Return a number as an array of a dtype; an int that the dtype does not hold wraps."""
+    whole = dtype[0] in "iu" and num.type == INT
+    return w.ops.cast(w.ops.from_number(num, "int64"), dtype) if whole else w.ops.from_number(num, dtype)
 
 
 def of_elements(signature: Callable[..., Any], numpy: Any, functions: Sequence[Any], compares: bool = False) -> None:
@@ -89,7 +98,7 @@ UNARY = {
     "acosh": np.arccosh, "arccosh": np.arccosh, "atanh": np.arctanh, "arctanh": np.arctanh, "erf": nn.erf,
     "sigmoid": nn.sigmoid, "expit": nn.sigmoid, "reciprocal": np.reciprocal, "neg": np.negative,
     "negative": np.negative, "abs": np.abs, "absolute": np.abs, "positive": np.positive, "square": np.square,
-    "sign": np.sign, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "fix": np.trunc,
+    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "fix": np.trunc,
     "bitwise_not": np.invert, "deg2rad": np.deg2rad, "rad2deg": np.rad2deg, "sinc": np.sinc,
 }  # fmt: skip
 TESTS = {
@@ -109,6 +118,18 @@ COMPARED = {
     "ge": np.greater_equal, "greater_equal": np.greater_equal, "logical_and": np.logical_and,
     "logical_or": np.logical_or, "logical_xor": np.logical_xor,
 }  # fmt: skip
+
+
+def sign(x):
+    """Return -1, 0 or 1; 0 of NaN."""
+    if x.dtype == np.bool_:
+        return x.copy()
+    return np.where(np.isnan(x), x.dtype.type(0), np.sign(x)) if x.dtype.kind == "f" else np.sign(x)
+
+
+def heaviside(x, y):
+    """Return 0, y or 1 where x is negative, zero or positive; 0 of NaN."""
+    return np.where(x == 0, y, np.where(x > 0, x.dtype.type(1), x.dtype.type(0)))
 
 
 def rsqrt(x):
@@ -138,8 +159,17 @@ def fmod(x, y):
 
 
 def power(x, y):
-    """Return x to the power of y."""
+    """Return x to the power of y, which is a number or a tensor of floats."""
     return np.power(x, y)
+
+
+def power_of_tensor(x, y):
+    """Return x to the power of y, of the same dtype; of ints and negative powers, the quotient rounded toward 0."""
+    if x.dtype.kind != "i":
+        return np.power(x, y)
+    even = np.where((y & 1) == 0, x.dtype.type(1), x.dtype.type(-1))
+    inverse = np.where(x == 1, x, np.where(x == -1, even, x.dtype.type(0)))
+    return np.where(y < 0, inverse, np.power(x, np.maximum(y, x.dtype.type(0))))
 
 
 # What is computed where no divisor is 0.
@@ -150,6 +180,8 @@ for _names, _signature, _compares in ((UNARY, unary, False), (TESTS, unary, True
     for _name, _numpy in _names.items():
         of_elements(_signature, _numpy, named(_name), _compares)
 of_elements(unary, np.abs, [torch.Tensor.__abs__])
+of_elements(unary, sign, named("sign"))
+of_elements(binary, heaviside, named("heaviside"))
 of_elements(unary, rsqrt, named("rsqrt"))
 of_elements(binary, floor_divide, named("floor_divide"))
 of_elements(binary, remainder, named("remainder"))
@@ -303,11 +335,6 @@ def addcdiv(input, tensor1, tensor2, *, value=1, out=None):
 @implements(*named("nan_to_num"), asks=True)
 def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
     return np.nan_to_num(input, nan=0.0 if nan is None else nan, posinf=posinf, neginf=neginf)
-
-
-@implements(*named("heaviside"), asks=True)
-def heaviside(input, values, *, out=None):
-    return np.heaviside(input, values)
 
 
 # ---- comparisons of whole tensors

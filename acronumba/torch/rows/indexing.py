@@ -70,7 +70,7 @@ def masked_select(input, mask):
     return np.reshape(x, (-1,))[np.reshape(chosen, (-1,))]
 
 
-@implements(torch.masked_fill, T.masked_fill)
+@implements(torch.masked_fill, T.masked_fill, asks=True)
 def masked_fill(input, mask, value):
     if mask.dtype != bool:
         rejected("masked_fill with a mask that is no tensor of bools", "x.masked_fill(mask.bool(), value)")
@@ -79,10 +79,10 @@ def masked_fill(input, mask, value):
 
 def element_of(input, value):
     """Return a number or tensor as elements of the dtype of a tensor."""
-    return value.astype(input.dtype) if is_tensor(value) else np.full((), value, input.dtype)
+    return value.astype(input.dtype) if is_tensor(value) else input.dtype.type(value)
 
 
-@implements(torch.where)
+@implements(torch.where, asks=True)
 def where(condition, input=None, other=None):
     if input is None and other is None:
         return np.nonzero(np.reshape(condition, (-1,)) if condition.ndim == 0 else condition)
@@ -90,7 +90,7 @@ def where(condition, input=None, other=None):
     return np.where(condition, x, y)
 
 
-@implements(T.where)
+@implements(T.where, asks=True)
 def where_method(input, condition, other):
     x, y = promoted(input, other)
     return np.where(condition, x, y)

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from acronumba import nn
-from acronumba.torch.implements import implements, numpy_dtype
+from acronumba.torch.implements import implements, numpy_dtype, promoted
 
 
 @implements(torch.relu, torch.Tensor.relu, asks=True)
@@ -82,18 +82,20 @@ def softplus(input, beta=1, threshold=20):
 
 @implements(F.softsign, asks=True)
 def softsign(input):
-    return input / (1 + np.abs(input))
+    (x,) = promoted(input, floats=True)
+    return x / (1 + np.abs(x))
 
 
 @implements(F.tanhshrink, asks=True)
 def tanhshrink(input):
-    return input - np.tanh(input)
+    (x,) = promoted(input, floats=True)
+    return x - np.tanh(x)
 
 
 @implements(F.softshrink, asks=True)
 def softshrink(input, lambd=0.5):
-    zero = input.dtype.type(0)
-    return np.where(input > lambd, input - lambd, np.where(input < -lambd, input + lambd, zero))
+    inside = np.where(np.isnan(input), input, input.dtype.type(0))
+    return np.where(input > lambd, input - lambd, np.where(input < -lambd, input + lambd, inside))
 
 
 @implements(F.hardshrink, torch.hardshrink, torch.Tensor.hardshrink, asks=True)
@@ -120,7 +122,7 @@ def hardsigmoid(input, inplace=False):
 
 @implements(F.hardswish, asks=True)
 def hardswish(input, inplace=False):
-    return np.where(input <= -3, input.dtype.type(0), np.where(input >= 3, input, input * (input + 3) / 6))
+    return np.where(input <= -3, input * 0, np.where(input >= 3, input, input * (input + 3) / 6))
 
 
 @implements(F.logsigmoid, asks=True)
@@ -128,7 +130,7 @@ def logsigmoid(input):
     return nn.log_sigmoid(input)
 
 
-@implements(F.glu)
+@implements(F.glu, asks=True)
 def glu(input, dim=-1):
     x, gate = np.split(input, 2, axis=dim)
     return x * nn.sigmoid(gate)
@@ -145,7 +147,7 @@ def axis_of(x, dim):
 @implements(torch.softmax, torch.Tensor.softmax, asks=True)
 def softmax(input, dim, dtype=None):
     x = input if dtype is None else input.astype(numpy_dtype(dtype))
-    return nn.softmax(x, axis_of(x, dim)) if x.ndim else np.ones_like(x)
+    return nn.softmax(x, axis_of(x, dim)) if x.ndim else np.exp(x - x)
 
 
 @implements(F.softmax, asks=True)
@@ -161,7 +163,7 @@ def softmin(input, dim=None, _stacklevel=3, dtype=None):
 @implements(torch.log_softmax, torch.Tensor.log_softmax, asks=True)
 def log_softmax(input, dim, dtype=None):
     x = input if dtype is None else input.astype(numpy_dtype(dtype))
-    return nn.log_softmax(x, axis_of(x, dim)) if x.ndim else np.zeros_like(x)
+    return nn.log_softmax(x, axis_of(x, dim)) if x.ndim else x - x
 
 
 @implements(F.log_softmax, asks=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from acronumba.torch.implements import arrays, implements
+from acronumba.torch.implements import arrays, implements, promoted
 
 
 @implements(torch.matmul, torch.Tensor.matmul, asks=True)
@@ -37,7 +37,8 @@ def dot(input, other, *, out=None):
 
 @implements(torch.outer, torch.Tensor.outer, torch.ger, torch.Tensor.ger, asks=True)
 def outer(input, vec2, *, out=None):
-    return input[:, None] * vec2
+    x, y = promoted(input, vec2)
+    return x[:, None] * y
 
 
 def scaled(x, factor):
@@ -65,8 +66,8 @@ def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
     return scaled(input, beta) + scaled(batch1 @ batch2, alpha)
 
 
-@implements(torch.einsum)
+@implements(torch.einsum, asks=True)
 def einsum(equation, *operands):
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
-        return np.einsum(equation, *arrays(operands[0]))
-    return np.einsum(equation, *operands)
+        return np.einsum(equation, *promoted(*arrays(operands[0])))
+    return np.einsum(equation, *promoted(*operands))

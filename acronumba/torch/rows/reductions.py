@@ -159,7 +159,7 @@ def var(input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=N
     if isinstance(dim, bool):
         return np.var(input, ddof=float(dim))
     ddof = (1.0 if unbiased is None else float(unbiased)) if correction is None else float(correction)
-    return np.var(input, axis=axes_of(dim), ddof=ddof, keepdims=keepdim)
+    return np.var(input, axis=axes_of(dim) if input.ndim else None, ddof=ddof, keepdims=keepdim)
 
 
 @implements(torch.std, torch.Tensor.std, asks=True)
@@ -167,7 +167,7 @@ def std(input, dim=None, unbiased=None, keepdim=False, *, correction=None, out=N
     if isinstance(dim, bool):
         return root(np.var(input, ddof=float(dim)))
     ddof = (1.0 if unbiased is None else float(unbiased)) if correction is None else float(correction)
-    return root(np.var(input, axis=axes_of(dim), ddof=ddof, keepdims=keepdim))
+    return root(np.var(input, axis=axes_of(dim) if input.ndim else None, ddof=ddof, keepdims=keepdim))
 
 
 @implements(torch.norm, torch.Tensor.norm, asks=True)
@@ -178,6 +178,7 @@ def norm(input, p="fro", dim=None, keepdim=False, dtype=None, out=None):
 
 def norm_of(x, p, axis, keepdim):
     """Return the p-norm of the elements over axes; derivatives are 0 where it is 0."""
+    axis = axis if x.ndim else None
     if isinstance(p, str):
         return rejected("torch.norm with p=" + p, "a number for p")
     if p == 2:
@@ -205,7 +206,8 @@ def vector_norm(input, ord=2, dim=None, keepdim=False, *, dtype=None, out=None):
 
 @implements(torch.dist, torch.Tensor.dist, asks=True)
 def dist(input, other, p=2):
-    return norm_of(input - other, p, None, False)
+    x, y = promoted(input, other)
+    return norm_of(x - y, p, None, False)
 
 
 @implements(torch.logsumexp, torch.Tensor.logsumexp, asks=True)
@@ -239,7 +241,7 @@ def cumprod(input, dim, *, dtype=None, out=None):
 
 @implements(F.cosine_similarity, torch.cosine_similarity, asks=True)
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
-    x, y = np.broadcast_arrays(x1, x2)
+    x, y = np.broadcast_arrays(*promoted(x1, x2))
     a = np.maximum(root(np.sum(x * x, axis=dim, keepdims=True)), x.dtype.type(eps))
     b = np.maximum(root(np.sum(y * y, axis=dim, keepdims=True)), x.dtype.type(eps))
     return np.sum((x / a) * (y / b), axis=dim)
@@ -248,9 +250,10 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-8):
 @implements(F.normalize, asks=True)
 def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
     size = norm_of(input, p, axes_of(dim), True)
-    return input / np.where(size >= eps, size, input.dtype.type(eps))
+    return input / np.where(size < eps, input.dtype.type(eps), size)
 
 
 @implements(F.pairwise_distance, torch.pairwise_distance, asks=True)
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
-    return norm_of(x1 - x2 + eps, p, -1, keepdim)
+    x, y = promoted(x1, x2, floats=True)
+    return norm_of(x - y + eps, p, -1, keepdim)
