@@ -32,10 +32,10 @@ import torch
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parent.parent.parent)
 
-import acronumba.torch  # noqa: E402
-from acronumba import AcronumbaError, InstanceErrors  # noqa: E402
-from acronumba.api import dispatch  # noqa: E402
-from tests.support.modules import import_file  # noqa: E402
+import acronumba.torch
+from acronumba import AcronumbaError, InstanceErrors
+from acronumba.api import dispatch
+from tests.support.modules import import_file
 
 PYTHON = {"pybool": bool, "pyint": int, "pyfloat": float}
 FLOATS = ("float32", "float64")
@@ -65,7 +65,24 @@ class Cell:
         return f"{self.text} of {names or 'nothing'}"
 
 
-SPECIAL = [0.0, 1.0, -1.0, 0.5, -0.5, 2.5, 3.0, -7.25, 1.5, float("inf"), -float("inf"), float("nan"), -0.0, 3.0, 100.0, 25.0]
+SPECIAL = [
+    0.0,
+    1.0,
+    -1.0,
+    0.5,
+    -0.5,
+    2.5,
+    3.0,
+    -7.25,
+    1.5,
+    float("inf"),
+    -float("inf"),
+    float("nan"),
+    -0.0,
+    3.0,
+    100.0,
+    25.0,
+]
 PLAIN = [0.3, 1.25, 2.0, 0.75, 0.2, 1.1, 0.9, 1.7]
 INTS = [0, 1, -1, 2, 3, -7, 5, 4, 3, 7]
 POSITIVE = [1, 2, 3, 1, 5, 4, 2, 6]
@@ -141,10 +158,22 @@ torch.logical_and(x, y) | torch.logical_or(x, y) | torch.logical_xor(x, y) | tor
 torch.copysign(x, y) | x.type_as(y) | x.to(y) | torch.dist(x, y) | torch.rsub(x, y) | torch.heaviside(x, y) | x.float_power(y)
 """
 PRODUCTS = {
-    (1, 1): "x @ y | torch.dot(x, y) | x.matmul(y) | torch.outer(x, y) | torch.ger(x, y) | torch.inner(x, y) | F.cosine_similarity(x, y, dim=0) | F.pairwise_distance(x, y) | torch.einsum('i,i->', x, y) | torch.einsum('i,j->ij', [x, y])",
-    (2, 1): "x @ y | torch.mv(x, y) | x.matmul(y) | torch.matmul(x, y) | torch.einsum('ij,j->i', x, y) | torch.addmv(torch.ones(2, dtype=x.dtype), x, y)",
-    (2, 2): "x @ y.t() | torch.mm(x, y.t()) | x.t().mm(y) | F.cosine_similarity(x, y) | F.pairwise_distance(x, y) | F.pairwise_distance(x, y, keepdim=True) | torch.addmm(x @ y.t(), x, y.t()) | torch.addmm(x @ y.t(), x, y.t(), beta=0.5, alpha=2) | torch.einsum('ij,kj->ik', x, y)",
-    (3, 3): "torch.bmm(x, y.transpose(1, 2)) | x @ y.transpose(1, 2) | torch.matmul(x, y[0].t()) | torch.baddbmm(x @ y.transpose(1, 2), x, y.transpose(1, 2))",
+    (
+        1,
+        1,
+    ): "x @ y | torch.dot(x, y) | x.matmul(y) | torch.outer(x, y) | torch.ger(x, y) | torch.inner(x, y) | F.cosine_similarity(x, y, dim=0) | F.pairwise_distance(x, y) | torch.einsum('i,i->', x, y) | torch.einsum('i,j->ij', [x, y])",
+    (
+        2,
+        1,
+    ): "x @ y | torch.mv(x, y) | x.matmul(y) | torch.matmul(x, y) | torch.einsum('ij,j->i', x, y) | torch.addmv(torch.ones(2, dtype=x.dtype), x, y)",
+    (
+        2,
+        2,
+    ): "x @ y.t() | torch.mm(x, y.t()) | x.t().mm(y) | F.cosine_similarity(x, y) | F.pairwise_distance(x, y) | F.pairwise_distance(x, y, keepdim=True) | torch.addmm(x @ y.t(), x, y.t()) | torch.addmm(x @ y.t(), x, y.t(), beta=0.5, alpha=2) | torch.einsum('ij,kj->ik', x, y)",
+    (
+        3,
+        3,
+    ): "torch.bmm(x, y.transpose(1, 2)) | x @ y.transpose(1, 2) | torch.matmul(x, y[0].t()) | torch.baddbmm(x @ y.transpose(1, 2), x, y.transpose(1, 2))",
 }
 OF_NUMBERS = """
 torch.tensor(x) | torch.tensor([x, 1]) | torch.tensor([x, x]) | torch.full((2,), x) | torch.zeros(2) + x | torch.ones(2, dtype=torch.long) * x | torch.FloatTensor([x]) | torch.LongTensor([x, 1])
@@ -220,7 +249,12 @@ def few() -> list[Cell]:
 
 def every() -> list[Cell]:
     """Return all cells."""
-    out = [*unary(ALL, (0, 1, 2)), *binary(DTYPES, ((1, 1), (0, 1), (1, 0), (0, 0), (2, 1))), *products(DTYPES), *made()]
+    out = [
+        *unary(ALL, (0, 1, 2)),
+        *binary(DTYPES, ((1, 1), (0, 1), (1, 0), (0, 0), (2, 1))),
+        *products(DTYPES),
+        *made(),
+    ]
     return list(dict.fromkeys(out))
 
 
@@ -392,7 +426,11 @@ def differs(mine: Any, plain: Any) -> str:
         both = isinstance(plain, Exception) and isinstance(mine, Exception)
         return "" if both else f"{mine!r}, not {plain!r}"
     if isinstance(plain, tuple | list):
-        if not isinstance(mine, tuple | list) or isinstance(mine, list) != isinstance(plain, list) or len(mine) != len(plain):
+        if (
+            not isinstance(mine, tuple | list)
+            or isinstance(mine, list) != isinstance(plain, list)
+            or len(mine) != len(plain)
+        ):
             return f"{mine!r}, not {plain!r}"
         return next((d for d in map(differs, mine, plain) if d), "")
     if isinstance(plain, torch.Tensor):
@@ -463,8 +501,9 @@ def _gradients(cells: Sequence[Cell], f: Any, sets: int) -> Any:
         own = [c[j] for c in mine if isinstance(c[j], torch.Tensor) and c[j].requires_grad]
         theirs = [c[j] for c in plain if isinstance(c[j], torch.Tensor) and c[j].requires_grad]
         want = outcome(functools.partial(f, *(c[j] for c in plain)))
-        if not isinstance(want, Exception):
-            out.append((k, _followed(got[j], own), _followed(want, theirs)))
+        theirs_found = want if isinstance(want, Exception) else outcome(functools.partial(_followed, want, theirs))
+        if not isinstance(theirs_found, Exception):  # else PyTorch has no derivative
+            out.append((k, _followed(got[j], own), theirs_found))
     return out
 
 

@@ -18,6 +18,7 @@ from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.numbers import Num
 from acronumba.frontend.kinds.torch_tensors import TorchTensor, as_torch
 from acronumba.frontend.kinds.value import NOT_CONST, Val
+from acronumba.frontend.library.decorators import primitive
 from acronumba.frontend.torch_math import array_of, promoted_dtype
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import INT
@@ -41,12 +42,20 @@ def apply(w: Walker, what: str, function: Any, numpy: Any, operands: Sequence[Va
         raise w.reject("ACR310", seen=f"the result of {what}")
     if numpy in PLAIN and isinstance(operands[1], Num) and w.known(operands[1]) not in (NOT_CONST, 0):
         numpy = PLAIN[numpy]
-    if numpy is power and isinstance(operands[1], TorchTensor):
-        numpy = power_of_tensor
+    if numpy is power:
+        numpy, operands = _power_by(w, operands, dtype)
     parts = [_number(w, v, dtype) if isinstance(v, Num) else w.ops.cast(array_of(w, v), dtype) for v in operands]
     out = w.call(w.constant(numpy), parts, {})
     assert isinstance(out, Tensor)
     return as_torch(w.ops.cast(w.ops.as_scalar(out), said.dtypes[0]))
+
+
+def _power_by(w: Walker, operands: Sequence[Val], dtype: str) -> tuple[Any, Sequence[Val]]:
+    """Return the function of a power: a root for the number 0.5, as PyTorch has it."""
+    exponent = operands[1]
+    if not isinstance(exponent, Num):
+        return power_of_tensor, operands
+    return (np.sqrt, operands[:1]) if dtype[0] == "f" and w.known(exponent) == 0.5 else (power, operands)
 
 
 def _number(w: Walker, num: Num, dtype: str) -> Tensor:
@@ -91,7 +100,7 @@ def power_of(input, exponent, *, out=None): ...
 
 
 UNARY = {
-    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10,
+    "exp": np.exp, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10,
     "log1p": np.log1p, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin,
     "arcsin": np.arcsin, "acos": np.arccos, "arccos": np.arccos, "atan": np.arctan, "arctan": np.arctan,
     "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "arcsinh": np.arcsinh,
@@ -155,31 +164,52 @@ def fmod(x, y):
     """Return the remainder, with the sign of x."""
     if x.dtype.kind != "f" and np.any(y == 0):
         raise RuntimeError("ZeroDivisionError")
-    return np.fmod(x, y)
+    return fmod_of_number(x, y)
 
 
+def fmod_of_number(x, y):
+    """Return the remainder by a divisor that is not 0, with the sign of x; its derivatives are 1 and a quotient."""
+    if x.dtype.kind != "f":
+        return np.fmod(x, y)
+    nothing = np.where(np.isinf(y), x.dtype.type(0), y - nn.stop_gradient(y)) * nn.stop_gradient(np.trunc(x / y))
+    return nn.stop_gradient(np.fmod(x, y)) + (x - nn.stop_gradient(x)) - nothing
+
+
+def _power_rule(w: Walker, a: Args) -> Val:
+    x, y = a.tensor("x"), a.tensor("y")
+    known = x.type.dtype[0] == "f"
+    return w.ops.element("pow", [x, y], x.type.dtype) if known else w.ops.ufunc("pow", [x, y])
+
+
+@primitive(rule=_power_rule)
 def power(x, y):
-    """Return x to the power of y, which is a number or a tensor of floats."""
-    return np.power(x, y)
+    """Return x to the power of y, of the same dtype."""
+    raise NotImplementedError(x, y)
+
+
+def exp2(x):
+    """Return 2 to the power of x."""
+    return power(x.dtype.type(2), x)
 
 
 def power_of_tensor(x, y):
     """Return x to the power of y, of the same dtype; of ints and negative powers, the quotient rounded toward 0."""
     if x.dtype.kind != "i":
-        return np.power(x, y)
+        return power(x, y)
     even = np.where((y & 1) == 0, x.dtype.type(1), x.dtype.type(-1))
     inverse = np.where(x == 1, x, np.where(x == -1, even, x.dtype.type(0)))
-    return np.where(y < 0, inverse, np.power(x, np.maximum(y, x.dtype.type(0))))
+    return np.where(y < 0, inverse, power(x, np.maximum(y, x.dtype.type(0))))
 
 
 # What is computed where no divisor is 0.
-PLAIN = {floor_divide: np.floor_divide, remainder: np.remainder, fmod: np.fmod}
+PLAIN = {floor_divide: np.floor_divide, remainder: np.remainder, fmod: fmod_of_number}
 
 for _names, _signature, _compares in ((UNARY, unary, False), (TESTS, unary, True), (BINARY, binary, False),
                                       (COMPARED, binary, True)):  # fmt: skip
     for _name, _numpy in _names.items():
         of_elements(_signature, _numpy, named(_name), _compares)
 of_elements(unary, np.abs, [torch.Tensor.__abs__])
+of_elements(unary, exp2, named("exp2"))
 of_elements(unary, sign, named("sign"))
 of_elements(binary, heaviside, named("heaviside"))
 of_elements(unary, rsqrt, named("rsqrt"))
@@ -270,7 +300,7 @@ def rounded(input, *, decimals=0, out=None):
 def float_power(input, exponent, *, out=None):
     x = input.astype(np.float64) if is_tensor(input) else input
     y = exponent.astype(np.float64) if is_tensor(exponent) else exponent
-    return np.power(x, y)
+    return power(np.asarray(x, np.float64), np.asarray(y, np.float64))
 
 
 @implements(*named("erfc"), asks=True)
