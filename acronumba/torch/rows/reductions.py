@@ -144,11 +144,12 @@ def median(input, dim=None, keepdim=False):
         return rejected("torch.median of an axis, whose indices depend on the machine", "x.sort(dim)")
     flat = np.sort(np.reshape(input, -1))
     n = flat.shape[0]
-    return (
-        flat[(n - 1) // 2]
-        if input.dtype.kind != "f"
-        else np.where(np.isnan(flat[n - 1]), flat[n - 1], flat[(n - 1) // 2])
-    )
+    if input.dtype.kind != "f":
+        return flat[(n - 1) // 2]
+    middle = nn.stop_gradient(np.where(np.isnan(flat[n - 1]), flat[n - 1], flat[(n - 1) // 2]))
+    chosen = (input == middle) | (np.isnan(input) & np.isnan(middle))
+    share = np.sum(np.where(chosen, input - nn.stop_gradient(input), input.dtype.type(0)))  # 0, for the derivative
+    return middle + share / np.sum(chosen).astype(input.dtype) if input.ndim else input.copy()
 
 
 # ---- spread, norms

@@ -1,0 +1,69 @@
+"""PyTorch's functions over dtypes, ranks and kinds of numbers: a part of the table of `tests/torch/cells.py`."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tests.torch import cells  # noqa: E402
+
+# By a part of the text of a cell: why its results differ. None does.
+DIFFERENT: dict[str, str] = {}
+# By a part of the text of a cell: why it is rejected, though PyTorch computes it.
+REJECTED: dict[str, str] = {}
+# By a part of the text of a cell: why its gradients differ.
+OTHER_GRADIENTS = {
+    "x ** y": "the derivative by the exponent is 0 where the base is negative; in PyTorch it is NaN",
+    "torch.pow(x, y)": "as `x ** y`",
+    "x.float_power(y)": "as `x ** y`",
+    "x.logit()": "finite beyond 0 and 1, where the result is NaN; in PyTorch it is NaN",
+    "x.acosh()": "NaN at 1 and below; in PyTorch infinite or NaN",
+}
+
+
+def unexplained(found: dict[cells.Cell, str], reasons: dict[str, str]) -> list[str]:
+    return [f"{cell}: {text}" for cell, text in found.items() if not any(part in cell.text for part in reasons)]
+
+
+def agree(given: list[cells.Cell]) -> None:
+    report = cells.try_cells(given)
+    assert not unexplained(report.different, DIFFERENT)
+    assert not unexplained(report.rejected, REJECTED)
+    assert report.compared >= len(given) / 2  # the other cells are refused by PyTorch
+
+
+def agree_in_gradients(given: list[cells.Cell]) -> None:
+    report = cells.gradients([c for c in given if any(k.name in cells.FLOATS for k in c.kinds)])
+    assert not unexplained(report.different, OTHER_GRADIENTS)
+    assert not report.rejected
+
+
+def shared(of: list[cells.Cell], k: int, n: int) -> list[cells.Cell]:
+    return of[k::n]
+
+
+def test_a_few_cells():
+    agree(shared(cells.few(), 0, 24))
+
+
+def test_gradients_of_a_few_cells():
+    agree_in_gradients(shared(cells.few(), 1, 40))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(6))
+def test_cells(part):
+    agree(shared(cells.few(), part, 6))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(4))
+def test_gradients(part):
+    agree_in_gradients(shared(cells.few(), part, 4))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(40))
+def test_all_cells(part):
+    agree(shared(cells.every(), part, 40))
