@@ -22,7 +22,7 @@ from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import ATTRIBUTES, DESCRIPTORS, EXPRESSIONS, ITEMS, handles
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.errors import ErrorValue, conversion
-from acronumba.frontend.kinds.functions import OF_MODELS, Func, OneOfFunctions, Partial, Static, method_of
+from acronumba.frontend.kinds.functions import OF_MODELS, Func, Partial, Static, method_of
 from acronumba.frontend.kinds.numbers import ALWAYS, EnumVal, Num, members_of, number
 from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, Ref, SharedVal, is_field
 from acronumba.frontend.kinds.tuples import TupleVal
@@ -54,7 +54,7 @@ def not_none(w: Walker, val: Val) -> Val:
 def attribute(w: Walker, owner: Val, name: str) -> Val:
     """Read an attribute."""
     w.check_poison(owner)
-    if isinstance(owner, UnionVal | OneOfFunctions) or len(owner.object_classes()) > 1:
+    if owner.is_several:
         return w.each(owner, lambda v: attribute(w, v, name))
     found = owner.attribute(w, name)
     if found is not None:

@@ -38,6 +38,7 @@ from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL, NEVER, IntT, TensorT, words
 
+MOST_CHOSEN = 16  # modules of a list that an index of run time chooses from, for each of which code is compiled
 WHOLE = slice(None, None, 1)  # the index of all elements of an axis
 Entry = int | Literal["new", "chosen"]  # of a result: an axis of the array, a new axis, the axes of broadcast indices
 
@@ -270,7 +271,7 @@ def known_item(w: Walker, base: Val, items: tuple[Val, ...], where: Num | slice)
         return TupleVal(part) if is_tuple(base) else new_list(w, part)
     k = w.known(w.as_int(where) if where.type == BOOL else where)
     if k is NOT_CONST and items:
-        choice = all(v.is_choosable for v in items)
+        choice = all(v.is_choosable for v in items) and (len(items) <= MOST_CHOSEN or items[0].is_function)
         return OneOfFunctions(items, checked_index(w, where, number(len(items)))) if choice else None
     if k is NOT_CONST or not -len(items) <= k < len(items):
         w.fail("IndexError", "index out of range")
