@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -38,6 +39,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(BUILD / "notebooks" / version_of_package())
 nb_execution_raise_on_error = True
+nb_execution_excludepatterns = [] if find_spec("torch") else ["lessons/11_*"]
 nb_execution_timeout = 120
 nb_ipywidgets_js = {}  # these would be loaded from the network
 nb_code_prompt_show, nb_code_prompt_hide = "Show a solution", "Hide the solution"  # nothing else is folded

@@ -58,7 +58,7 @@ def printed(root: Path, text: str, script: Path) -> list[str]:
         pytest.param("docs/ragged.md", 5, marks=pytest.mark.long),
         ("docs/serving.md", 2),
         pytest.param("docs/explorer.md", 2, marks=pytest.mark.long),
-        ("docs/pytorch.md", 4),
+        ("docs/pytorch.md", 5),
         ("docs/questions.md", 1),
         ("docs/rejected.md", 1),
         pytest.param("docs/weights.md", 6, marks=pytest.mark.long),

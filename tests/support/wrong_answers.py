@@ -234,4 +234,27 @@ WRONG: dict[str, list[list[tuple[str, str]]]] = {
             ("p50_of_rare_requests = 5.0", "5.0 ms is not it"),
         ],
     ],
+    "11_pytorch": [
+        [
+            (
+                "def batches(height, width):\n    return 3 + 3 * height\n",
+                r"for height 2 and width 1 you say 9; the batches of three such trees have sizes \[",
+            ),
+            (
+                "def batches(height, width):\n    return 2 + height * (width + 1)\n",
+                "for height 1 and width 2 you say 5",
+            ),
+        ],
+        [
+            (
+                "def loss_of(trees, labels):\n"
+                "    return F.cross_entropy(fast.batch(trees).stack(), labels, reduction='sum')\n",
+                r"the loss of three trees is 0\.\d+, yours is [12]\.\d+",
+            ),
+            (
+                "def loss_of(trees, labels):\n    return F.cross_entropy(fast.batch(trees).stack().detach(), labels)\n",
+                "it has no gradient",
+            ),
+        ],
+    ],
 }
