@@ -14,6 +14,7 @@ import numpy as np
 
 from acronumba.memory import Array
 
+_FEW = 16  # tensors up to which each is converted by itself
 _CPU = 1  # of DLPack's kinds of devices
 _SIMPLE = frozenset((int, float, complex, bool, str, bytes, type(None), np.ndarray))
 
@@ -35,11 +36,16 @@ class Library:
     undecorated: Callable[[Any], Any] = staticmethod(lambda fn: None)  # what stands for a decorated function
     detach: Any  # the method that stops gradients
     strided: Any  # the layout of dense tensors
+    arrays_of: Callable[[Sequence[Any]], Sequence[Array] | None]  # copies of tensors; None if they are not alike
 
 
 def is_tensor(value: object) -> bool:
     """Whether a value is a tensor of PyTorch; never before `acronumba.torch` is imported."""
-    return Library.tensor is not None and issubclass(type(value), Library.tensor)
+    return _is_tensor_class(type(value))
+
+
+def _is_tensor_class(cls: type) -> bool:
+    return Library.tensor is not None and issubclass(cls, Library.tensor)
 
 
 def is_tensor_of(value: Any, dtype: str, shape: tuple[int | None, ...]) -> bool:
@@ -157,6 +163,14 @@ def natives(values: Sequence[Any], made: dict[int, tuple[Any, Any]]) -> list[Any
     made : dict
         Cache by id of (object, its NumPy array), which is extended. One object becomes one array.
     """
+    if len(values) > _FEW and all(map(_is_tensor_class, set(map(type, values)))):
+        ids = list(map(id, values))
+        new = dict(zip(ids, values, strict=True))
+        if len(new) == len(values) and new.keys().isdisjoint(made):
+            arrays = Library.arrays_of(values)
+            if arrays is not None:
+                made.update(zip(ids, zip(values, arrays, strict=True), strict=True))
+                return list(arrays)
     out = []
     for v in values:
         if is_foreign(v):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from acronumba.data.row_grad import RowGrad
+from acronumba.foreign import numpy_array
 from acronumba.memory import Words
 from acronumba.runtime.library.back_words import HEAD, OWN
 
@@ -35,7 +36,7 @@ class Own:
     def __init__(
         self, instances: Sequence[int], data: Sequence[int], arrays: Sequence[Any], by_rows: Sequence[bool] = ()
     ) -> None:
-        self.arrays = [np.asarray(a) for a in arrays]
+        self.arrays = list(map(numpy_array, arrays))
         places = np.array([data, instances], np.int64).T.reshape(-1, 2)
         self.places, first, self.number = np.unique(places, axis=0, return_index=True, return_inverse=True)
         self.number = self.number.reshape(-1)

@@ -14,6 +14,7 @@ import torch
 
 from acronumba.api.forward import Forward
 from acronumba.errors.codes import reject
+from acronumba.memory import Array
 from acronumba.records import record
 
 
@@ -53,7 +54,7 @@ class Back:
             for key, found in (*total.of.items(), *total.own.items()):
                 g = np.asarray(found)
                 self._add(out, key, g.copy() if id(g) in given else g)
-        return {key: torch.from_numpy(np.require(g, requirements=("C", "W"))) for key, g in out.items()}
+        return {key: torch.from_numpy(writable(g)) for key, g in out.items()}
 
     def _add(self, out: dict[int, Any], key: int, g: Any) -> None:
         """Add the gradient of an array, which may be a row of a tensor, to that of its tensor."""
@@ -66,6 +67,11 @@ class Back:
         else:
             g = g.reshape(tuple(tensor.shape))
             out[id(tensor)] = out[id(tensor)] + g if id(tensor) in out else g
+
+
+def writable(g: Array) -> Array:
+    """Return a gradient as a contiguous array that can be written to."""
+    return g if g.flags.writeable and g.flags.c_contiguous else np.array(g, order="C")
 
 
 def follow(

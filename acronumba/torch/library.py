@@ -7,7 +7,9 @@ import functools
 import keyword
 import linecache
 import types
+from collections.abc import Sequence
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from acronumba.data.shared import ADDED, SharedNode
 from acronumba.frontend.calls.tables import ROWS
 from acronumba.frontend.telling import TELLERS
 from acronumba.generics import Value
+from acronumba.memory import Array
 from acronumba.pipeline.boundary import add_library
 from acronumba.torch.advice import advice
 
@@ -52,11 +55,24 @@ def _undecorated(fn: types.FunctionType) -> types.FunctionType | None:
     return written(fn.__name__, text, f"<{type(context).__name__} around {fn.__qualname__}>", scope)
 
 
+def _arrays_of(tensors: Sequence[Any]) -> Sequence[Array] | None:
+    """Return copies of many tensors of one shape and dtype as arrays, in less time; None for others."""
+    if len(set(map(attrgetter("dtype"), tensors))) > 1:
+        return None
+    try:
+        with torch.no_grad():
+            whole = torch.stack(tensors).numpy()
+    except (RuntimeError, TypeError):
+        return None
+    return list(whole) if whole.ndim > 1 else [whole[k, ...] for k in range(len(whole))]
+
+
 foreign.Library.tensor = torch.Tensor
 foreign.Library.from_numpy = torch.from_numpy
 foreign.Library.dtypes = DTYPES
 foreign.Library.device = torch.device("cpu")
 foreign.Library.strided = torch.strided
+foreign.Library.arrays_of = _arrays_of
 foreign.Library.constants = torch.dtype, torch.device
 foreign.Library.detach = torch.Tensor.detach
 foreign.Library.contexts = {

@@ -18,6 +18,7 @@ from acronumba.data.row_grad import Gradient, scaled, total
 from acronumba.data.schema import holds_arrays
 from acronumba.foreign import is_tensor
 from acronumba.generics import Value
+from acronumba.torch.autograd import writable
 
 if TYPE_CHECKING:
     from acronumba.api.arguments import Call
@@ -90,7 +91,7 @@ class TensorSelection(Selection):
         for key, gs in found.items():
             if key in self.seen:
                 path, tensor = self.seen[key]
-                g = np.require(np.asarray(scaled(total(gs), share)), requirements=("C", "W"))
+                g = writable(np.asarray(scaled(total(gs), share)))
                 out[path] = torch.from_numpy(g.reshape(tuple(tensor.shape)))
         return out
 

@@ -560,3 +560,31 @@ def test_other_ways_to_gradients() -> None:
     ):  # fmt: skip
         with pytest.raises(AcronumbaError, match="PyTorch"):
             reject()
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
+def test_many_tensors_in_instances(shape: tuple[int, ...]) -> None:
+    class Totals(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = nn.Parameter(torch.full(shape, 2.0))
+
+        def forward(self, node):
+            h = node.x * self.w
+            for child in node.children:
+                h = h + torch.tanh(self.forward(child))
+            return h
+
+    torch.manual_seed(0)
+    net, one = Totals(), torch.randn(shape)
+    leaves = [Node(torch.randn(shape, requires_grad=k % 2 == 1)) for k in range(60)]
+    data = [Node(one, leaves[k : k + 5]) for k in range(0, 60, 4)]
+    xs = [leaf.x for leaf in leaves if leaf.x.requires_grad]
+    found = torch.autograd.grad(model(net).batch(data).stack().square().sum(), [net.w, *xs])
+    torch.testing.assert_close(found, torch.autograd.grad(plain(net, data).square().sum(), [net.w, *xs]))
+    if shape:  # a tensor of another shape, or of another dtype, among many
+        data[3].children.append(Node(torch.randn(1)))
+        torch.testing.assert_close(model(net).batch(data).stack(), plain(net, data))
+        data[4].x = torch.ones(shape, dtype=torch.float64)
+        for got, want in zip(model(net).batch(data), [net(x) for x in data], strict=True):
+            torch.testing.assert_close(got, want)
