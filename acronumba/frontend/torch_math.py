@@ -172,8 +172,15 @@ def is_operand(val: Val) -> bool:
     return isinstance(val, TorchTensor | Num)
 
 
+def _number(w: Walker, val: Val) -> Val:
+    """Return a NumPy scalar, such as `np.sqrt(n)`, as the number of Python that PyTorch takes it for."""
+    is_scalar = isinstance(val, Tensor) and not val.type.rank and val.array0 is None
+    return w.ops.host(val, "a NumPy scalar beside a tensor") if is_scalar else val  # type: ignore[arg-type]
+
+
 @handles(OPERANDS, TorchTensor)
 def _operator(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
+    a, b = _number(w, a), _number(w, b)
     if not is_operand(a) or not is_operand(b):
         return None
     if isinstance(op, ast.MatMult):
@@ -199,6 +206,9 @@ def _compared(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Val | None:
     if isinstance(op, ast.Is | ast.IsNot):
         same = isinstance(a, TorchTensor) and isinstance(b, TorchTensor) and a.inner.same(b.inner)
         return number(same is isinstance(op, ast.Is))
+    a, b = _number(w, a), _number(w, b)
+    if any(isinstance(v, Tensor | ArrayRef) for v in (a, b)):
+        raise w.reject("ACR301", seen=f"a comparison of {w.describe(a)} and {w.describe(b)}", rewrite="torch.from_numpy(y)")
     if not is_operand(a) or not is_operand(b):
         return number(isinstance(op, ast.NotEq)) if isinstance(op, ast.Eq | ast.NotEq) else None
     out: Val = Library.operate(w, type(op), (a, b))

@@ -248,12 +248,16 @@ def class_key(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def _order(t: Type) -> tuple[int, str]:
+def _order(t: Type) -> tuple[int, str, str]:
+    """Return the key by which members of a union are sorted: tensors of PyTorch as arrays, which have their words."""
     order = [
         NoneT, StructT, ListT, TensorT, Array0T, ArrayT, BoolT, IntT, FloatT, EnumT, StrT, TextT, TupleT, DictT, MapT,
-        OpaqueT, UnsetT, ScalarT, TorchT,
+        OpaqueT, UnsetT, ScalarT,
     ]  # fmt: skip
-    return order.index(type(t)), class_key(t.cls) if isinstance(t, StructT | EnumT) else type_text(t)
+    if isinstance(t, StructT | EnumT):
+        return order.index(type(t)), class_key(t.cls), ""
+    held = _in_words(t)
+    return order.index(type(held)), type_text(held), "" if held is t else type_text(t)
 
 
 def members(t: Type) -> tuple[Type, ...]:

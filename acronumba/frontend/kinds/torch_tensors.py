@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from acronumba.foreign import Library
-from acronumba.frontend.join_shapes import JoinShape, PartsShape, TypeShape
+from acronumba.frontend.join_shapes import ErrorShape, JoinShape, PartsShape, TypeShape
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.numbers import number
 from acronumba.frontend.kinds.tuples import TupleVal
@@ -98,8 +98,10 @@ class TorchTensor(Value):
 
     def joined_parts(self, parts: Sequence[JoinShape]) -> JoinShape:
         (inner,) = parts
+        if isinstance(inner, PartsShape | ErrorShape):
+            return inner
         if not isinstance(inner, TypeShape):
-            return PartsShape(self, (inner,)) if not isinstance(inner, PartsShape) else inner
+            return PartsShape(self, (inner,))
         return TypeShape(union(*map(_marked, members(inner.type))), inner.places)
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
