@@ -204,8 +204,7 @@ def same_dtype(w: Walker, a: Tensor, b: Tensor) -> None:
 @handles(EQUALS, TorchTensor)
 def _compared(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Val | None:
     if isinstance(op, ast.Is | ast.IsNot):
-        same = isinstance(a, TorchTensor) and isinstance(b, TorchTensor) and a.inner.same(b.inner)
-        return number(same is isinstance(op, ast.Is))
+        return number(_is(w, a, b) is isinstance(op, ast.Is))
     a, b = _number(w, a), _number(w, b)
     if any(isinstance(v, Tensor | ArrayRef) for v in (a, b)):
         raise w.reject("ACR301", seen=f"a comparison of {w.describe(a)} and {w.describe(b)}", rewrite="torch.from_numpy(y)")
@@ -213,6 +212,19 @@ def _compared(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Val | None:
         return number(isinstance(op, ast.NotEq)) if isinstance(op, ast.Eq | ast.NotEq) else None
     out: Val = Library.operate(w, type(op), (a, b))
     return out
+
+
+def _is(w: Walker, a: Val, b: Val) -> bool:
+    """Whether two values are certainly one tensor; False if they certainly are not."""
+    if not isinstance(a, TorchTensor) or not isinstance(b, TorchTensor) or a.detached != b.detached:
+        return False
+    if a.inner.same(b.inner):
+        return True
+    shared = [isinstance(v.inner, Tensor) and isinstance(v.inner.ref, ir.SharedArg) for v in (a, b)]
+    if all(shared) or a.is_own or b.is_own or (a.dtype, a.rank) != (b.dtype, b.rank):
+        return False
+    seen = "tensors that may be one object or two, as only run time knows"
+    raise w.reject("ACR301", seen=seen, rewrite="compare indices or names in place of tensors")
 
 
 # ---- attributes
