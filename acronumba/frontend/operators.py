@@ -19,7 +19,7 @@ from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
 from acronumba.frontend.kinds.objects import SharedVal
-from acronumba.frontend.kinds.torch_tensors import TorchTensor
+from acronumba.frontend.kinds.torch_tensors import TorchTensor, unfollowed
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.lists import new_list
@@ -82,6 +82,8 @@ def binary(w: Walker, op: ast.operator, a: Val, b: Val) -> Val:
 
     def one(x: Val, y: Val) -> Val:
         out = binary_one(w, op, x, y)
+        if not w.following and w.block is not None:
+            out = unfollowed(w, out)
         return w.made(out) if w.block is not None and isinstance(w.here, ast.expr) else out
 
     return w.each(a, lambda x: w.each(b, lambda y: one(x, y)))

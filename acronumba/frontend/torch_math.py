@@ -207,7 +207,9 @@ def _compared(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Val | None:
         return number(_is(w, a, b) is isinstance(op, ast.Is))
     a, b = _number(w, a), _number(w, b)
     if any(isinstance(v, Tensor | ArrayRef) for v in (a, b)):
-        raise w.reject("ACR301", seen=f"a comparison of {w.describe(a)} and {w.describe(b)}", rewrite="torch.from_numpy(y)")
+        raise w.reject(
+            "ACR301", seen=f"a comparison of {w.describe(a)} and {w.describe(b)}", rewrite="torch.from_numpy(y)"
+        )
     if not is_operand(a) or not is_operand(b):
         return number(isinstance(op, ast.NotEq)) if isinstance(op, ast.Eq | ast.NotEq) else None
     out: Val = Library.operate(w, type(op), (a, b))

@@ -14,6 +14,8 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from acronumba.frontend.arrays import is_advanced, view, written_tensor
 from acronumba.frontend.assignment import unpack
 from acronumba.frontend.calls.objects import is_tuple
@@ -23,12 +25,13 @@ from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.torch_tensors import TorchTensor, as_arrays, as_torch
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import Index, Val
 from acronumba.frontend.names import in_use
 from acronumba.frontend.operators import OPERATORS, binary
 from acronumba.frontend.subscripts import WHOLE, index_parts, item_of_axes
-from acronumba.frontend.torch_math import array_of, category, stopped
+from acronumba.frontend.torch_math import array_of, category, elements, stopped
 from acronumba.frontend.walker import Walker
 from acronumba.frontend.writing import assign, each_index, index_places, note_places, store_at
 from acronumba.ir import nodes as ir
@@ -144,8 +147,9 @@ def _store(w: Walker, ref: ArrayRef, parts: Sequence[Index], val: Val, detached:
         if not is_advanced(ref, places) and val.inner.same(view(w, ref, places)):  # `x[i] += y` has changed it
             return NoneVal()
     v = elements_of(w, val, ref.type.dtype)
-    if detached:
-        v = stopped(w, v)
+    if (detached or not w.following) and ref.type.dtype.startswith("float"):
+        old = _item(w, TorchTensor(ref), parts)
+        v = unseen(w, array_of(w, old), v) if isinstance(old, TorchTensor) else v
     if later:
         viewed = view(w, ref, places)
         chosen = index_places(w, viewed, later)
@@ -182,12 +186,43 @@ def change(w: Walker, x: TorchTensor, new: Tensor, what: str) -> TorchTensor:
     if isinstance(old, ArrayRef):
         places = index_places(w, old, ())
         note_places(w, old, places)
-        assign(w, old, stopped(w, new) if x.detached else new)
+        hidden = x.detached or not w.following
+        assign(w, old, unseen(w, elements(w, TorchTensor(old)), new) if hidden else new)
         return x
     if not rebindable(w, old):
         written_tensor(w, old, what)
         return x
-    return _rebound(w, old, new)
+    return _rebound(w, old, new if w.following else unseen(w, old, new))
+
+
+def unseen(w: Walker, old: Tensor, new: Tensor) -> Tensor:
+    """Return new elements with the gradient of the old: those of a write through `.data` or under `no_grad()`."""
+    if not new.type.dtype.startswith("float"):
+        return new
+    finite = w.call(w.constant(np.isfinite), (old,), {})
+    zero = w.call(w.constant(np.where), (finite, w.ops.ufunc("sub", (old, stopped(w, old))), number(0)), {})
+    assert isinstance(zero, Tensor)
+    return w.ops.ufunc("add", (stopped(w, new), w.ops.cast(zero, new.type.dtype)))
+
+
+def stop_made(w: Walker, val: Val, given: Sequence[Val]) -> Val:
+    """Stop gradients through the arrays of a result that are written to: those made by a call under `no_grad()`.
+
+    The arguments themselves stay as they are, and views of them are detached.
+    """
+    if isinstance(val, TupleVal):
+        return TupleVal(tuple(stop_made(w, v, given) for v in val.items))
+    if not isinstance(val, TorchTensor) or not isinstance(val.inner, ArrayRef) or not val.dtype.startswith("float"):
+        return val
+    ref = val.inner
+    known = [v.inner for v in given if isinstance(v, TorchTensor) and isinstance(v.inner, ArrayRef)]
+    if any(v.same(ref) for v in known):
+        return val
+    if any(v.place.find() is ref.place.find() for v in known):
+        return TorchTensor(ref, detached=True)
+    note_places(w, ref, index_places(w, ref, ()))
+    assign(w, ref, stopped(w, elements(w, val)))
+    return val
 
 
 def _fitting(w: Walker, x: TorchTensor, new: Tensor, what: str) -> Tensor:

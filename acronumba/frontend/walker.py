@@ -234,9 +234,9 @@ class Walker(Merge):
                 raise self.unknown(node, "ACR117")
             val: Val = handler(self, node)
             if self.block is not None:
-                val = self.made(val)
-                if not self.following and isinstance(node, ast.BinOp | ast.UnaryOp | ast.Subscript):
+                if not self.following and isinstance(node, ast.UnaryOp | ast.Subscript):
                     val = unfollowed(self, val)
+                val = self.made(val)
         except WAYS_ON:
             self.here, self.loc = saved
             self.before = before

@@ -45,6 +45,7 @@ from acronumba.frontend.library.decorators import late_row
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.made import made_by_fields, made_by_init, set_attribute, super_of
 from acronumba.frontend.names import alias, check_part, default_value
+from acronumba.frontend.torch_writes import stop_made
 from acronumba.frontend.writing import assign_item
 from acronumba.ir.types import BoolT, FloatT, IntT
 
@@ -100,7 +101,7 @@ def _name_of(w: Walker, default: str) -> str:
 def call_row(w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """Call a function or method by the handler of its row."""
     val = _call_row(w, row, args, kwargs)
-    return val if w.following or w.block is None else unfollowed(w, val)
+    return val if w.following or w.block is None else unfollowed(w, stop_made(w, val, args))
 
 
 def _call_row(w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:

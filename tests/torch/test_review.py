@@ -1,0 +1,191 @@
+"""Programs that once differed from PyTorch, or that the compiler broke on: values, dtypes and gradients."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+import acronumba.torch  # noqa: E402
+from acronumba.errors import AcronumbaError  # noqa: E402
+
+
+def leaves(value):
+    if isinstance(value, tuple | list):
+        return [x for v in value for x in leaves(v)]
+    return [value]
+
+
+def check(target, *columns, parameters=()):
+    """Compare the results of a batch with those of plain calls, and the gradients of parameters."""
+    plain = [target(*instance) for instance in zip(*columns, strict=True)]
+    outs = list(acronumba.torch.model(target).batch(*columns))
+    want, got = leaves(plain), leaves(outs)
+    assert len(want) == len(got)
+    for a, b in zip(want, got, strict=True):
+        assert type(a) is type(b)
+        if isinstance(a, torch.Tensor):
+            assert a.dtype == b.dtype and a.shape == b.shape
+            assert torch.allclose(a, b, rtol=1e-5, atol=1e-5, equal_nan=True)
+        else:
+            assert a == b
+    if parameters:
+        followed = [isinstance(a, torch.Tensor) and a.requires_grad for a in want]
+        grads = [
+            torch.autograd.grad(sum(x.sin().sum() for x, f in zip(xs, followed, strict=True) if f), parameters)
+            for xs in (want, got)
+        ]
+        for a, b in zip(*grads, strict=True):
+            assert torch.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+def add_under_no_grad(y, z):
+    with torch.no_grad():
+        y.add_(1)
+    return y * 2
+
+
+def item_under_no_grad(y, z):
+    with torch.no_grad():
+        y[0] = 0
+        y *= 3
+    return y * y
+
+
+def multiplied_data(y, z):
+    y.data.mul_(2)
+    return y * 2
+
+
+def items_of_data(y, z):
+    y.data[1] = 3
+    y.detach()[0] = 2
+    return y * y
+
+
+def masked_data(y, z):
+    m = y < 0
+    y.data[m] = 0
+    y.data.masked_fill_(~m, 1)
+    return y * z
+
+
+def data_of_infinity(y, z):
+    y = torch.log(y * 0)
+    y.data[0] = 3
+    y.data.fill_(2)
+    return y + z
+
+
+def made_under_no_grad(y, z):
+    with torch.no_grad():
+        h = y + 1
+        g = torch.relu(y)
+    h[0] = 2
+    g[1] = z[1]
+    return h * z, g * z
+
+
+def zeros_under_no_grad(y, z):
+    with torch.no_grad():
+        a = torch.zeros(3)
+        a[2] = y[2]
+    a[0] = y[0]
+    return a * z
+
+
+def viterbi(y, z):
+    v = torch.full((3,), -50.0)
+    for _ in range(2):
+        v = y + v * 0.5
+        v.data[1] = -50.0
+    return torch.logsumexp(v, 0)
+
+
+WRITES = [
+    add_under_no_grad, item_under_no_grad, multiplied_data, items_of_data, masked_data, data_of_infinity,
+    made_under_no_grad, zeros_under_no_grad, viterbi,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", WRITES, ids=[f.__name__ for f in WRITES])
+def test_writes_that_autograd_does_not_see(f):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(3, 3), nn.Linear(3, 3)
+
+        def forward(self, x):
+            return f(self.a(x), self.b(x) + self.a(x))
+
+    torch.manual_seed(0)
+    net = Net()
+    check(net, torch.randn(2, 3), parameters=[net.a.weight, net.a.bias])
+
+
+def test_name_of_written_tensor_is_bound_to_a_new_one():
+    def forward(xs):
+        a = torch.full((1, 4), -10000.0)
+        a[0][1] = 0.0
+        v = a
+        for x in xs:
+            v = torch.logsumexp(v + x, 1).view(1, 1) + x
+        return v
+
+    check(forward, [torch.randn(n, 4) for n in (2, 1, 3)])
+
+
+def test_lists_of_written_and_other_tensors():
+    def forward(x, n):
+        a, seen = torch.zeros_like(x), []
+        for i in range(n):
+            a += x
+            seen.append(a)
+            seen.append(a * i)
+        return a, seen
+
+    check(forward, torch.randn(2, 3), [2, 3])
+
+
+def test_lists_of_several_kinds():
+    def forward(x, n):
+        found, pairs = [], []
+        for i in range(n):
+            found += [i, x * i, "a", None, x.sum(), 1.5, True]
+            pairs.append((True,) if i % 2 else (x * i, 2))
+        return found, pairs
+
+    check(forward, torch.randn(2, 3), [2, 3])
+
+
+def test_numpy_scalars_count_as_numbers():
+    half = np.float64(0.5)
+
+    def forward(x, n):
+        k = torch.tensor(n)
+        products = x / np.sqrt(3), x * np.sqrt(n), np.sqrt(n) - x, x + np.float32(2), x**half, x / math.sqrt(n)
+        return *products, x > half, half < x, x == np.float32(1), k * np.int64(3), k * np.float32(3)
+
+    check(forward, torch.rand(2, 3), [2, 3])
+
+
+def test_is():
+    def forward(x):
+        z = x
+        return z is x, x is not z, z is not None, x.sum() is x
+
+    check(forward, torch.randn(2, 3))
+
+
+def test_is_of_elements_is_rejected():
+    def forward(x, i, j):
+        xs = [x, x * 2, x]
+        return xs[i] is xs[j]
+
+    with pytest.raises(AcronumbaError, match="one object or two"):
+        acronumba.torch.model(forward).batch(torch.randn(2, 3), [0, 1], [2, 0])
