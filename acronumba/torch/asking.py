@@ -12,8 +12,10 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
+from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.numbers import Num
 from acronumba.frontend.kinds.torch_tensors import TorchTensor
 from acronumba.frontend.kinds.value import NOT_CONST, Val
@@ -47,6 +49,15 @@ class _Like:
 
 
 @record()
+class _Array:
+    """An array or scalar of NumPy, which few functions take."""
+
+    dtype: str
+    rank: int
+    scalar: bool
+
+
+@record()
 class _Constant:
     """A constant; its class is kept since 1, 1.0 and True are equal."""
 
@@ -74,6 +85,9 @@ def answer(w: Walker, function: Callable[..., Any], args: Sequence[Val], kwargs:
 def _key(w: Walker, val: Val) -> Any:
     if isinstance(val, TorchTensor):
         return _Like(val.dtype, val.rank)
+    if isinstance(val, Tensor | ArrayRef):
+        scalar = isinstance(val, Tensor) and not val.type.rank and val.array0 is None
+        return _Array(val.type.dtype, val.type.rank, scalar)
     value = w.static(val)
     if value is not NOT_CONST:
         return _Constant(type(value), value)
@@ -90,6 +104,9 @@ def _example(key: Any) -> Any:
     match key:
         case _Like():
             return torch.ones((2,) * key.rank, dtype=DTYPES[key.dtype])
+        case _Array():
+            array = np.ones((2,) * key.rank, key.dtype)
+            return array[()] if key.scalar else array
         case _Items():
             return tuple(map(_example, key.items))
     return key.value

@@ -6,7 +6,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.torch import cells  # noqa: E402
+import acronumba.torch  # noqa: E402
+from acronumba import AcronumbaError  # noqa: E402
+from tests.torch import cells, operations  # noqa: E402
 
 # By a part of the text of a cell: why its results differ. None does.
 DIFFERENT: dict[str, str] = {}
@@ -67,3 +69,37 @@ def test_gradients(part):
 @pytest.mark.parametrize("part", range(40))
 def test_all_cells(part):
     agree(shared(cells.every(), part, 40))
+
+
+# Operations of public code that are not supported: what `tests/torch/operations.py` says of them.
+LEFT_OUT = {
+    "cuda": "ACR202", "packed sequences": "ACR202", "scatter_add": "ACR202", "complex views": "ACR202",
+    "hooks": "ACR209", "median, dim": "ACR202", "mode": "ACR209", "svd": "ACR202", "fft": "ACR202",
+}  # fmt: skip
+
+
+@pytest.mark.long
+def test_operations_of_public_code():
+    found = operations.listing()
+    assert {name: text[:6] for name, text in found.items() if text != "supported"} == LEFT_OUT
+
+
+def test_functions_without_a_row_are_rejected_by_name():
+    def misspelt(x):
+        return torch.sigmoid(x) + x.lgamma()
+
+    with pytest.raises(AcronumbaError) as caught:
+        acronumba.torch.model(misspelt).batch([torch.ones(2)])
+    assert caught.value.code == "ACR209"
+    assert "lgamma" in str(caught.value)
+    assert "x.lgamma()" in str(caught.value)
+
+
+def test_arrays_of_numpy_are_no_operands():
+    def mixed(x):
+        return torch.matmul(x, x.numpy())
+
+    with pytest.raises(AcronumbaError) as caught:
+        acronumba.torch.model(mixed).batch([torch.ones(2)])
+    assert caught.value.code == "ACR301"
+    assert "must be Tensor, not" in str(caught.value)
