@@ -8,7 +8,7 @@ from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.chosen import _put_rows
 from acronumba.frontend.conditions import host_value
-from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.torch_tensors import TorchTensor
@@ -116,3 +116,20 @@ def _with_rows(w: Walker, a: Args) -> Val:
 def with_rows(x: Any, at: Any, rows: Any) -> Any:
     """Return an array with rows at checked positions replaced; of equal positions the last counts."""
     raise NotImplementedError(x, at, rows)
+
+
+def _of_one_dtype(w: Walker, a: Args) -> Val:
+    dtypes = {v.type.dtype for v in map(_inner, a.rest) if isinstance(v, Tensor | ArrayRef)}
+    if len(dtypes) > 1:
+        seen = f"{' and '.join(sorted(dtypes))} tensors together"
+        raise w.reject("ACR301", seen=seen, rewrite="x.to(dtype)")
+    return NoneVal()
+
+
+def _inner(val: Val) -> Val:
+    return val.inner if isinstance(val, TorchTensor) else val
+
+
+@primitive(rule=_of_one_dtype, rank0="any", whole=True)
+def of_one_dtype(*arrays: Any) -> None:
+    """Reject arrays of several dtypes, for functions that do not promote them; None is left out."""

@@ -286,3 +286,41 @@ def test_rejected_modules(make: Any, text: str) -> None:
     with pytest.raises(AcronumbaError, match=re.escape(text)) as error:
         acronumba.torch.model(Wrapped(make())).batch([torch.ones(1, 3)])
     assert "return self.inner(x)" in str(error.value)
+
+
+MISFITS = [
+    (lambda: nn.Linear(3, 2), [torch.ones(3, dtype=torch.float64)]),
+    (lambda: nn.Linear(3, 2), [torch.ones(3, dtype=torch.int64)]),
+    (lambda: nn.LSTMCell(3, 2), [torch.ones(1, 3, dtype=torch.float64)]),
+    (lambda: nn.GRUCell(3, 2), [torch.ones(2, 3), torch.ones(1, 2)]),
+    (lambda: nn.LSTMCell(3, 2), [torch.ones(2, 3), (torch.ones(2, 2), torch.ones(1, 2))]),
+    (lambda: nn.GRU(3, 2), [torch.ones(4, 3), torch.ones(1, 1, 2)]),
+    (lambda: nn.GRU(3, 2), [torch.ones(4, 5, 3), torch.ones(1, 1, 2)]),
+    (lambda: nn.GRU(3, 2), [torch.ones(4, 5, 3), torch.ones(2, 5, 2)]),
+    (lambda: nn.GRU(3, 2), [torch.ones(3)]),
+    (lambda: nn.LSTM(3, 2), [torch.ones(0, 3)]),
+    (lambda: nn.Conv2d(1, 1, 1), [torch.ones(1, 2, 2, dtype=torch.float64)]),
+    (lambda: nn.LayerNorm(3), [torch.ones(1, 3, dtype=torch.float64)]),
+    (lambda: nn.LayerNorm(3), [torch.ones(3, 1)]),
+    (lambda: nn.Embedding(3, 2), [torch.tensor(-1)]),
+    (lambda: nn.Embedding(3, 2), [torch.tensor(1.0)]),
+    (lambda: nn.CrossEntropyLoss(), [torch.ones(2, 3), torch.tensor([0, 1], dtype=torch.int32)]),
+    (lambda: nn.CrossEntropyLoss(weight=torch.ones(3, dtype=torch.float64)), [torch.ones(3), torch.tensor(1)]),
+    (lambda: nn.NLLLoss(), [torch.ones(2, 3), torch.ones(2)]),
+    (lambda: nn.BCELoss(), [torch.ones(2), torch.ones(2, dtype=torch.int64)]),
+    (lambda: nn.BCELoss(), [torch.tensor([2.0]), torch.ones(1)]),
+    (lambda: nn.BCEWithLogitsLoss(), [torch.ones(2, 1), torch.ones(2)]),
+    (lambda: nn.MSELoss(), [torch.ones(2, dtype=torch.int64), torch.ones(2, dtype=torch.int64)]),
+]
+
+
+@pytest.mark.parametrize("case", range(len(MISFITS)))
+def test_what_is_an_error_in_pytorch_is_one_here(case: int) -> None:
+    make, given = MISFITS[case]
+    net = make()
+    with pytest.raises((RuntimeError, ValueError, IndexError, TypeError)):
+        net(*given)
+    one = Wrapped(net)
+    target = [None, one, one.both][len(given)]
+    with pytest.raises((AcronumbaError, RuntimeError, ValueError)):
+        acronumba.torch.model(target).batch(*([x] for x in given))

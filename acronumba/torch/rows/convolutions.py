@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from acronumba.frontend.library.decorators import rejected
 from acronumba.torch.implements import implements
-from acronumba.torch.primitives import each
+from acronumba.torch.primitives import each, of_one_dtype
 
 # ---- windows
 
@@ -56,6 +56,7 @@ def _windows(x, size, stride, dilation):
 
 def _convolved(x, weight, bias, stride, padding, dilation, groups):
     """Return the convolution over the last two axes; the third last has the channels."""
+    of_one_dtype(x, weight, bias)
     size = weight.shape[2:]
     if isinstance(padding, str):
         whole = ((size[0] - 1) * dilation[0], (size[1] - 1) * dilation[1]) if padding == "same" else (0, 0)

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from acronumba.frontend.library.decorators import rejected
 from acronumba.nn import log_softmax, softplus, stop_gradient
 from acronumba.torch.implements import implements, promoted
+from acronumba.torch.primitives import of_one_dtype
 
 
 def _reduced(loss, reduction, size_average=None, reduce=None):
@@ -49,12 +50,15 @@ def cross_entropy(
 @implements(F.nll_loss)
 def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
     _known_reduction(reduction, size_average, reduce)
-    if target.dtype.kind != "i":
-        rejected("nll_loss with a target that is no class", "target.long()")
     return _of_classes(input, target, weight, ignore_index, reduction, 0.0, 0 if input.ndim == 1 else 1)
 
 
 def _of_classes(logs, target, weight, ignore_index, reduction, smoothing, axis):
+    of_one_dtype(logs, weight)
+    if target.dtype != np.int64 and target.dtype != np.uint8:
+        rejected("a target that is neither classes of dtype int64 nor probabilities", "target.long()")
+    if target.ndim != logs.ndim - 1:
+        rejected("a target of another rank than the classes of the input", "one class for each row of the input")
     used = target != ignore_index
     count = logs.shape[axis]
     # A negative class that is not ignored is out of range.
@@ -80,6 +84,7 @@ def _picked(logs, at, axis):
 
 
 def _of_probabilities(logs, target, weight, reduction, smoothing, axis):
+    of_one_dtype(logs, target, weight)
     count = logs.shape[axis]
     if target.shape != logs.shape:
         raise RuntimeError("the probabilities of classes have another shape than the input")
@@ -92,7 +97,7 @@ def _of_probabilities(logs, target, weight, reduction, smoothing, axis):
     return loss if reduction == "none" else np.mean(loss) if reduction == "mean" else np.sum(loss)
 
 
-@implements(F.binary_cross_entropy)
+@implements(F.binary_cross_entropy, asks=True)
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     if target.shape != input.shape:
         raise ValueError("the target of binary_cross_entropy has another shape than the input")
@@ -102,7 +107,7 @@ def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=N
     return _reduced(loss if weight is None else loss * weight, reduction, size_average, reduce)
 
 
-@implements(F.binary_cross_entropy_with_logits, torch.binary_cross_entropy_with_logits)
+@implements(F.binary_cross_entropy_with_logits, asks=True)
 def binary_cross_entropy_with_logits(
     input, target, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None
 ):
@@ -115,7 +120,7 @@ def binary_cross_entropy_with_logits(
     return _reduced(loss if weight is None else loss * weight, reduction, size_average, reduce)
 
 
-@implements(F.kl_div)
+@implements(F.kl_div, asks=True)
 def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_target=False):
     if log_target:
         loss = np.exp(target) * (target - input)
@@ -127,7 +132,7 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean", log_
     return _reduced(loss, reduction, size_average, reduce)
 
 
-@implements(F.multilabel_soft_margin_loss)
+@implements(F.multilabel_soft_margin_loss, asks=True)
 def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
     loss = target * softplus(-input) + (1 - target) * softplus(input)
     return _reduced(np.mean(loss if weight is None else loss * weight, axis=-1), reduction, size_average, reduce)
@@ -147,7 +152,7 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
 # ---- of numbers
 
 
-@implements(F.mse_loss)
+@implements(F.mse_loss, asks=True)
 def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     x, y = promoted(input, target)
     d = (x - y) ** 2
@@ -156,7 +161,7 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", we
     return _reduced(d, reduction, size_average, reduce)
 
 
-@implements(F.l1_loss)
+@implements(F.l1_loss, asks=True)
 def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
     x, y = promoted(input, target)
     if weight is not None:
@@ -164,7 +169,7 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", wei
     return _reduced(np.abs(x - y), reduction, size_average, reduce)
 
 
-@implements(F.smooth_l1_loss)
+@implements(F.smooth_l1_loss, asks=True)
 def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean", beta=1.0):
     x, y = promoted(input, target)
     d = np.abs(x - y)
@@ -172,7 +177,7 @@ def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mea
     return _reduced(loss, reduction, size_average, reduce)
 
 
-@implements(F.huber_loss)
+@implements(F.huber_loss, asks=True)
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     x, y = promoted(input, target)
     if weight is not None:
@@ -181,7 +186,7 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     return _reduced(np.where(d < delta, 0.5 * d * d, delta * (d - 0.5 * delta)), reduction)
 
 
-@implements(F.poisson_nll_loss)
+@implements(F.poisson_nll_loss, asks=True)
 def poisson_nll_loss(
     input, target, log_input=True, full=False, size_average=None, eps=1e-08, reduce=None, reduction="mean"
 ):
@@ -191,7 +196,7 @@ def poisson_nll_loss(
     return _reduced(loss, reduction, size_average, reduce)
 
 
-@implements(F.gaussian_nll_loss)
+@implements(F.gaussian_nll_loss, asks=True)
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-06, reduction="mean"):
     if var.shape != input.shape:
         rejected("a variance of gaussian_nll_loss whose shape is not that of the input", "var.expand_as(input)")
@@ -205,24 +210,24 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-06, reduction="mean
 # ---- of pairs and triplets
 
 
-@implements(F.margin_ranking_loss)
+@implements(F.margin_ranking_loss, asks=True)
 def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     return _reduced(np.maximum(-target * (input1 - input2) + margin, 0), reduction, size_average, reduce)
 
 
-@implements(F.hinge_embedding_loss)
+@implements(F.hinge_embedding_loss, asks=True)
 def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
     near = np.where(target != -1, input, 0)
     far = np.where(target != 1, np.maximum(margin - input, 0), 0)
     return _reduced(near + far, reduction, size_average, reduce)
 
 
-@implements(F.soft_margin_loss)
+@implements(F.soft_margin_loss, asks=True)
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     return _reduced(softplus(-target * input), reduction, size_average, reduce)
 
 
-@implements(F.cosine_embedding_loss)
+@implements(F.cosine_embedding_loss, asks=True)
 def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
     product = np.sum(input1 * input2, axis=-1)
     n1, n2 = np.sum(input1 * input1, axis=-1) + 1e-12, np.sum(input2 * input2, axis=-1) + 1e-12

@@ -15,7 +15,7 @@ from acronumba.frontend.walker import Walker
 from acronumba.nn import stop_gradient
 from acronumba.torch.implements import implements
 from acronumba.torch.library import modules_in
-from acronumba.torch.primitives import each, number_in
+from acronumba.torch.primitives import each, number_in, of_one_dtype
 
 
 @implements(nn.Module.__call__, tensors=True)
@@ -69,7 +69,7 @@ def linear(self, input):
     return F.linear(input, self.weight, self.bias)
 
 
-@implements(F.linear)
+@implements(F.linear, asks=True)
 def linear_of(input, weight, bias=None):
     y = input @ weight.T
     return y if bias is None else y + bias
@@ -80,7 +80,7 @@ def bilinear(self, input1, input2):
     return F.bilinear(input1, input2, self.weight, self.bias)
 
 
-@implements(F.bilinear, torch.bilinear)
+@implements(F.bilinear, torch.bilinear, asks=True)
 def bilinear_of(input1, input2, weight, bias=None):
     inner = np.tensordot(input1, weight, ((-1,), (1,)))  # [..., M, N2]
     y = np.sum(inner * np.expand_dims(input2, -2), axis=-1)
@@ -89,14 +89,18 @@ def bilinear_of(input1, input2, weight, bias=None):
 
 @implements(nn.Embedding.forward, tensors=True)
 def embedding(self, input):
-    return F.embedding(input, self.weight, self.padding_idx, self.max_norm)
+    return F.embedding(
+        input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
+    )
 
 
 @implements(F.embedding)
 def embedding_of(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+    if scale_grad_by_freq or sparse:
+        rejected("an embedding with scale_grad_by_freq or sparse gradients", "nn.Embedding(n, size)")
     if max_norm is not None:
         rejected("an embedding with max_norm, which writes to its table", "normalize the rows after the look-up")
-    if input.dtype.kind != "i":
+    if input.dtype != np.int64 and input.dtype != np.int32:
         rejected("an embedding of what is not an integer", "x.long()")
     at = None if padding_idx is None else padding_idx if padding_idx >= 0 else padding_idx + weight.shape[0]
     k = number_in(input)
@@ -137,6 +141,7 @@ def layer_norm(self, input):
 
 @implements(F.layer_norm, torch.layer_norm)
 def layer_norm_of(input, normalized_shape, weight=None, bias=None, eps=1e-05):
+    of_one_dtype(input, weight, bias)
     axes = _last_axes(input, normalized_shape)
     d = input - np.mean(input, axis=axes, keepdims=True)
     y = d / np.sqrt(np.mean(d * d, axis=axes, keepdims=True) + eps)
@@ -151,6 +156,7 @@ def rms_norm(self, input):
 
 @implements(F.rms_norm, torch.rms_norm)
 def rms_norm_of(input, normalized_shape, weight=None, eps=None):
+    of_one_dtype(input, weight)
     axes = _last_axes(input, normalized_shape)
     least = np.finfo(input.dtype).eps if eps is None else eps
     y = input / np.sqrt(np.mean(input * input, axis=axes, keepdims=True) + least)
@@ -170,7 +176,7 @@ def batch_norm(self, input):
     return F.batch_norm(input, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
 
 
-@implements(F.batch_norm)
+@implements(F.batch_norm, asks=True)
 def batch_norm_of(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05):
     if training or running_mean is None:
         rejected("batch normalisation in training, whose statistics are over instances", "training=False")
@@ -192,6 +198,7 @@ def group_norm(self, input):
 
 @implements(F.group_norm, torch.group_norm)
 def group_norm_of(input, num_groups, weight=None, bias=None, eps=1e-05):
+    of_one_dtype(input, weight, bias)
     x = np.reshape(input, (input.shape[0], num_groups, -1))
     d = x - np.mean(x, axis=2, keepdims=True)
     y = np.reshape(d / np.sqrt(np.mean(d * d, axis=2, keepdims=True) + eps), input.shape)
@@ -216,6 +223,7 @@ def instance_norm_of(
 ):
     if not use_input_stats or running_mean is not None:
         rejected("instance normalisation with running statistics", "use_input_stats=True")
+    of_one_dtype(input, weight, bias)
     axes = each(input.ndim)[2:]
     d = input - np.mean(input, axis=axes, keepdims=True)
     y = d / np.sqrt(np.mean(d * d, axis=axes, keepdims=True) + eps)

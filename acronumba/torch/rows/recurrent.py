@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from acronumba.frontend.library.decorators import rejected
 from acronumba.nn import relu, sigmoid
 from acronumba.torch.implements import array, implements, is_tensor, tensor
-from acronumba.torch.primitives import each
+from acronumba.torch.primitives import each, of_one_dtype
 
 # ---- cells
 
@@ -20,7 +20,7 @@ def lstm_cell(self, input, hx=None):
     if hx is None:
         h = c = np.zeros((*x.shape[:-1], self.hidden_size), x.dtype)
     else:
-        h, c = array(hx[0]), array(hx[1])
+        h, c = _checked(array(hx[0]), x, self.hidden_size), _checked(array(hx[1]), x, self.hidden_size)
     h, c = _lstm_step(_product(x, self.weight_ih, self.bias_ih), h, c, self.weight_hh, self.bias_hh)
     return tensor(h), tensor(c)
 
@@ -28,21 +28,30 @@ def lstm_cell(self, input, hx=None):
 @implements(nn.GRUCell.forward, tensors=True)
 def gru_cell(self, input, hx=None):
     x = array(input)
-    h = np.zeros((*x.shape[:-1], self.hidden_size), x.dtype) if hx is None else array(hx)
+    h = np.zeros((*x.shape[:-1], self.hidden_size), x.dtype) if hx is None else _checked(array(hx), x, self.hidden_size)
     return tensor(_gru_step(_product(x, self.weight_ih, self.bias_ih), h, self.weight_hh, self.bias_hh))
 
 
 @implements(nn.RNNCell.forward, tensors=True)
 def rnn_cell(self, input, hx=None):
     x = array(input)
-    h = np.zeros((*x.shape[:-1], self.hidden_size), x.dtype) if hx is None else array(hx)
+    h = np.zeros((*x.shape[:-1], self.hidden_size), x.dtype) if hx is None else _checked(array(hx), x, self.hidden_size)
     z = _product(x, self.weight_ih, self.bias_ih) + _product(h, self.weight_hh, self.bias_hh)
     return tensor(np.tanh(z) if self.nonlinearity == "tanh" else relu(z))
 
 
 def _product(x, weight, bias):
+    of_one_dtype(x, weight, bias)
     y = x @ array(weight).T
     return y if bias is None else y + array(bias)
+
+
+def _checked(h, x, size):
+    """Return the state of a cell, or of a sequence, if it has a row for each row of the input."""
+    of_one_dtype(h, x)
+    if h.shape != (*x.shape[:-1], size):
+        raise RuntimeError("the shape of the hidden state does not fit the input")
+    return h
 
 
 def _lstm_step(z, h, c, weight, bias):
@@ -75,7 +84,8 @@ def lstm(self, input, hx=None):
                 h = np.zeros((*xs.shape[1:-1], self.proj_size or self.hidden_size), xs.dtype)
                 c = np.zeros((*xs.shape[1:-1], self.hidden_size), xs.dtype)
             else:
-                h, c = array(hx[0])[k], array(hx[1])[k]
+                h = _state(xs, hx[0], k, self.num_layers * sides, self.proj_size or self.hidden_size)
+                c = _state(xs, hx[1], k, self.num_layers * sides, self.hidden_size)
             ys, h, c = _lstm_over(self, xs, h, c, f"_l{layer}_reverse" if side else f"_l{layer}", side)
             outs.append(ys)
             hs.append(h)
@@ -157,6 +167,8 @@ def _steps(self, input):
     if not is_tensor(input):
         rejected("a packed sequence", "pass the sequence of one instance itself: its length is that of the tensor")
     xs = array(input)
+    if xs.ndim != 2 and xs.ndim != 3:
+        rejected("a sequence with neither 2 nor 3 axes", "a tensor of shape [T, size], or [T, batch, size]")
     batched = xs.ndim == 3
     if batched and self.batch_first:
         xs = np.swapaxes(xs, 0, 1)
@@ -166,7 +178,19 @@ def _steps(self, input):
 
 
 def _initial(self, xs, hx, k):
-    return np.zeros((*xs.shape[1:-1], self.hidden_size), xs.dtype) if hx is None else array(hx)[k]
+    if hx is None:
+        return np.zeros((*xs.shape[1:-1], self.hidden_size), xs.dtype)
+    return _state(xs, hx, k, self.num_layers * (2 if self.bidirectional else 1), self.hidden_size)
+
+
+def _state(xs, hx, k, count, size):
+    """Return initial state `k` of `count` that are given."""
+    given = array(hx)
+    if given.ndim != xs.ndim:
+        rejected("a hidden state and an input of which one has a batch axis", "h.unsqueeze(1), or x.unsqueeze(1)")
+    if given.shape[0] != count:
+        raise RuntimeError("there is not one hidden state for each layer and direction")
+    return _checked(given[k], xs[0], size)
 
 
 def _products(self, xs, name):
