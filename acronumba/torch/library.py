@@ -7,7 +7,7 @@ import functools
 import keyword
 import linecache
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
@@ -17,7 +17,7 @@ import torch
 
 from acronumba import foreign
 from acronumba.data.classes import Adapter, adapt
-from acronumba.data.shared import ADDED, SharedNode
+from acronumba.data.shared import ADDED, Shared, SharedConst, SharedLeaf, SharedNode
 from acronumba.frontend.calls.tables import ROWS
 from acronumba.frontend.telling import TELLERS
 from acronumba.generics import Value
@@ -122,9 +122,9 @@ _GLOBAL_HOOKS = tuple(getattr(torch.nn.modules.module, f"_global{name}") for nam
 
 
 def _names(module: Any) -> tuple[str, ...]:
-    """Return the attributes, parameters and buffers of a module, "training", and its submodules."""
+    """Return the attributes and buffers of a module, "training", its parameters, and its submodules."""
     own = [n for n in module.__dict__ if n not in _OWN]
-    return (*own, *module._parameters, *module._buffers, "training", *module._modules)
+    return (*own, *module._buffers, "training", *module._parameters, *module._modules)
 
 
 def why_not(module: Any) -> str:
@@ -168,8 +168,37 @@ def _step(module: Any, name: str) -> str:
 
 def modules_in(node: SharedNode) -> SharedNode:
     """Return the submodules of a shared module as a shared list."""
-    items = node.items[node.names.index("training") + 1 :]
-    return SharedNode(node.path, "list", list, tuple(map(str, range(len(items)))), items)
+    return as_list(node.path, [part for _, part in parts_in(node) if not isinstance(part, SharedLeaf)])
+
+
+def parts_in(node: SharedNode) -> list[tuple[str, Shared]]:
+    """Return the parameters and submodules of a shared module, or of a list or dict of these, with their names."""
+    first = 0 if node.kind in ("list", "dict") else node.names.index("training") + 1
+    parts = zip(map(str, node.names[first:]), node.items[first:], strict=True)
+    return [(name, part) for name, part in parts if isinstance(part, SharedLeaf | SharedNode)]
+
+
+def within(node: SharedNode, prefix: str = "") -> Iterator[tuple[str, Shared]]:
+    """Yield a shared module, its parameters, and all within its submodules, in PyTorch's order, with their names."""
+    yield prefix, node
+    parts = parts_in(node)
+    for name, part in parts:
+        if isinstance(part, SharedLeaf):
+            yield f"{prefix}.{name}".lstrip("."), part
+    for name, part in parts:
+        if isinstance(part, SharedNode):
+            yield from within(part, f"{prefix}.{name}".lstrip("."))
+
+
+def as_list(path: str, items: Sequence[Shared]) -> SharedNode:
+    """Return parts of a shared value as a shared list."""
+    return SharedNode(path, "list", list, tuple(map(str, range(len(items)))), tuple(items))
+
+
+def as_named(path: str, items: Sequence[tuple[str, Shared]]) -> SharedNode:
+    """Return parts of a shared value as a shared list of their names and themselves."""
+    pairs = [SharedNode(path, "tuple", tuple, ("0", "1"), (SharedConst(name), part)) for name, part in items]
+    return as_list(path, pairs)
 
 
 def _get(module: Any, name: str) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -243,10 +244,20 @@ def _iter(w: Walker, a: Args) -> Val:
 @row("iterator default", next, whole=True)
 def _next(w: Walker, a: Args) -> Val:
     val = a["iterator"]
-    if not isinstance(val, Generator):
+    if not isinstance(val, Generator) and not _is_of_module(w):
         seen = f"next() of {w.describe(val)}"
         raise w.reject("ACR202", a.where["iterator"], seen=seen, rewrite="next(x for x in xs), or an index of a list")
     return w.call(w.constant(first), [val, *([a["default"]] if "default" in a.given else ())], {})
+
+
+def _is_of_module(w: Walker) -> bool:
+    """Whether `next` reads a generator of a module of PyTorch, such as `self.parameters()`, which is a list here."""
+    given = w.here.args[0] if isinstance(w.here, ast.Call) and w.facts.tensors else None
+    func = given.func if isinstance(given, ast.Call) else None
+    return isinstance(func, ast.Attribute) and func.attr in _OF_MODULES
+
+
+_OF_MODULES = ("parameters", "buffers", "children", "modules", "named_parameters", "named_children", "named_modules")
 
 
 @row("start stop step", slice, whole=True)

@@ -1,0 +1,66 @@
+"""What a module consists of, read inside of its `forward`."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+import acronumba.torch  # noqa: E402
+
+
+class Whole(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.register_buffer("steps", torch.ones(3))
+        self.scale = nn.Parameter(torch.full((4,), 2.0))
+        self.first = nn.Linear(4, 4)
+        self.rest = nn.ModuleList([nn.Linear(4, 4, bias=False), nn.Sequential(nn.Linear(4, 4), nn.Tanh())])
+        self.nothing = None
+
+    def forward(self, x):
+        weight = next(self.parameters())
+        h = torch.zeros(4, dtype=weight.dtype, device=weight.device) + weight.sum()
+        decay = 0.0
+        for p in self.parameters():
+            decay = decay + (p**2).sum()
+        names = [name for name, p in self.named_parameters() if p.dim() > 1]
+        kinds = 0
+        for name, child in self.named_children():
+            if name == "first":
+                x = child(x)
+                kinds += 1
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                x = module(x)
+                kinds += 10
+        return x + h, decay, names, kinds, len(list(self.children()))
+
+
+def test_parameters_and_modules_are_those_of_pytorch_in_its_order():
+    net = Whole()
+    fast = acronumba.torch.model(net)
+    xs = [torch.randn(4), torch.randn(4)]
+    assert fast.check(xs).ok
+    assert fast.batch(xs)[0][2] == [n for n, p in net.named_parameters() if p.dim() > 1]
+    fast.batch(xs)[0][1].backward()
+    assert torch.allclose(net.first.weight.grad, 2 * net.first.weight)
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.b.weight = self.a.weight
+
+    def forward(self, x):
+        return x * sum([p.sum() for p in self.parameters()])
+
+
+def test_tied_parameters_which_pytorch_lists_once_are_rejected():
+    with pytest.raises(acronumba.AcronumbaError) as caught:
+        acronumba.torch.model(Tied()).batch([torch.ones(4)])
+    assert "self.b.weight on another path" in str(caught.value) and "self.parameters()" in str(caught.value)
