@@ -251,6 +251,8 @@ def assigned_names(body: Sequence[ast.AST]) -> frozenset[str]:
                 return
             case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
                 names.add(name)
+            case ast.alias(name=name, asname=other):
+                names.add(other or name.partition(".")[0])
             case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
                 for inner in ast.walk(node):
                     if isinstance(inner, ast.NamedExpr):

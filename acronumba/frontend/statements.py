@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import ast
 import functools
+import sys
 from collections.abc import Hashable, Sequence
 
 from acronumba.foreign import Library
+from acronumba.frontend.attributes import static_attribute
 from acronumba.frontend.block import Point
 from acronumba.frontend.calls.of_settings import CONTEXTS, check_setting
 from acronumba.frontend.exceptions import Rejected
 from acronumba.frontend.handlers import STATEMENTS, handles
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.numbers import NoneVal
-from acronumba.frontend.names import check_free, nested_function
+from acronumba.frontend.names import bind_name, check_free, nested_function
 from acronumba.frontend.telling import only_tells
 from acronumba.frontend.walker import Walker
 
@@ -66,6 +68,24 @@ def message_text(msg: ast.expr | None) -> str:
 @handles(STATEMENTS, ast.Pass, ast.Nonlocal)
 def _pass(w: Walker, stmt: ast.Pass) -> None:
     pass
+
+
+@handles(STATEMENTS, ast.Import, ast.ImportFrom)
+def _import(w: Walker, stmt: ast.Import | ast.ImportFrom) -> None:
+    """Bind modules that are imported already, or names of one, in models of PyTorch."""
+    if not w.facts.tensors:
+        return  # noted when its function was read
+    source = stmt.module if isinstance(stmt, ast.ImportFrom) and not stmt.level else None
+    for name in stmt.names:
+        path = source if isinstance(stmt, ast.ImportFrom) else name.name
+        module = sys.modules.get(path or "")
+        if module is None or name.name == "*":
+            raise w.reject("ACR106", stmt)
+        if isinstance(stmt, ast.ImportFrom):
+            bind_name(w, name.asname or name.name, static_attribute(w, module, name.name))
+        else:
+            first = module if name.asname else sys.modules[name.name.partition(".")[0]]
+            bind_name(w, name.asname or name.name.partition(".")[0], Static(first))
 
 
 @handles(STATEMENTS, ast.Expr)

@@ -127,3 +127,30 @@ def test_views_made_without_gradients_are_views():
         out = acronumba.torch.model(net).batch([x])[0]
         for a, b in zip(out, net(x), strict=True):
             assert torch.allclose(a, b, atol=1e-6)
+
+
+class Imports(Base):
+    def forward(self, x):
+        import torch.nn.functional as f
+        from torch.autograd import Variable
+
+        if x.dim() > 4:
+            import no_such_module
+
+            no_such_module.call(x)
+        return f.relu(Variable(self.mix(x)))
+
+
+class ImportsWhatIsNot(Base):
+    def forward(self, x):
+        import no_such_module
+
+        return no_such_module.call(x)
+
+
+def test_imports_of_modules_that_are_there_are_taken():
+    net = Imports()
+    assert acronumba.torch.model(net).check([torch.randn(4)]).ok
+    with pytest.raises(Unsupported) as caught:
+        acronumba.torch.model(ImportsWhatIsNot()).batch([torch.randn(4)])
+    assert caught.value.code == "ACR106" and "import no_such_module" in str(caught.value)
