@@ -588,3 +588,22 @@ def test_many_tensors_in_instances(shape: tuple[int, ...]) -> None:
         data[4].x = torch.ones(shape, dtype=torch.float64)
         for got, want in zip(model(net).batch(data), [net(x) for x in data], strict=True):
             torch.testing.assert_close(got, want)
+
+
+def test_a_vocabulary_that_changes() -> None:
+    class Lookup(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.vocab = {f"w{k}": k for k in range(40)}
+            self.emb = nn.Embedding(50, 3)
+
+        def forward(self, word):
+            return self.emb(torch.tensor([self.vocab[word]])).sum()
+
+    net, words = Lookup(), ["w1", "w39", "w1"]
+    fast = model(net)
+    for change in ({}, {"w1": 7}, {"w1": 7, "other": 49}, {"w39": 2}, {"w39": 1}):
+        net.vocab.update(change)
+        torch.testing.assert_close(fast.batch(words).stack(), plain(net, words))
+    net.vocab = dict(net.vocab, w1=3)
+    torch.testing.assert_close(fast.batch(words).stack(), plain(net, words))
