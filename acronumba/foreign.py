@@ -31,6 +31,8 @@ class Library:
     name_of: Callable[[Any], str] = staticmethod(lambda value: "")  # of a function of its own, "torch.tanh"; else ""
     functions: Callable[[], list[str]] = staticmethod(list)  # the names of those that are supported
     advice: Callable[[str], str] = staticmethod(lambda name: "")  # what to write in place of a function without a row
+    is_instance: Callable[[str, type], bool]  # whether a tensor of a dtype is an instance of a class
+    unclear: tuple[type, ...] = ()  # classes that models do not tell from others
     operate: Any  # walker, class of an operator in the syntax tree, operands -> value
     contexts: Mapping[Any, Callable[..., Any]] = {}  # of `with`: from its arguments to whether gradients are followed
     undecorated: Callable[[Any], Any] = staticmethod(lambda fn: None)  # what stands for a decorated function

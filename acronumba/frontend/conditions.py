@@ -6,6 +6,7 @@ import ast
 import types
 from collections.abc import Callable, Iterator, Sequence
 
+from acronumba.foreign import Library
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import Fork, Point
 from acronumba.frontend.calls.objects import (
@@ -22,7 +23,7 @@ from acronumba.frontend.kinds.value import Constant, StateKey, Val
 from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.names import path_of
 from acronumba.frontend.walker import Walker
-from acronumba.ir.types import Array0T, NoneT, StructT, Type, as_array, type_text
+from acronumba.ir.types import Array0T, ArrayT, NoneT, StructT, TorchT, Type, as_array, type_text
 
 
 def narrow_to(w: Walker, path: StateKey | None, val: Val, wanted: Callable[[Type], bool]) -> tuple[Fork, Val]:
@@ -75,6 +76,11 @@ def class_filter(w: Walker, kinds: Val) -> Callable[[Type], bool]:
 
     def is_one(t: Type, cls: type) -> bool:
         t = t if w.facts.tensors else as_array(t)
+        if cls in Library.unclear:
+            raise w.reject("ACR308", seen=f"a test of the class {cls.__name__} of PyTorch", rewrite="its values")
+        if isinstance(t, TorchT):
+            array = t.inner.seen if isinstance(t.inner, ArrayT) else t.inner
+            return Library.is_instance(array.dtype, cls)
         if not isinstance(t, Array0T) or t.sure:
             return issubclass(runtime_class(t), cls)
         found = {is_one(Array0T(t.dtype), cls), is_one(t.scalar, cls)}

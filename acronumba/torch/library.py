@@ -102,6 +102,12 @@ def _functions() -> list[str]:
     return [row.what.rpartition(".")[2] for f, row in ROWS.items() if _name_of(f)]
 
 
+def _is_instance(dtype: str, cls: type) -> bool:
+    return isinstance(torch.empty(0, dtype=DTYPES[dtype]), cls)
+
+
+foreign.Library.is_instance = _is_instance
+foreign.Library.unclear = torch.Size, torch.nn.Parameter
 foreign.Library.name_of = _name_of
 foreign.Library.functions = _functions
 foreign.Library.advice = advice

@@ -103,3 +103,20 @@ def test_arrays_of_numpy_are_no_operands():
         acronumba.torch.model(mixed).batch([torch.ones(2)])
     assert caught.value.code == "ACR301"
     assert "must be Tensor, not" in str(caught.value)
+
+
+def test_classes_of_tensors():
+    def classes(x):
+        return isinstance(x, torch.FloatTensor), isinstance(x, torch.LongTensor), isinstance(x, torch.autograd.Variable)
+
+    given = [torch.ones(2), torch.ones(2)]
+    assert list(acronumba.torch.model(classes).batch(given)) == list(map(classes, given)) == [(True, False, True)] * 2
+
+
+def test_sizes_are_no_class_of_their_own():
+    def sizes(x):
+        return isinstance(x.shape, torch.Size)
+
+    with pytest.raises(AcronumbaError) as caught:
+        acronumba.torch.model(sizes).batch([torch.ones(2)])
+    assert caught.value.code == "ACR308"

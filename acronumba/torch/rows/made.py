@@ -276,7 +276,7 @@ def _is_size(w: Walker, node: ast.AST | None, val: Val) -> bool:
     if call or (isinstance(node, ast.Attribute) and node.attr == "shape"):
         return True
     if issubclass(val.python_class, tuple) and not isinstance(node, ast.Tuple):
-        raise w.reject("ACR202", node, seen="a tuple that may be a size or data", rewrite="torch.zeros(*size)")
+        raise w.reject("ACR202", node, seen="a tuple that may be a size or data", rewrite="x.new_zeros(size)")
     return False
 
 
