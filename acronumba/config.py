@@ -30,7 +30,7 @@ from acronumba.strategy import DEFAULT, Strategy
 VERSION = "0.1.0"
 SCHEDULES = ("lookahead", "depth", "agenda")
 COPIES = 32  # of a function or kernel: each costs code of the host program, and two contexts share no batch
-STATES = ("own", "initial", "written")
+STATES = ("written", "initial")
 PRECISIONS = ("float32", "tf32", "bf16")
 
 
@@ -80,7 +80,7 @@ class Options:
     max_steps: int = 10**8  # host steps of one instance, after which it fails
     precision: str = "float32"  # of float32 matrix products with shared weights on a GPU: one of PRECISIONS
     persistent: bool | None = None  # GPU: one launch for all batches of a mini-batch; None: where that is faster
-    state: str = "own"  # attributes of given objects, where the call writes them: begin "own" (none), or "initial"
+    state: str = "written"  # assigned attributes of given objects: read as "written" by the instance; or from "initial"
     strategy: Strategy | None = None  # how code is generated; None: as `acronumba tune` has found, else the default
 
     def __post_init__(self) -> None:

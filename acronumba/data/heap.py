@@ -82,7 +82,6 @@ class Heap:
     objects: Mapping[Region, Sequence[object]] = field(default_factory=dict)  # the user's own objects, one per row
     rests: Mapping[Region, Sequence[Value]] | None = None  # of an unpickled heap, by row: see `rest_of`
     foreign: Sequence[Value] = ()  # the arrays of other libraries that were packed
-    distinct: bool = False  # whether no object and no list is reached twice
     base: int = field(init=False)  # the address of the words
 
     def __post_init__(self) -> None:

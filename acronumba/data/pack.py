@@ -321,8 +321,7 @@ class Packer:
         _, function = self._make(params)
         if not self._careful:
             try:
-                heap, roots = function(columns, count, False)
-                return replace(heap, distinct=True), roots
+                return function(columns, count, False)  # type: ignore[no-any-return]
             except Twice:
                 self._careful = True  # such data is likely to recur
         return function(columns, count, True)  # type: ignore[no-any-return]

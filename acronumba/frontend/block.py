@@ -70,7 +70,7 @@ class Facts:
     If `complete`, nothing is derived from earlier iterations but these facts, to verify what is.
     """
 
-    def __init__(self, complete: bool = False, tensors: bool = False, state: str = "own") -> None:
+    def __init__(self, complete: bool = False, tensors: bool = False, state: str = "written") -> None:
         self.complete = complete
         self.tensors = tensors  # whether tensors of PyTorch are tensors in the code, not arrays
         self.state = state  # `Options.state`: which written attributes of what came in may be read before
@@ -90,9 +90,9 @@ class Facts:
         self.overlaid: dict[str | type, dict[str, Loc]] = {}
         self.overlay_classes: dict[str | type, type] = {}
         self.fixed: set[type] = set()  # classes of which no object that came in can be written to
-        self.perhaps: set[tuple[type, str]] = set()  # attributes that are written where only run time knows the object
-        self.came: set[type] = set()  # classes of the data,
-        self.among_shared: set[type] = set()  # and of shared data
+        self.undecided: set[tuple[type, str]] = set()  # attributes of the data that no iteration wrote in the end,
+        self.decided: set[tuple[type, str]] = set()  # and those of them that a later one did
+        self.came: set[type] = set()  # classes of the data
         self.folded: set[str] = set()  # paths of shared ints that became constants
         self.recursive: set[Any] = set()  # code of functions that are called, not inlined
         self.nested: set[Any] = set()  # pairs of classes whose comparison is recursive

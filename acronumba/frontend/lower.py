@@ -103,7 +103,6 @@ class Lowered:
     # The written attributes of shared objects by path, and of objects of the data by class, and where: see `overlay`.
     overlaid: Mapping[str | type, Mapping[str, Loc]] = field(default_factory=dict)
     begin_shared: bool = False  # whether those of shared objects may be read as they were before the batch
-    begins: frozenset[tuple[type, str]] = frozenset()  # those of the data that may be read as they were, by class
     wrap: Wrap = None  # the Python form of the results, not part of their words
     unread: frozenset[tuple[str, Value]] = frozenset()  # paths of shared objects, with attributes that nothing reads
 
@@ -132,7 +131,7 @@ def lower(
     constants: Mapping[str, Any],
     rejected: list[Read] | None = None,
     tensors: bool = False,
-    state: str = "own",
+    state: str = "written",
 ) -> Lowered:
     """Compile a function to a typed program.
 
@@ -226,7 +225,6 @@ def _lower(
     given = (*params, *(t for table in fields.values() for t in table.values()), *(leaf.type for leaf in shared.leaves))
     facts.outside = {*fields, *(c for leaf in shared.leaves for c in classes_of(leaf.type))}
     facts.came = {*facts.outside}
-    facts.among_shared = {c for leaf in shared.leaves for c in classes_of(leaf.type)}
     told: object = None
     settled = 0  # number of successive iterations with the same rejections
     for _ in range(SWEEPS):
@@ -344,7 +342,6 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         apart=sweep.apart,
         distinct=distinct,
         overlaid={key: dict(names) for key, names in sweep.facts.overlaid.items()},
-        begins=frozenset(sweep.begins),
         begin_shared=sweep.facts.state == "initial",
         wrap=wrap,
     )

@@ -192,11 +192,10 @@ def set_attribute(w: Walker, owner: Val, name: str, val: Val) -> None:
             set_attribute(w, written_object(w, owner, name), name, val)
         case Ref(own=True):
             _store(w, owner, name, val)
-        case Ref(own=False) if can_be_written(w, cls) and (cls, name) not in w.facts.perhaps:
+        case Ref(own=False) if can_be_written(w, cls):
             write_to_data(w, owner, name, val)
         case Ref(own=None) if is_overlaid(w, owner, name):
             alias(val)
-            w.perhaps_written.add((cls, name))
             made_or_given(w, owner, lambda v: _set_one(w, v, name, val), lambda v: _set_one(w, v, name, val))
         case Ref():
             _store(w, owner, name, val)

@@ -193,7 +193,7 @@ def _of_variables(w: Walker, owner: SharedVal, held: MutableObject, name: str) -
     if isinstance(val, MaybeUnbound):
         own = val.value
         val = _if_written(w, owner, name, val.bound, lambda: own)
-        if w.block is not None and _unreadable(w, owner, name):
+        if w.block is not None and w.facts.state != "initial":
             w.state[(held.key, name)] = val
     w.check_poison(val)
     return val
@@ -210,35 +210,39 @@ def _index(w: Walker, values: MapVal, owner: Ref) -> Num:
 
 def _if_written(w: Walker, owner: Val, name: str, written: Num, read: Callable[[], Val]) -> Val:
     """Return the value of `read` where the call has written an attribute; where it has not, see `_before`."""
-    error = _unreadable(w, owner, name)
-    if not error or owner_may_be_made(owner):
+    if w.facts.state == "initial" or (isinstance(owner, Ref) and owner.own is None):
         return w.cond(written, read, lambda: _before(w, owner, name))
-    w.check(written, error, _message(owner, name, error))
+    w.check(written, UNWRITTEN, _message(owner, name))
     if w.block is None:
         raise Dead
     return read()
 
 
-def owner_may_be_made(owner: Val) -> bool:
-    """Whether an object may have been made in the call: only run time knows."""
-    return isinstance(owner, Ref) and owner.own is None
-
-
 def _before(w: Walker, owner: Val, name: str) -> Val:
-    """Return an attribute as it came in, or of an object made in the call; the instance fails where it has none."""
-    error = _unreadable(w, owner, name)
-    if isinstance(owner, Ref):
-        if owner.own is None and error == UNWRITTEN:
-            w.check(_is_made(w, owner), error, _message(owner, name, error))
-        if owner.own is None or not error:
-            if not error and w.facts.state == "own":
-                w.begins.add((owner.classes[0], name))
-            return attribute_at_run_time(w, owner, name, raw=True)
-    elif not error:
-        found = shared_attribute(w, owner, name)  # type: ignore[arg-type]
+    """Return an attribute that the call has not written: as it came in, or of an object made in the call.
+
+    An instance that must not read what came in fails.
+    """
+    if w.facts.state != "initial":
+        _fail_if_given(w, owner, name)
+    if isinstance(owner, SharedVal):
+        found = shared_attribute(w, owner, name)
         assert found is not None
         return found
-    w.fail(error, _message(owner, name, error))
+    assert isinstance(owner, Ref)
+    (cls,) = owner.classes
+    if not (name in field_names(cls) or name in w.facts.fields.get(cls, {}) or inherits(w, cls, name)):
+        w.fail("AttributeError", no_attribute(cls, name))
+        raise Dead
+    return attribute_at_run_time(w, owner, name, raw=True)
+
+
+def _fail_if_given(w: Walker, owner: Val, name: str) -> None:
+    """Let the instance fail if an object came in: it reads an attribute that it has not written."""
+    if isinstance(owner, Ref) and owner.own is None:
+        w.check(_is_made(w, owner), UNWRITTEN, _message(owner, name))
+        return
+    w.fail(UNWRITTEN, _message(owner, name))
     raise Dead
 
 
@@ -251,48 +255,28 @@ def _is_made(w: Walker, owner: Ref) -> Num:
     return Num(BOOL, var=out)
 
 
-def _unreadable(w: Walker, owner: Val, name: str) -> str:
-    """Return the error of an instance that reads an attribute which it has not written; "" if it may read it."""
-    (cls,) = owner.object_classes()
-    known = name in field_names(cls) or inherits(w, cls, name)
-    if isinstance(owner, SharedVal):
-        readable = w.facts.state == "initial"
-        known = known or owner.node.item(name) is not None
-    else:
-        readable = w.facts.state == "initial" or (w.facts.state == "own" and cls not in w.facts.among_shared)
-        known = known or name in w.facts.fields.get(cls, {})
-    if not readable:
-        return UNWRITTEN
-    return "" if known else "AttributeError"
-
-
-def _message(owner: Val, name: str, error: str) -> str:
+def _message(owner: Val, name: str) -> str:
     """Return the message of an instance that reads an attribute before it has written it."""
-    (cls,) = owner.object_classes()
-    return no_attribute(cls, name) if error == "AttributeError" else f"{cls.__name__}.{name}, which the model assigns"
+    return f"{owner.object_classes()[0].__name__}.{name}, which the model assigns"
 
 
 def has(w: Walker, owner: Val, name: str) -> Num:
     """Return whether an object has an attribute, as a bool of the program."""
     if not is_overlaid(w, owner, name) or inherits(w, owner.object_classes()[0], name):
         return has_attribute(w, owner, name)
-    error = _unreadable(w, owner, name)
     if isinstance(owner, Ref):
         values = _values(w, owner.classes[0], name)
         written = number(False) if values.type.item == NEVER else present(w, _index(w, values, owner))
-        if error == UNWRITTEN:
-            good = written if owner.own is False else w.either(written, _is_made(w, owner))
-            w.check(good, error, _message(owner, name, error))
-        elif w.facts.state == "own":
-            w.begins.add((owner.classes[0], name))
     else:
         assert isinstance(owner, SharedVal)
         written = has_attribute(w, _object(w, owner), name)
-        if error == UNWRITTEN:
-            w.check(written, error, _message(owner, name, error))
-    if w.block is None:
-        raise Dead
-    out = w.cond(written, lambda: number(True), lambda: has_attribute(w, owner, name))
+
+    def before() -> Num:
+        if w.facts.state != "initial":
+            _fail_if_given(w, owner, name)
+        return has_attribute(w, owner, name)
+
+    out = w.cond(written, lambda: number(True), before)
     assert isinstance(out, Num)
     return out
 
@@ -325,7 +309,13 @@ def with_written(w: Walker, owner: SharedVal, fields: Mapping[str, Val]) -> dict
 
 
 def note_written(w: Walker, key: Key, cls: type, name: str) -> None:
-    """Note that the program writes an attribute of objects that came in."""
+    """Note that the program writes an attribute of objects that came in.
+
+    An early iteration may take an object for one that came in. So an attribute that the last one does not write is not
+    in the overlay in the next one; but it is for good if that one writes it, as it no longer fails at a read before.
+    """
+    if (cls, name) in w.facts.undecided:
+        w.facts.decided.add((cls, name))
     names = w.facts.overlaid.setdefault(key, {})
     w.facts.overlay_classes[key] = cls
     w.facts.assigned.add(name)
@@ -343,7 +333,7 @@ def note_target(w: Walker, owner: Val, name: str) -> None:
         certain = name not in owner.node.fixed
     else:
         certain = isinstance(owner, Ref) and owner.own is False
-    if key is None or cls is None or not certain or not can_be_written(w, cls) or (cls, name) in w.facts.perhaps:
+    if key is None or cls is None or not certain or not can_be_written(w, cls):
         return
     if not isinstance(w.source_guard.attribute(cls, name), property):
         note_written(w, key, cls, name)
@@ -404,8 +394,8 @@ def check_distinct(w: Walker, roots: Iterable[Shared], result: Type) -> dict[str
         if not isinstance(key, str):
             if cls in paths or cls in _reachable(w, result):
                 w.note(w.facts.fixed, cls)
-            for name in [name for name in names if (cls, name) in w.perhaps_written - w.surely_written]:
-                w.note(w.facts.perhaps, (cls, name))
+            for name in [name for name in names if (cls, name) not in w.surely_written | w.facts.decided]:
+                w.note(w.facts.undecided, (cls, name))
                 del names[name]
             continue
         if cls in w.facts.came:

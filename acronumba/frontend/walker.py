@@ -174,9 +174,7 @@ class Walker(Merge):
         self.source_guard = SourceGuard()  # the functions, classes and names that were read
         self.walked: list[ElementInfo] = []  # of the dicts and deques over which the enclosing loops iterate
         self.cached: set[Any] = set()  # functions under `functools.lru_cache`: their code, or their definitions
-        self.begins: set[tuple[type, str]] = set()  # written attributes of the data that may be read as they came in
         self.surely_written: set[tuple[type, str]] = set()  # attributes of the data that are certainly written
-        self.perhaps_written: set[tuple[type, str]] = set()  # those that are if the object is not made in the call
         self.inside_cached = 0  # calls of such functions around the current node
         self.events: list[Event] = []  # events of arrays that are written to, in order
         self.inherited: dict[tuple[type, str], Loc] = {}  # class attributes read through objects, and their positions

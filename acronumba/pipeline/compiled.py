@@ -17,13 +17,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from types import FunctionType
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 
 from acronumba.config import Options
 from acronumba.data.decoder import Decoder
-from acronumba.data.owners import sharing
 from acronumba.data.shared import SharedTree, describe
-from acronumba.errors import DataError
 from acronumba.errors.codes import reject
 from acronumba.generics import Value
 from acronumba.locks import lazy
@@ -170,39 +168,14 @@ class Compiled:
 
     def pack(self, columns: Sequence[Value], numbers: Sequence[int] | None = None, whole: bool = False) -> Batch | None:
         """Return the instances as words, with a `DataError` for each that does not conform; `whole`: None then."""
-        return self._apart(self.packer.pack(columns, numbers, whole))
-
-    @overload
-    def _apart(self, packed: Batch) -> Batch: ...
-    @overload
-    def _apart(self, packed: Batch | None) -> Batch | None: ...
-    def _apart(self, packed: Batch | None) -> Batch | None:
-        """Return packed instances with an error for each that may read what another one has written.
-
-        The plain call of the other one would write to the object that both contain.
-        """
-        begins = self.lowered.begins
-        shared = sharing(packed, {cls for cls, _ in begins}) if packed is not None and begins else []
-        if packed is None or not shared:
-            return packed
-        names = ", ".join(sorted(f"{cls.__name__}.{name}" for cls, name in begins))
-        errors = dict(packed.errors)
-        for k in shared:
-            errors[k] = DataError(
-                "an object whose attributes the model assigns is in several instances of the mini-batch",
-                instance=k, path=f"[{k}]", seen=f"{names} may be read before the instance has written it",
-                rewrite="assign it first, or let each instance begin with what was there: `state='initial'`",
-            )  # fmt: skip
-        roots = packed.roots.copy()
-        roots[shared] = 0
-        return replace(packed, roots=roots, errors=dict(sorted(errors.items())))
+        return self.packer.pack(columns, numbers, whole)
 
     def pack_exact(self, columns: Sequence[Value], numbers: Sequence[int] | None = None) -> Batch | None:
         """Return the instances as words if `Guard.accepts` is true for them and all conform, else None."""
         if self.guard.observed is not None and not any(hasattr(c, "schema") for c in columns):
             packed = self._exact_packer.pack(columns, numbers, True)  # a faster test than `Guard.accepts`
             if packed is not None:
-                return self._apart(packed)
+                return packed
         return self.pack(columns, numbers, whole=True) if self.guard.accepts(columns) else None
 
     def run(

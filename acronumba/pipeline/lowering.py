@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def infer_and_lower(
     columns: Sequence[Sequence[Value]], shared: Mapping[str, Value], tree: SharedTree, times: Times,
     seen: KnownColumns | None = None, rejected: list[Attempt] | None = None, tensors: bool = False,
-    state: str = "own",
+    state: str = "written",
 ) -> tuple[Schema, Lowered]:  # fmt: skip
     """Infer and lower, with columns as such unless that is rejected or changes the order of a sum.
 

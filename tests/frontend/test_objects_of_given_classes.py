@@ -229,8 +229,12 @@ def changes_a_parameter_beside_one_of_the_call(t):
 @pytest.mark.parametrize("fn", [changes_a_parameter_beside_one_of_the_call, inserts_into_what_came_in])
 def test_what_certainly_came_in_is_changed_for_the_instance_alone(fn: Callable[..., Any]) -> None:
     before, wanted = copy.deepcopy(TREES), plain(fn, copy.deepcopy(TREES))
-    for run in (model(fn).batch, model(fn)._interpret):
+    f = model(fn, state="initial")
+    for run in (f.batch, f._interpret):
         agree(outcomes(run, TREES), wanted)
+    with pytest.raises(InstanceErrors) as caught:
+        model(fn).batch(TREES)  # it reads what it writes later
+    assert {error.code for error in caught.value.errors.values()} == {"ACR118"}
     assert equal(TREES, before)
 
 

@@ -10,6 +10,7 @@ import copy
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -284,9 +285,15 @@ def _near(mine: Any, theirs: Any) -> bool:
     return type(mine) is type(theirs) and np.shape(mine) == np.shape(theirs) and np.allclose(mine, theirs, 1e-4, 1e-5)
 
 
-def outcome_of_plain(fn: Callable[..., Any], instance: Any, net: Any) -> Any:
-    """Return the result of the plain call on copies, or its exception."""
+def outcome_of_plain(fn: Callable[..., Any], instance: Any, net: Any, without: str = "") -> Any:
+    """Return the result of the plain call on copies, or its exception; `without`: no object has this attribute."""
     instance, net = copy.deepcopy((instance, net))
+    stack = [instance, net, net.sub] if without else []
+    for obj in stack:  # grows while it is iterated over
+        stack += [
+            x for x in (*getattr(obj, "kids", ()), getattr(obj, "mate", None)) if x is not None and x not in stack
+        ]
+        vars(obj).pop(without, None)
     try:
         return fn(instance, net=net)
     except Exception as error:
@@ -323,43 +330,44 @@ def state_of(values: Any) -> Any:
 counts: Counter[str] = Counter()  # of the instances compared by `verdict`
 
 
-def verdict(seed: int, module: Any, ways: Sequence[str] = ("batch", "initial", "interpreted")) -> str:
+def verdict(seed: int, module: Any, ways: Sequence[str] = ("batch", "_interpret")) -> str:
     """Run program number `seed` in several ways; return "" if all is well, a code if it is rejected, else the fault."""
     instances, net = trees(seed, module), module.Net()
     before = state_of([instances, net])
     wanted = [outcome_of_plain(module.f, t, net) for t in instances]
-    f = model(module.f)
-    for way in ways:
-        run = (
-            f.with_options(state="initial").batch
-            if way == "initial"
-            else f._interpret
-            if way == "interpreted"
-            else f.batch
-        )
-        try:
-            got = outcomes(run, instances, net)
-            turned = outcomes(run, instances[::-1], net)[::-1] if way == "batch" else got
-        except InstanceErrors:
-            raise
-        except AcronumbaError as error:
-            if error.code in ("ACR798", "ACR799"):
-                return f"{way}: {error}"
-            return str(error.code)
-        if state_of([instances, net]) != before:
-            return f"{way}: the objects have changed"
-        for k, (mine, again, theirs) in enumerate(zip(got, turned, wanted, strict=True)):
-            same = equal(mine, again) or (isinstance(mine, Exception) and str(mine) == str(again))
-            if not same:
-                return f"{way}: [{k}]: {mine!r}, in another order {again!r}"
-            if isinstance(mine, AcronumbaError) and (mine.code != "ACR118" or way != "initial"):
-                counts["refused"] += 1  # read before it was written, rejected for some types, or a write into an array
-            elif isinstance(theirs, Exception):
-                counts["failed"] += 1
-                if type(mine) is not type(theirs) or str(mine) != str(theirs):
-                    return f"{way}: [{k}]: {mine!r}, but plain {theirs!r}"
-            elif isinstance(mine, Exception) or not alike(mine, theirs):
-                return f"{way}: [{k}]: {mine!r}, but plain {theirs!r}"
-            else:
-                counts["equal"] += 1
+    for state in ("written", "initial"):
+        f = model(module.f, state=state)
+        for way in ways:
+            try:
+                got = outcomes(getattr(f, way), instances, net)
+                turned = outcomes(f.batch, instances[::-1], net)[::-1] if way == "batch" else got
+            except InstanceErrors:
+                raise
+            except AcronumbaError as error:
+                return f"{way}, {state}: {error}" if error.code in ("ACR798", "ACR799") else str(error.code)
+            if state_of([instances, net]) != before:
+                return f"{way}, {state}: the objects have changed"
+            for k, (mine, again, theirs) in enumerate(zip(got, turned, wanted, strict=True)):
+                if not equal(mine, again) and not (isinstance(mine, Exception) and str(mine) == str(again)):
+                    return f"{way}, {state}: [{k}]: {mine!r}, in another order {again!r}"
+                if not _as_promised(mine, theirs, module, instances[k], net, state):
+                    return f"{way}, {state}: [{k}]: {mine!r}, but plain {theirs!r}"
     return ""
+
+
+def _as_promised(mine: Any, theirs: Any, module: Any, instance: Any, net: Any, state: str) -> bool:
+    """Whether the outcome of an instance is that of its plain call, or may be another failure."""
+    code = mine.code if isinstance(mine, AcronumbaError) else ""
+    if code == "ACR118":
+        counts["read before it was written"] += 1
+        name = mine.seen.split(",")[0].rsplit(".", 1)[1]
+        found = outcome_of_plain(module.f, instance, net, without=name)
+        asks = "hasattr" in Path(module.__file__).read_text(encoding="utf-8")
+        return state == "written" and (asks or (isinstance(found, AttributeError) and f"'{name}'" in str(found)))
+    if code:  # rejected for some types, or a write into an array that came in
+        counts["rejected"] += 1
+        return True
+    counts["failed" if isinstance(theirs, Exception) else "equal"] += 1
+    if isinstance(theirs, Exception):
+        return type(mine) is type(theirs) and str(mine) == str(theirs)
+    return not isinstance(mine, Exception) and alike(mine, theirs)
