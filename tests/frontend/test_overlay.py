@@ -143,6 +143,21 @@ def made_or_given(t, *, net):
 
 
 @case
+def on_one_path_only(t, *, net):
+    net.hidden = np.zeros(3, np.float32)
+    if t.v > 2:
+        me = net
+
+        def set_it():
+            me.hidden = me.hidden + np.float32(t.v)
+
+        set_it()
+    if t.v > 2:
+        me.hidden = me.hidden + np.float32(1)
+    return net.hidden
+
+
+@case
 def arrays_in_place(t, *, net):
     net.hidden = np.zeros(3, np.float32)
     h = net.hidden

@@ -190,7 +190,8 @@ class Writer:
             self.put(depth, "self.n = 0")
             self.put(depth, f"while self.n < {r.randrange(1, 4)}:")
             self.put(depth + 1, "self.n += 1")
-            self.block(depth + 1, node, 1, False)
+            if self.has("self"):
+                self.put(depth + 1, f"self.h = {self.vector(node)}")
         elif "nested" in self.uses:
             inner = f"inner{len(self.lines)}"
             self.put(depth, f"def {inner}():")

@@ -275,7 +275,8 @@ class SharedVal(Value):
         return w.to_words(w.materialise(self), t)
 
     def join_shape(self, w: Merge) -> JoinShape:
-        return StaticShape(self) if self.is_choosable else w.materialise(self).join_shape(w)
+        written = self.node.path in w.facts.overlaid  # then it is known by its path alone
+        return StaticShape(self) if self.is_choosable or written else w.materialise(self).join_shape(w)
 
     def object_classes(self) -> tuple[type, ...]:
         return (self.node.cls,) if self.node.kind == "object" else ()
