@@ -17,7 +17,7 @@ import torch
 
 from acronumba import foreign
 from acronumba.data.classes import Adapter, adapt
-from acronumba.data.shared import ADDED, Shared, SharedConst, SharedLeaf, SharedNode
+from acronumba.data.shared import ADDED, Shared, SharedConst, SharedLeaf, SharedNode, SharedOpaque
 from acronumba.frontend.calls.tables import ROWS
 from acronumba.frontend.telling import TELLERS
 from acronumba.generics import Value
@@ -181,7 +181,7 @@ def parts_in(node: SharedNode) -> list[tuple[str, Shared]]:
     """Return the parameters and submodules of a shared module, or of a list or dict of these, with their names."""
     first = 0 if node.kind in ("list", "dict") else node.names.index("training") + 1
     parts = zip(map(str, node.names[first:]), node.items[first:], strict=True)
-    return [(name, part) for name, part in parts if isinstance(part, SharedLeaf | SharedNode)]
+    return [(name, part) for name, part in parts if not isinstance(part, SharedConst)]  # `None`
 
 
 def within(node: SharedNode, prefix: str = "") -> Iterator[tuple[str, Shared]]:
@@ -189,7 +189,7 @@ def within(node: SharedNode, prefix: str = "") -> Iterator[tuple[str, Shared]]:
     yield prefix, node
     parts = parts_in(node)
     for name, part in parts:
-        if isinstance(part, SharedLeaf):
+        if isinstance(part, SharedLeaf | SharedOpaque):  # what cannot be read is rejected where it is listed
             yield f"{prefix}.{name}".lstrip("."), part
     for name, part in parts:
         if isinstance(part, SharedNode):

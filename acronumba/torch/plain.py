@@ -336,7 +336,7 @@ def _has_floats(value: Value) -> bool:
 
 def _elements(name: str, indices: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Return the elements of a tensor that `max`, `sort` and the like found along an axis."""
-    x, place = args[0], 2 if name in ("topk", "kthvalue") else 1
+    x, place = args[0] if args else kwargs["input"], 2 if name in ("topk", "kthvalue") else 1
     dim = kwargs.get("dim", args[place] if len(args) > place else -1)
     if indices.dim() == x.dim():
         return x.gather(dim, indices)

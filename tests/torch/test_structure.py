@@ -64,3 +64,29 @@ def test_tied_parameters_which_pytorch_lists_once_are_rejected():
     with pytest.raises(acronumba.AcronumbaError) as caught:
         acronumba.torch.model(Tied()).batch([torch.ones(4)])
     assert "self.b.weight on another path" in str(caught.value) and "self.parameters()" in str(caught.value)
+
+
+class Walks(nn.Module):
+    def __init__(self, which: str) -> None:
+        super().__init__()
+        self.which = which
+        self.rest = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+        self.rest[1].register_forward_hook(lambda module, given, out: out * 2)
+
+    def forward(self, x):
+        if self.which == "children":
+            for child in self.rest.children():
+                x = child(x)
+        elif self.which == "modules":
+            for module in self.modules():
+                if isinstance(module, nn.Linear):
+                    x = module(x)
+        else:
+            x = self.rest(x)
+        return x
+
+
+@pytest.mark.parametrize("which", ["children", "modules", "call"])
+def test_no_module_with_hooks_is_passed_over(which):
+    with pytest.raises(acronumba.AcronumbaError, match="a module with hooks"):
+        acronumba.torch.model(Walks(which)).batch([torch.ones(4)])

@@ -16,27 +16,27 @@ from acronumba.torch.library import as_list, as_named, parts_in, within
 
 
 def _parameters(node: SharedNode) -> SharedNode:
-    return as_list(node.path, [part for _, part in within(node) if isinstance(part, SharedLeaf)])
+    return as_list(node.path, [part for _, part in within(node) if not isinstance(part, SharedNode)])
 
 
 def _named_parameters(node: SharedNode) -> SharedNode:
-    return as_named(node.path, [(name, part) for name, part in within(node) if isinstance(part, SharedLeaf)])
+    return as_named(node.path, [(name, part) for name, part in within(node) if not isinstance(part, SharedNode)])
 
 
 def _children(node: SharedNode) -> SharedNode:
-    return as_list(node.path, [part for _, part in parts_in(node) if isinstance(part, SharedNode)])
+    return as_list(node.path, [part for _, part in parts_in(node) if not isinstance(part, SharedLeaf)])
 
 
 def _named_children(node: SharedNode) -> SharedNode:
-    return as_named(node.path, [(name, part) for name, part in parts_in(node) if isinstance(part, SharedNode)])
+    return as_named(node.path, [(name, part) for name, part in parts_in(node) if not isinstance(part, SharedLeaf)])
 
 
 def _modules(node: SharedNode) -> SharedNode:
-    return as_list(node.path, [part for _, part in within(node) if isinstance(part, SharedNode)])
+    return as_list(node.path, [part for _, part in within(node) if not isinstance(part, SharedLeaf)])
 
 
 def _named_modules(node: SharedNode) -> SharedNode:
-    return as_named(node.path, [(name, part) for name, part in within(node) if isinstance(part, SharedNode)])
+    return as_named(node.path, [(name, part) for name, part in within(node) if not isinstance(part, SharedLeaf)])
 
 
 def _listed(list_of: Callable[[SharedNode], SharedNode]) -> Callable[[Walker, Args], Val]:
