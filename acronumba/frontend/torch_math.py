@@ -247,8 +247,11 @@ def _attribute(w: Walker, val: TorchTensor, name: str) -> Val | None:
             return w.constant(torch_device())
         case "is_cuda" | "is_sparse" | "is_quantized":
             return number(False)
+        case "requires_grad" if not val.dtype.startswith("float"):
+            return number(False)
         case "requires_grad":
-            return number(val.dtype.startswith("float"))
+            seen = f".requires_grad of {w.describe(val)}, which may differ from instance to instance"
+            raise w.reject("ACR209", seen=seen, rewrite="a flag of the module, such as self.training")
         case "grad" | "grad_fn":
             seen = f".{name} of {w.describe(val)}: a batch has gradients when all of it has been computed"
             raise w.reject("ACR209", seen=seen, rewrite="read it after `.backward()` of what the batch returns")

@@ -17,9 +17,10 @@ import torch
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.comprehensions import to_list
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal
-from acronumba.frontend.kinds.numbers import NoneVal
+from acronumba.frontend.kinds.numbers import NoneVal, Num
 from acronumba.frontend.kinds.torch_tensors import TorchTensor, as_arrays, as_detached, as_torch
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
@@ -29,7 +30,7 @@ from acronumba.frontend.torch_math import array_of
 from acronumba.frontend.torch_math import promoted as promoted_operands
 from acronumba.frontend.torch_writes import change
 from acronumba.frontend.walker import Walker
-from acronumba.ir.types import TensorT, Type, as_array, members, union
+from acronumba.ir.types import TensorT, Type, as_array, members, type_text, union
 from acronumba.torch.asking import NAMES, Answer, checked
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -198,10 +199,18 @@ def _arrays(w: Walker, a: Args) -> Val:
         raise w.reject("ACR301", seen=f"{w.describe(val)} where PyTorch expects a list of tensors", rewrite="list(x)")
     items = w.items_of(val)
     if items is not None:
+        for k, v in enumerate(items):
+            if isinstance(v, Num | NoneVal):
+                w.fail("TypeError", f"expected Tensor as element {k} in argument 0, but got {_class_name(v)}")
+                raise Dead
         return TupleVal(tuple(v.inner if isinstance(v, TorchTensor) else v for v in items))
     found = to_list(w, val)
     cell = ElementInfo(item=_unmarked(found.item), real=True, fixed=True)
     return replace(found, cell=cell, cls=list, extra=None, own=False)
+
+
+def _class_name(val: Num | NoneVal) -> str:
+    return "NoneType" if isinstance(val, NoneVal) else type_text(val.type)
 
 
 def _unmarked(t: Type) -> Type:

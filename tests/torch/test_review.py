@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import acronumba.torch  # noqa: E402
-from acronumba.errors import AcronumbaError  # noqa: E402
+from acronumba.errors import AcronumbaError, InstanceErrors  # noqa: E402
 
 
 def leaves(value):
@@ -189,3 +189,44 @@ def test_is_of_elements_is_rejected():
 
     with pytest.raises(AcronumbaError, match="one object or two"):
         acronumba.torch.model(forward).batch(torch.randn(2, 3), [0, 1], [2, 0])
+
+
+def test_requires_grad_is_not_read():
+    def forward(x):
+        return x * 2 if x.requires_grad else x
+
+    with pytest.raises(AcronumbaError, match="requires_grad"):
+        acronumba.torch.model(forward).batch(torch.randn(2, 3))
+
+
+def test_several_of_joined_tensors_have_several_types():
+    def forward(x, n):
+        a = x * 1.5 if n > 0 else x
+        return torch.cat([a, x]), torch.cat([a, a]), torch.stack([x, a])
+
+    check(forward, torch.tensor([[1, 2], [3, 4]]), [0, 1])
+
+
+def test_numbers_among_joined_tensors_fail_alone():
+    def forward(x, n):
+        a = x if n > 0 else 0
+        return torch.cat([a, a, x])
+
+    fast = acronumba.torch.model(forward)
+    with pytest.raises(InstanceErrors) as caught:
+        fast.batch(torch.ones(3, 2), [1, 0, 2])
+    assert list(caught.value.errors) == [1] and isinstance(caught.value.errors[1], TypeError)
+
+
+def test_chart_of_sums():
+    def forward(xs):
+        n, chart = len(xs), {}
+        for i in range(n):
+            chart[i, i + 1] = xs[i]
+        for size in range(2, n + 1):
+            for i in range(n - size + 1):
+                j = i + size
+                chart[i, j] = sum(torch.tanh(torch.cat((chart[i, k], chart[k, j]))[1:4]) for k in range(i + 1, j))
+        return chart[0, n], len(chart)
+
+    check(forward, [list(torch.randn(n, 3)) for n in (1, 2, 4)])

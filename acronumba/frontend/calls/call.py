@@ -47,7 +47,7 @@ from acronumba.frontend.made import made_by_fields, made_by_init, set_attribute,
 from acronumba.frontend.names import alias, check_part, default_value
 from acronumba.frontend.torch_writes import stop_made
 from acronumba.frontend.writing import assign_item
-from acronumba.ir.types import BoolT, FloatT, IntT
+from acronumba.ir.types import BoolT, FloatT, IntT, TorchT, type_text
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -174,7 +174,12 @@ def _mixed(item: Val) -> int:
 
 
 def _dtypes(val: UnionVal) -> set[str]:
-    """Return the dtypes of the alternatives of a union; the empty set if one of them has no dtype."""
+    """Return the dtypes of the alternatives of a union; the empty set if one of them has no dtype.
+
+    With tensors of PyTorch among them, the types of all: rank counts in PyTorch's promotion, too.
+    """
+    if any(isinstance(t, TorchT) for t in val.possible):
+        return set(map(type_text, val.possible))
     plain: dict[type, str] = {IntT: "int64", FloatT: "float64", BoolT: "bool"}
     found = {getattr(t, "dtype", plain.get(type(t), "")) for t in val.possible}
     return set() if "" in found else found
