@@ -324,3 +324,29 @@ def test_what_is_an_error_in_pytorch_is_one_here(case: int) -> None:
     target = [None, one, one.both][len(given)]
     with pytest.raises((AcronumbaError, RuntimeError, ValueError)):
         acronumba.torch.model(target).batch(*([x] for x in given))
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = nn.MultiheadAttention(6, 2)
+        self.other = nn.MultiheadAttention(6, 3, bias=False, kdim=4, vdim=4, batch_first=True)
+        self.bags = nn.EmbeddingBag(5, 3, mode="mean")
+        self.tops = nn.EmbeddingBag(5, 3, mode="max")
+
+    def forward(self, x: Any, y: Any, k: Any) -> Any:
+        n = len(x)
+        mask = torch.triu(torch.ones(n, n, dtype=torch.bool), diagonal=1)
+        a, w = self.one(x, x, x, attn_mask=mask)
+        b, _ = self.one(x[:, None], x[:, None], x[:, None], need_weights=False)
+        c, each = self.other(x[None], y[None], y[None], average_attn_weights=False)
+        hidden = torch.arange(len(y)) > 0
+        d, _ = self.other(x, y, y, key_padding_mask=hidden)
+        e = F.scaled_dot_product_attention(x, x, x, is_causal=True)
+        return a, w, b, c, each, d, e, self.bags(k), self.tops(k)
+
+
+def test_attention() -> None:
+    torch.manual_seed(0)
+    bags = [torch.randint(0, 5, (n, 3)) for n in (1, 2)]
+    compare(Attention(), [torch.randn(n, 6) for n in (2, 4)], [torch.randn(n, 4) for n in (3, 2)], bags)
