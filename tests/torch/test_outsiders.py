@@ -145,3 +145,25 @@ def test_code_of_modules_in_modules_is_the_users():
     with pytest.raises(Exception, match="y.frobnicate") as caught:
         model(Outer()).batch([torch.randn(2, 3)])
     assert "in Inner.forward" in str(caught.value) and "called from" in str(caught.value)
+
+
+class Experts(torch.nn.Module):
+    """Rows go to the experts whose gates are open; `squeeze` of a dimension that is not 1 does nothing."""
+
+    def __init__(self):
+        super().__init__()
+        self.experts = torch.nn.ModuleList([torch.nn.Linear(4, 2) for _ in range(3)])
+
+    def forward(self, x, gates):
+        ordered, places = torch.nonzero(gates).sort(0)
+        _, expert = ordered.split(1, dim=1)
+        rows = torch.nonzero(gates)[places[:, 1], 0]
+        parts = torch.split(x[rows].squeeze(1), (gates > 0).sum(0).tolist(), dim=0)
+        out = torch.cat([torch.softmax(self.experts[i](parts[i]), 1) for i in range(3)], 0)
+        weights = torch.gather(gates[rows.flatten()], 1, expert)
+        return torch.zeros(x.size(0), 2).index_add(0, rows, out.mul(weights))
+
+
+def test_rows_for_experts():
+    gates = [torch.tensor([[1.0, 0, 2], [0, 1, 1]]), torch.tensor([[0.0, 3, 0], [0, 1, 1], [1, 0, 0]])]
+    compare(Experts(), [torch.randn(2, 4), torch.randn(3, 4)], gates)

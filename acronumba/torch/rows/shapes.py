@@ -36,7 +36,7 @@ def numel(input):
 # ---- views
 
 
-@implements(T.view, T.reshape, views=True)
+@implements(T.view, T.reshape, T.resize, views=True)
 def view(input, *shape):
     return np.reshape(input, sizes(shape))
 
@@ -80,10 +80,18 @@ def squeeze(input, dim=None):
 
 
 def is_one(input, dim):
-    """Return whether the size of a dimension is 1; a size that only run time knows must be 1."""
-    n = input.shape[axis_of(dim, input.ndim)] if input.ndim else 0
+    """Return whether the size of a dimension is 1.
+
+    A size that only run time knows must be 1; but that of a last dimension must not, as columns of sizes 1 are known.
+    """
+    at = axis_of(dim, max(input.ndim, 1))
+    n = input.shape[at] if input.ndim else 0
     if is_known(n):
         return n == 1
+    if input.ndim > 1 and at == input.ndim - 1:
+        if n == 1:
+            raise RuntimeError("squeeze(dim) of a last dimension whose size of 1 only run time knows")
+        return False
     if n != 1:
         raise RuntimeError("squeeze(dim) of a dimension whose size only run time knows, and that is not 1")
     return True
