@@ -167,3 +167,19 @@ class Experts(torch.nn.Module):
 def test_rows_for_experts():
     gates = [torch.tensor([[1.0, 0, 2], [0, 1, 1]]), torch.tensor([[0.0, 3, 0], [0, 1, 1], [1, 0, 0]])]
     compare(Experts(), [torch.randn(2, 4), torch.randn(3, 4)], gates)
+
+
+class OverTime(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(5, 4)
+        self.conv = torch.nn.Conv2d(1, 2, (3, 4), padding=(2, 0))
+
+    def forward(self, x):
+        y = self.conv(self.embedding(x).unsqueeze(0).unsqueeze(0))
+        flat = torch.nn.functional.max_pool1d(y.squeeze(3), y.size(2))
+        return torch.nn.functional.max_pool2d(y, kernel_size=(y.size(2), 1)).view(1, 2), flat
+
+
+def test_pools_over_all_of_a_sequence():
+    compare(OverTime(), [torch.randint(0, 5, (n,)) for n in (1, 3, 5)])

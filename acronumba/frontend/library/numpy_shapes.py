@@ -292,8 +292,8 @@ def take_along_axis(arr, indices, axis):
     else:
         lead = rows.shape[:-1]
         flat = rows.reshape(-1, rows.shape[-1])
-        found = np.take_along_axis(flat, np.broadcast_to(at, lead + at.shape[-1:]).reshape(-1, at.shape[-1]), 1)
-        found = found.reshape(lead + at.shape[-1:])
+        flat_at = np.broadcast_to(at, lead + at.shape[-1:]).reshape(-1, at.shape[-1])
+        found = flat[np.arange(flat.shape[0])[:, None], flat_at].reshape(lead + at.shape[-1:])
     return np.moveaxis(found, -1, axis)
 
 

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from acronumba.frontend.library.decorators import rejected
 from acronumba.torch.implements import implements
-from acronumba.torch.primitives import each, of_one_dtype
+from acronumba.torch.primitives import each, is_known, is_same, of_one_dtype
 
 # ---- windows
 
@@ -128,9 +128,21 @@ def _pooled(x, size, stride, padding, dilation, ceil_mode, return_indices):
     return out
 
 
+def _one_window(x, axis, size, plain):
+    """Return the largest of a dimension, whose size is that of a window that only run time knows."""
+    if not plain or not is_same(size, x.shape[axis]):
+        return rejected("a pool whose size is known only at run time, and is not that of the dimension", "x.max(dim)")
+    return np.take_along_axis(x, np.argmax(x, axis, keepdims=True), axis)
+
+
 @implements(F.max_pool2d, torch.max_pool2d)
 def max_pool2d_of(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     size = _pair(kernel_size)
+    plain = stride is None and _pair(padding) == (0, 0) and _pair(dilation) == (1, 1) and not return_indices
+    if not is_known(size[0]):
+        input, size = _one_window(input, -2, size[0], plain), (1, size[1])
+    if not is_known(size[1]):
+        input, size = _one_window(input, -1, size[1], plain), (size[0], 1)
     step = size if stride is None or stride == () else _pair(stride)
     return _pooled(input, size, step, _pair(padding), _pair(dilation), ceil_mode, return_indices)
 
@@ -138,6 +150,8 @@ def max_pool2d_of(input, kernel_size, stride=None, padding=0, dilation=1, ceil_m
 @implements(F.max_pool1d, torch.max_pool1d)
 def max_pool1d_of(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
     size = _single(kernel_size)
+    if not is_known(size):
+        return _one_window(input, -1, size, stride is None and not return_indices and padding == 0 and dilation == 1)
     step = size if stride is None or stride == () else _single(stride)
     flat, around = np.expand_dims(input, -2), (0, _single(padding))
     return np.squeeze(
