@@ -183,3 +183,25 @@ class OverTime(torch.nn.Module):
 
 def test_pools_over_all_of_a_sequence():
     compare(OverTime(), [torch.randint(0, 5, (n,)) for n in (1, 3, 5)])
+
+
+class Forward(torch.nn.Module):
+    """An initial tensor that is written to is followed by others under its name."""
+
+    def __init__(self):
+        super().__init__()
+        self.transitions = torch.nn.Parameter(torch.randn(3, 3))
+
+    def forward(self, feats):
+        init = torch.Tensor(1, 3).fill_(-10.0)
+        init[0][1] = 0.0
+        alphas = torch.autograd.Variable(init)
+        for feat in feats:
+            scores = alphas + self.transitions + feat.view(-1, 1)
+            most, _ = torch.max(scores, dim=1)
+            alphas = most + torch.log(torch.sum(torch.exp(scores - most.view(-1, 1)), dim=1)).view(1, -1)
+        return alphas
+
+
+def test_a_written_tensor_before_others():
+    compare(Forward(), [torch.randn(n, 3) for n in (1, 4, 2)])
