@@ -250,6 +250,10 @@ def _negated(w: Walker, test: ast.UnaryOp) -> Fork:
 def _is_none(w: Walker, test: ast.Compare) -> Fork:
     match test:
         case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]):
+            path = path_of(w, left)
+            named = None if path is None else w.state.get(path)
+            if named is not None and named.is_iterator:  # the test does not read from it
+                return ([], w.leave()) if isinstance(op, ast.Is) else (w.leave(), [])
             val = w.expr(left)
             (yes, no), _ = narrow_to(w, path_of(w, left), val, lambda t: isinstance(t, NoneT))
             return (yes, no) if isinstance(op, ast.Is) else (no, yes)

@@ -177,6 +177,8 @@ def add_defaults(w: Walker, func: Func, params: dict[str, Val]) -> None:
 def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """Call a function of the user: inlined, or by a call if it is recursive."""
     params = bind_arguments(w, func, args, kwargs)
+    if len(params) == 1:
+        params = {name: _at_once(w, func, v) for name, v in params.items()}
     ends = not func.source.facts.nests and not func.source.facts.generates and func.code not in w.facts.recursive
     for v in params.values():
         if not ends:
@@ -199,6 +201,19 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
     finally:
         w.inside_cached -= cached
     return shared_by_calls(w, out, func.source.name) if cached else out
+
+
+def _at_once(w: Walker, func: Func, val: Val) -> Val:
+    """Return the items of a generator expression that is the only argument of a function outside of others.
+
+    All are computed at the call: such a function sees nothing else of the caller's, so it cannot change them before.
+    """
+    apart = func.scope is None and not func.closure and not func.source.facts.generates and not is_of_library(func)
+    if not apart or not isinstance(val, Generator) or not isinstance(val.node, ast.GeneratorExp):
+        return val
+    if val.scope != w.frame.scope:
+        return val
+    return w.call(w.constant(iter), (w.call(w.constant(list), (val,), {}),), {})
 
 
 def _is_walked(w: Walker, func: Func) -> bool:

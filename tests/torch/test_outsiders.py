@@ -142,7 +142,7 @@ class Outer(torch.nn.Module):
 
 def test_code_of_modules_in_modules_is_the_users():
     compare(Outer(), [torch.randn(3), torch.randn(3)])
-    with pytest.raises(Exception, match="y.frobnicate") as caught:
+    with pytest.raises(Exception, match=r"y\.frobnicate") as caught:
         model(Outer()).batch([torch.randn(2, 3)])
     assert "in Inner.forward" in str(caught.value) and "called from" in str(caught.value)
 

@@ -13,7 +13,9 @@ from acronumba import nn
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.of_shapes import runtime_list
 from acronumba.frontend.calls.tables import row
+from acronumba.frontend.comprehensions import array_of_range
 from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.iterators import Range
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.torch_tensors import TorchTensor, as_torch
 from acronumba.frontend.kinds.unions import UnionVal
@@ -173,6 +175,8 @@ def _made(w: Walker, data: Val, dtype: str | None, default: str) -> Val:
         return w.ops.as_array(_number(w, data, kind))
     if isinstance(data, TorchTensor | Tensor):
         return w.ops.as_array(w.ops.cast(array_of(w, data), dtype or array_of(w, data).type.dtype))
+    if isinstance(data, Range):
+        return w.ops.as_array(w.ops.cast(array_of_range(w, data, dtype and "int64"), dtype or "int64"))
     kinds = _leaves(w, data, default)
     if kinds is None:
         raise w.reject(
