@@ -332,6 +332,8 @@ def method_in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val
 def operator_in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val:
     """Return the value of `old op value`, which must fit `old` if that is an array."""
     new = binary(w, stmt.op, old, value)
+    if not isinstance(old, Tensor) and w.block is not None:  # a number, say, that becomes an array
+        return w.made(new)
     if isinstance(old, Tensor) and (old.type.rank or old.array0 is not None):
         check_in_place(w, old, new, stmt)
     if isinstance(new, Tensor):

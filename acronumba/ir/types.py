@@ -257,7 +257,8 @@ def _order(t: Type) -> tuple[int, str, str]:
     if isinstance(t, StructT | EnumT):
         return order.index(type(t)), class_key(t.cls), ""
     held = _in_words(t)
-    return order.index(type(held)), type_text(held), "" if held is t else type_text(t)
+    form = f" {held.item} {held.form.axes} {held.form.cuts} {sorted(held.form.indexed)}" if isinstance(held, ArrayT) else ""
+    return order.index(type(held)), type_text(held) + form, "" if held is t else type_text(t)
 
 
 def members(t: Type) -> tuple[Type, ...]:
