@@ -270,10 +270,15 @@ def _counted(w: Walker, e: Tensor) -> Num:
 
 
 def count_indices(w: Walker, place: AllocationSite) -> None:
-    """Make NumPy scalars that index arrays of a site host numbers, if one of them has been used to read an item."""
+    """Make copies that could be views of arrays of a site views, if any were read.
+
+    They are reshaped, or items at NumPy scalars, which become host numbers.
+    """
     place = place.find()
-    if place.looked_up and not place.counted:
-        place.counted = w.facts.changed = True
+    if (place.looked_up and not place.counted) or (place.reshaped and not place.seen_through):
+        place.counted |= place.looked_up
+        place.seen_through |= place.reshaped
+        w.facts.changed = True
         raise Restart
 
 
@@ -283,7 +288,7 @@ def is_advanced(ref: ArrayRef, places: Sequence[AxisIndex]) -> bool:
         if isinstance(e, Tensor):
             if e.type.rank or e.type.dtype == "bool" or a.cut < 0 or ref.cuts[a.cut].count is not None:
                 return True
-        elif isinstance(e, slice) and a.cut < 0 and a.stride is None:
+        elif isinstance(e, slice) and a.cut < 0 and a.stride is None and e != WHOLE:
             return True
     return False
 
@@ -509,7 +514,7 @@ def note_write(w: Walker, ref: ArrayRef, numbers: frozenset[int], others: frozen
 def note_kept(w: Walker, val: Tensor) -> None:
     """Note that a copy read from an array that is written to is bound to a name or stored."""
     ref = val.whole.read_from
-    if w.outer_loc is not None:  # inside a function of the library, which retains nothing
+    if w.outer_loc is not None and not w.stored_now:  # a name inside a function of the library, which ends with it
         return
     if ref is not None and (val.type.rank or val.array0 is not None):
         note_event(w, "kept", ref, whole=val.base is None)

@@ -121,7 +121,7 @@ def _of_array(w: Walker, val: Tensor | ArrayRef, count: int) -> Sequence[Val]:
 
 @handles(UNPACKED, UnionVal)
 def _of_union(w: Walker, val: UnionVal, count: int) -> Sequence[Val]:
-    got = w.each(val, lambda v: TupleVal(tuple(unpack(w, v, count))))
+    got = w.each(val, lambda v: TupleVal(tuple(unpack(w, v, count))), itself=True)
     return unpack(w, got, count)
 
 

@@ -55,7 +55,7 @@ def attribute(w: Walker, owner: Val, name: str) -> Val:
     """Read an attribute."""
     w.check_poison(owner)
     if owner.is_several:
-        return w.each(owner, lambda v: attribute(w, v, name))
+        return w.each(owner, lambda v: attribute(w, v, name), itself=True)
     found = owner.attribute(w, name)
     if found is not None:
         return found

@@ -19,7 +19,7 @@ from acronumba.frontend.kinds.maps import DictVal
 from acronumba.frontend.kinds.numbers import Num
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
-from acronumba.frontend.naming import note_unified
+from acronumba.frontend.naming import by_kind, note_unified
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
     INT,
@@ -66,15 +66,17 @@ class Cells(Blocks):
         """Unify allocation sites whose arrays may be bound to one name, from the next iteration on."""
         if any(p.find().passed for p in places):
             self.pass_itself(places)
-        if len({p.find() for p in places}) > 1:
-            note_unified(places)
-            self.facts.changed = True
+        for some in by_kind(places):
+            if len(some) > 1:
+                note_unified(some)
+                self.facts.changed = True
 
     def pass_itself(self, places: Sequence[AllocationSite]) -> None:
         """Unify allocation sites, and pass their arrays by reference, not as their elements."""
-        before = {p.find() for p in places}
-        if len(before) > 1 or not all(p.passed for p in before):
-            note_unified(places).passed = True
+        before = by_kind(places)
+        if any(len(some) > 1 or not some[0].passed for some in before):
+            for some in before:
+                note_unified(some).passed = True
             self.facts.begin_again()
             raise Restart
 
@@ -136,7 +138,7 @@ class Cells(Blocks):
     def _note_places(self, cell: ElementInfo, made: Iterable[AllocationSite]) -> None:
         cell = cell.find()
         before = len(cell.stored)
-        cell.stored.update(dict.fromkeys(p.find() for p in made))
+        cell.stored.update(dict.fromkeys(p if p.viewed else p.find() for p in made))
         if len(cell.stored) > before:
             self.facts.note_change(cell, "stored")
 

@@ -294,7 +294,7 @@ def _call_known(w: Walker, func: Static, args: Sequence[Val], kwargs: Mapping[st
 def _call_by_name(w: Walker, name: str, owner: Val, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """Call a method of a value, or of each alternative of a union."""
     if owner.is_several:
-        return w.each(owner, lambda o: w.call(attribute(w, o, name), args, kwargs))
+        return w.each(owner, lambda o: w.call(attribute(w, o, name), args, kwargs), itself=True)
     return call_method(w, owner, name, list(args), dict(kwargs))
 
 

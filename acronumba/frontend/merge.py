@@ -281,7 +281,8 @@ class Merge(Words):
     def _join_arrays(self, a: ArrayShape | TensorShape, b: ArrayShape | TensorShape) -> JoinShape:
         """Join arrays, at least one of which is written to: both have one form from the next iteration on."""
         places = [t.places if isinstance(t, TensorShape) else (t.ref.place,) for t in (a, b)]
-        if not all(places):  # one is an input: the array is selected at run time
+        kinds = {p.find().kind for some in places for p in some}
+        if not all(places) or len(kinds) > 1:  # an input, or a view of an array of another kind: selected at run time
             self.pass_itself([p for some in places for p in some])
             return TypeShape(union(self.template_type(a), self.template_type(b)), (*places_of(a), *places_of(b)))
         if (
@@ -291,8 +292,9 @@ class Merge(Words):
         ):
             self.unify_places([p for some in places for p in some])
             return ErrorShape("arrays of two forms, of which one is written to", "ACR112")
-        if a.ref.form() != b.ref.form():
-            return ErrorShape("different parts of arrays that are written to: use .copy()", "ACR112")
+        if a.ref.form() != b.ref.form():  # of two parts
+            self.pass_itself([p for some in places for p in some])
+            return TypeShape(union(self.template_type(a), self.template_type(b)), (*places_of(a), *places_of(b)))
         numbers = zip(a.numbers, b.numbers, strict=True)
         joined = tuple(x if x is not None and y is not None and x.same(y) else None for x, y in numbers)
         return _by_numbers(ArrayShape(a.ref, joined))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from acronumba.frontend.kinds.arrays import AllocationSite
 from acronumba.frontend.kinds.value import Val
@@ -27,17 +27,27 @@ def note_shared(val: Val) -> None:
 
 
 def note_unified(places: Sequence[AllocationSite]) -> AllocationSite:
-    """Unify allocation sites of arrays that may be bound to one name; return the representative."""
+    """Unify allocation sites of arrays of one kind that may be bound to one name; return the representative."""
     first, *rest = dict.fromkeys(p.find() for p in places)
     for other in rest:
         first.written |= other.written
         first.copied |= other.copied
         first.looked_up |= other.looked_up
         first.counted |= other.counted
+        first.reshaped |= other.reshaped
+        first.seen_through |= other.seen_through
         first.passed |= other.passed
         first.writes |= other.writes
         other.link = first
     return first
+
+
+def by_kind(places: Iterable[AllocationSite]) -> list[list[AllocationSite]]:
+    """Return different allocation sites in groups of one kind; views may be of other kinds than their arrays."""
+    out: dict[tuple[str, int], list[AllocationSite]] = {}
+    for p in dict.fromkeys(p.find() for p in places):
+        out.setdefault(p.kind, []).append(p)
+    return list(out.values())
 
 
 def loosest(vals: list[Val]) -> Val:

@@ -73,6 +73,7 @@ class Words(Cells):
     """Conversion of values to the words of their types, and back."""
 
     joining = False  # whether words are those of values at a join, which replace the values
+    stored_now = False  # whether a value is stored, and not bound to a name
 
     def whole(self, val: Val) -> Val:
         """Return a value as an operand: for an array that is written to, its current elements."""
@@ -282,7 +283,9 @@ class Words(Cells):
 
     def tensor_var(self, val: Tensor) -> ir.Var:
         """Return the tensor as a variable; a shared one becomes an ordinary value."""
+        self.stored_now, saved = True, self.stored_now
         self.kept(val)
+        self.stored_now = saved
         if not self.joining:
             val.seen()
         return self.variable(val)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from acronumba.frontend.arrays import view
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.objects import is_tuple
+from acronumba.frontend.calls.of_views import reshaped_view
 from acronumba.frontend.chosen import _put_rows
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
@@ -15,6 +19,7 @@ from acronumba.frontend.kinds.torch_tensors import TorchTensor
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.library.decorators import primitive
+from acronumba.frontend.subscripts import WHOLE
 from acronumba.frontend.walker import Walker
 
 
@@ -39,6 +44,41 @@ def sizes(sizes: Any) -> Any:
     """Return the arguments of a `*` parameter, or the one tuple or list among them, as a tuple of ints."""
     given = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else sizes
     return tuple(map(int, given))
+
+
+def _is_view(ref: ArrayRef) -> bool:
+    """Whether an array of another shape is a view; else it is a copy, until a write or a name asks for a view."""
+    place = ref.place.find()
+    place.reshaped = True
+    return place.seen_through
+
+
+def _reshaped(w: Walker, a: Args) -> Val:
+    shape = w.items_of(a["shape"]) or ()
+    if isinstance(a["x"], ArrayRef):
+        found = reshaped_view(w, a["x"], [n for n in shape if isinstance(n, Num)])
+        if found is not None and _is_view(a["x"]):
+            return found
+    return w.call(w.constant(np.reshape), (a["x"], a["shape"]), {})
+
+
+@primitive(rule=_reshaped, rank0="any", whole=True)
+def reshaped(x: Any, shape: Any) -> Any:
+    """Return an array of another shape, a tuple of ints: of one that is written to, a view if there is one."""
+    return np.reshape(x, shape)
+
+
+def _without(w: Walker, a: Args) -> Val:
+    x, axis = a["x"], a.whole("axis")
+    if isinstance(x, ArrayRef) and _is_view(x):
+        return view(w, x, [number(0) if k == axis else WHOLE for k in range(x.type.rank)])
+    return w.call(w.constant(np.squeeze), (x, a["axis"]), {})
+
+
+@primitive(rule=_without, rank0="any", whole=True)
+def without_axis(x: Any, axis: Any) -> Any:
+    """Return the view of an array without an axis, of which the extent is 1."""
+    return np.squeeze(x, axis)
 
 
 def _axis(w: Walker, a: Args) -> Val:

@@ -1,3 +1,5 @@
+# ruff: noqa: E501
+
 """Random programs of PyTorch that write into tensors, through any of their names and views.
 
 `program(seed)` returns source code; the function `f` in it takes two tensors and an int. Shapes are followed while it
@@ -19,7 +21,7 @@ from acronumba.errors import AcronumbaError
 
 Shape = tuple[int, ...]
 
-HELPERS = '''
+HELPERS = """
 import torch
 from torch.nn import functional as F
 
@@ -81,7 +83,7 @@ def total(ts):
     return s
 
 
-'''
+"""
 
 
 class Program:
@@ -97,7 +99,7 @@ class Program:
         self.whole: set[str] = set()  # names that are no views with repeated elements
         self.lists: dict[str, Shape] = {}
         self.boxes: dict[str, Shape] = {}
-        self.loop = 0  # number of enclosing loops
+        self.family: dict[str, str] = {}  # of each name, one whose tensor may share its memory
 
     def emit(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)
@@ -107,7 +109,9 @@ class Program:
         return f"{prefix}{self.count}"
 
     def pick(self, shape: Shape | None = None, written: bool = False, rank: int | None = None) -> str | None:
-        names = [n for n, s in self.shapes.items() if (shape is None or s == shape) and (rank is None or len(s) == rank)]
+        names = [
+            n for n, s in self.shapes.items() if (shape is None or s == shape) and (rank is None or len(s) == rank)
+        ]
         if written:
             names = [n for n in names if n not in self.inputs or self.r.random() < 0.01]
         return self.r.choice(names) if names else None
@@ -115,9 +119,21 @@ class Program:
     def number(self) -> str:
         return self.r.choice(["1", "0.5", "-2", "3.0", "0"])
 
-    def operand(self, shape: Shape) -> str:
-        """Return an expression that broadcasts to a shape."""
+    def root(self, name: str) -> str:
+        while self.family.get(name, name) != name:
+            name = self.family[name]
+        return name
+
+    def share(self, a: str, b: str) -> None:
+        """Note that two names may share memory."""
+        self.family[self.root(a)] = self.root(b)
+
+    def operand(self, shape: Shape, into: str = "") -> str:
+        """Return an expression that broadcasts to a shape, and does not overlap with what is written `into`."""
         fits = [n for n, s in self.shapes.items() if _broadcasts(s, shape)]
+        if into:
+            root = self.root(into.split(".")[0].split("[")[0])
+            fits = [n for n in fits if n == into or self.root(n) != root]
         if fits and self.r.random() < 0.6:
             return self.r.choice(fits)
         return self.number()
@@ -134,6 +150,8 @@ class Program:
 
     def bind(self, name: str, shape: Shape, of: str | None = None) -> None:
         self.shapes[name] = shape
+        if of is not None:
+            self.share(name, of.split(".")[0].split("[")[0])
         if of in self.inputs:
             self.inputs.add(name)
         else:
@@ -185,8 +203,6 @@ class Program:
             i = self.r.randrange(s[0])
             options += [(f"{old}[{i}]", ()), (f"{old}[:]", s), (f"{old}[None]", (1, *s)), (f"{old}.view(1, -1)", (1, *s)),
                         (f"{old}.unsqueeze(0)", (1, *s))]  # fmt: skip
-        if s == () and False:
-            options.append((f"{old}.view(1)", (1,)))
         if not options:
             return
         text, shape = self.r.choice(options)
@@ -218,9 +234,9 @@ class Program:
             return
         name, s = found
         call = self.r.choice([
-            f".add_({self.operand(s)})", f".mul_({self.operand(s)})", f".sub_({self.operand(s)})", ".tanh_()",
-            f".fill_({self.number()})", ".zero_()", f".copy_({self.operand_tensor(s)})", ".clamp_(max=2)", ".neg_()",
-            f".masked_fill_({name} > 1, {self.number()})", f".add_({self.operand(s)}).mul_(0.5)", ".relu_()",
+            f".add_({self.operand(s, name)})", f".mul_({self.operand(s, name)})", f".sub_({self.operand(s, name)})",
+            f".fill_({self.number()})", ".zero_()", f".copy_({self.operand_tensor(s, name)})", ".clamp_(max=2)", ".neg_()",
+            f".masked_fill_({name} > 1, {self.number()})", f".add_({self.operand(s, name)}).mul_(0.5)", ".relu_()", ".tanh_()",
             f".data.add_({self.number()})",
         ])  # fmt: skip
         way = self.r.random()
@@ -229,7 +245,7 @@ class Program:
         elif way < 0.85:
             new = self.name()
             self.emit(f"{new} = {name}{call}")
-            self.bind(new, s)
+            self.bind(new, s, name)
         else:
             new = self.name()
             other = self.pick(s)
@@ -238,8 +254,9 @@ class Program:
             self.emit(f"{new} = {text}")
             self.bind(new, s)
 
-    def operand_tensor(self, shape: Shape) -> str:
-        fits = [n for n, s in self.shapes.items() if _broadcasts(s, shape)]
+    def operand_tensor(self, shape: Shape, into: str) -> str:
+        root = self.root(into.split(".")[0].split("[")[0])
+        fits = [n for n, s in self.shapes.items() if _broadcasts(s, shape) and self.root(n) != root]
         return self.r.choice(fits) if fits else "torch.tensor(0.25)"
 
     def augmented(self) -> None:
@@ -247,7 +264,7 @@ class Program:
         if found is None:
             return
         name, s = found
-        self.emit(f"{name} {self.r.choice(['+=', '-=', '*='])} {self.operand(s)}")
+        self.emit(f"{name} {self.r.choice(['+=', '-=', '*='])} {self.operand(s, name)}")
 
     def item(self) -> None:
         found = self.target()
@@ -262,10 +279,10 @@ class Program:
                         (f"[[0, {s[0] - 1}]]", s[1:]), (f"[torch.tensor([0]), torch.tensor([{j}])]", ())]  # fmt: skip
         at, shape = self.r.choice(options)
         if at.startswith("[["):
-            self.emit(f"{name}{at} = {self.operand(shape)}")
+            self.emit(f"{name}{at} = {self.operand(shape, name + at)}")
             return
         op = self.r.choice(["=", "=", "+=", "*="])
-        self.emit(f"{name}{at} {op} {self.operand(shape)}")
+        self.emit(f"{name}{at} {op} {self.operand(shape, name + at)}")
 
     def helper(self) -> None:
         name = self.pick(written=True)
@@ -274,12 +291,14 @@ class Program:
         s = self.shapes[name]
         way = self.r.randrange(4)
         if way == 0 and s:
-            self.emit(f"put({name}, {self.r.randrange(s[0])}, {self.operand(s[1:])})")
+            self.emit(f"put({name}, {self.r.randrange(s[0])}, {self.operand(s[1:], name + '[')})")
         elif way == 1:
             new = self.name()
             other = self.pick(s)
-            self.emit(f"{new} = grow({name}, {self.operand(s)}){self.r.choice(['', f' * {other}', f' + {name}'])}")
-            self.bind(new, s, None)
+            self.emit(
+                f"{new} = grow({name}, {self.operand(s, name)}){self.r.choice(['', f' * {other}', f' + {name}'])}"
+            )
+            self.bind(new, s, name)
         elif way == 2:
             new = self.name()
             self.emit(f"{new} = {name} * grow({name}, {self.number()})")
@@ -287,7 +306,7 @@ class Program:
         else:
             new = self.name()
             self.emit(f"{new} = F.relu({name}, inplace={self.r.choice([True, False])})")
-            self.bind(new, s)
+            self.bind(new, s, name)
 
     def lists_(self) -> None:
         if self.lists and self.r.random() < 0.6:
@@ -296,6 +315,8 @@ class Program:
             way = self.r.randrange(5)
             value = self.pick(s, written=True) if self.r.random() < 0.5 else self.value(s)
             value = value or self.value(s)
+            if value in self.shapes:
+                self.share(xs, value)
             if way == 0:
                 self.emit(f"{xs}.append({value})")
             elif way == 1:
@@ -303,7 +324,7 @@ class Program:
             elif way == 2:
                 name = self.name()
                 self.emit(f"{name} = {xs}[{self.r.choice(['0', '-1'])}]")
-                self.bind(name, s)
+                self.bind(name, s, xs)
             elif way == 3:
                 self.emit(f"for t in {xs}:")
                 self.emit(f"    t{self.r.choice(['.add_(1)', ' *= 0.5', '.tanh_()'])}")
@@ -320,8 +341,13 @@ class Program:
         text = f"[{', '.join(items)}]"
         if rows and self.r.random() < 0.3:
             row = self.r.choice(rows)
-            text = self.r.choice([f"list({row})", f"[r for r in {row}]", f"[r * 2 for r in {row}]", f"list({row}.unbind(0))"])
+            text = self.r.choice(
+                [f"list({row})", f"[r for r in {row}]", f"[r * 2 for r in {row}]", f"list({row}.unbind(0))"]
+            )
         self.emit(f"{xs} = {text}")
+        for n in (*self.shapes, *rows):
+            if n in text:
+                self.share(xs, n)
         self.lists[xs] = shape
 
     def box(self) -> None:
@@ -333,11 +359,11 @@ class Program:
             if way == 0:
                 self.emit(f"{box}.t = {self.value(s)}")
             elif way == 1:
-                self.emit(f"{name} = {box}.grow({self.operand(s)})")
-                self.bind(name, s)
+                self.emit(f"{name} = {box}.grow({self.operand(s, box)})")
+                self.bind(name, s, box)
             elif way == 2:
                 self.emit(f"{name} = {box}.t")
-                self.bind(name, s)
+                self.bind(name, s, box)
             else:
                 self.emit(f"{name} = {box}.t * {box}.grow(1)")
                 self.bind(name, s)
@@ -347,6 +373,7 @@ class Program:
             return
         box = self.name("box")
         self.emit(f"{box} = Box({name})")
+        self.share(box, name)
         self.boxes[box] = self.shapes[name]
 
     def accumulate(self) -> None:
@@ -387,18 +414,18 @@ class Program:
                 self.emit("else:")
                 inside()
         elif kind == "for":
-            self.emit(self.r.choice(["for j in range(k):", "for j in range(2):", "for row in x:", "for j, row in enumerate(x):"]))
-            self.loop += 1
+            self.emit(
+                self.r.choice(
+                    ["for j in range(k):", "for j in range(2):", "for row in x:", "for j, row in enumerate(x):"]
+                )
+            )
             inside()
-            self.loop -= 1
         else:
             n = self.name("n")
             self.emit(f"{n} = 0")
             self.emit(f"while {n} < k:")
             self.emit(f"    {n} += 1")
-            self.loop += 1
             inside()
-            self.loop -= 1
         self.inputs |= inputs
 
     def statement(self) -> None:
@@ -440,7 +467,11 @@ def made(source: str, seed: int) -> Any:
 
 def columns(seed: int) -> tuple[list[torch.Tensor], list[torch.Tensor], list[int]]:
     g = torch.Generator().manual_seed(seed)
-    return [torch.randn(3, 4, generator=g) for _ in range(3)], [torch.randn(4, generator=g) for _ in range(3)], [1, 2, 3]
+    return (
+        [torch.randn(3, 4, generator=g) for _ in range(3)],
+        [torch.randn(4, generator=g) for _ in range(3)],
+        [1, 2, 3],
+    )
 
 
 def leaves(value: Any) -> list[Any]:
@@ -454,7 +485,7 @@ def same(want: Any, got: Any) -> bool:
     if len(a) != len(b):
         return False
     for p, q in zip(a, b, strict=True):
-        p, q = torch.as_tensor(p), torch.as_tensor(q)
+        p, q = (v if isinstance(v, torch.Tensor) else torch.tensor(v) for v in (p, q))
         if p.dtype != q.dtype or p.shape != q.shape or not torch.allclose(p, q, rtol=1e-4, atol=1e-5, equal_nan=True):
             return False
     return True

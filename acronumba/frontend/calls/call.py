@@ -125,7 +125,7 @@ def distribute(w: Walker, row: Row, a: Args) -> Val:
         made = distribute(w, row, with_case(case))
         return w.made(made) if w.block is not None and isinstance(w.here, ast.expr) else made
 
-    return w.each(which if name in a.optional else not_none(w, which), one)
+    return w.each(which if name in a.optional else not_none(w, which), one, itself=row.views)
 
 
 def _first_choice(a: Args) -> tuple[str, UnionVal, Callable[[Val], Args]] | None:

@@ -10,7 +10,7 @@ import numpy as np
 from acronumba.frontend.arrays import transposed, view
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.kinds.arrays import ArrayRef
-from acronumba.frontend.kinds.numbers import number
+from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, AxisIndex, Val
 from acronumba.frontend.lists import new_list
@@ -63,6 +63,34 @@ def function_view(w: Walker, function: Any, args: Sequence[Val], kwargs: Mapping
     if not args or not isinstance(args[0], ArrayRef) or name not in VIEWS or getattr(np, name) is not function:
         return None
     return array_view(w, args[0], name, args[1:], kwargs)
+
+
+def reshaped_view(w: Walker, ref: ArrayRef, shape: Sequence[Num]) -> Val | None:
+    """Return the view of another shape, if that has the same extents but for those of 1; None if that is not known."""
+    axes: list[AxisIndex] = []
+    rest = list(ref.axes)
+    free = True  # an extent of -1 has not been met
+    for k, n in enumerate(shape):
+        extent = w.as_extent(n)
+        later = sum(m.const != 1 for m in shape[k + 1 :])
+        left = sum(a.extent != 1 for a in rest)
+        if extent == -1:
+            if not free or left - later not in (0, 1):
+                return None
+            free = False
+        if extent == 1 or (extent == -1 and left == later):
+            axes.append(None)
+            continue
+        while rest and rest[0].extent == 1:
+            axes.append(number(0))
+            rest.pop(0)
+        if not rest or extent not in (rest[0].extent, -1):
+            return None
+        axes.append(WHOLE)
+        rest.pop(0)
+    if any(a.extent != 1 for a in rest):
+        return None
+    return view(w, ref, [*axes, *(number(0) for _ in rest)])
 
 
 def _axes(given: Any, rank: int) -> list[int] | None:

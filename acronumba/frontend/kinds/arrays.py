@@ -153,7 +153,9 @@ class Tensor(Value):
         return self
 
     def places_in(self) -> Iterable[AllocationSite]:
-        return self.whole.places if self.type.rank or self.array0 is not None else ()
+        if not self.type.rank and self.array0 is None:
+            return ()
+        return [p.of_views((self.type.dtype, self.type.rank)) for p in self.whole.places]
 
     def truth(self, w: Walker) -> Num:
         x = w.ops.only_element(self, EMPTY, AMBIGUOUS)
@@ -216,16 +218,26 @@ class AllocationSite:
     copied: bool = False  # one of them is not filled with one value: splitting it costs operations
     looked_up: bool = False  # parts of them are read by NumPy scalars as indices, in kernels
     counted: bool = False  # ... and must be views, as they are written to or kept: the indices become host numbers
+    reshaped: bool = False  # copies of another shape were read that could be views
+    seen_through: bool = False  # ... and must be views
     cells: dict[frozenset[int], ElementInfo] = field(default_factory=dict)  # by `apart`: facts of the lists of parts
     # By position of a write: the depth of loops around it, the axes indexed by host numbers, and by other indices.
     writes: dict[Any, tuple[int, frozenset[int], frozenset[int]]] = field(default_factory=dict)
-    link: AllocationSite | None = None  # unified with another
+    link: AllocationSite | None = None  # unified with another, or that of the arrays of which these are views
+    viewed: bool = False  # it stands for views, of another kind than the arrays
+    views: dict[tuple[str, int], AllocationSite] = field(default_factory=dict)  # those that stand for views of them
 
     def find(self) -> AllocationSite:
         place = self
         while place.link is not None:
             place = place.link
         return place
+
+    def of_views(self, kind: tuple[str, int]) -> AllocationSite:
+        """Return what stands for the site in containers of views of one kind of its arrays."""
+        if self.kind == kind:
+            return self
+        return self.views.setdefault(kind, AllocationSite(kind, link=self, viewed=True))
 
     @property
     def cell(self) -> ElementInfo:
@@ -345,7 +357,7 @@ class ArrayRef(Value):
         return out
 
     def places_in(self) -> Iterable[AllocationSite]:
-        return (self.place,)
+        return (self.place.find().of_views((self.type.dtype, self.type.rank)),)
 
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
         if not self.place.find().passed:

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from acronumba.frontend.library.decorators import rejected
 from acronumba.torch.implements import arrays, implements, promoted, tensor
-from acronumba.torch.primitives import axis_of, each, is_known, is_same, sizes
+from acronumba.torch.primitives import axis_of, each, is_known, is_same, reshaped, sizes, without_axis
 
 T = torch.Tensor
 
@@ -38,17 +38,17 @@ def numel(input):
 
 @implements(T.view, T.reshape, T.resize, views=True)
 def view(input, *shape):
-    return np.reshape(input, sizes(shape))
+    return reshaped(input, sizes(shape))
 
 
 @implements(torch.reshape, views=True)
 def reshape(input, shape):
-    return np.reshape(input, sizes((shape,)))
+    return reshaped(input, sizes((shape,)))
 
 
 @implements(T.view_as, T.reshape_as, views=True)
 def view_as(input, other):
-    return np.reshape(input, other.shape)
+    return reshaped(input, other.shape)
 
 
 @implements(torch.flatten, T.flatten, views=True)
@@ -56,18 +56,19 @@ def flatten(input, start_dim=0, end_dim=-1):
     first, last = axis_of(start_dim, input.ndim), axis_of(end_dim, input.ndim)
     if first == last and input.ndim:
         return input
-    return np.reshape(input, (*input.shape[:first], math.prod(input.shape[first : last + 1]), *input.shape[last + 1 :]))
+    n = math.prod(input.shape[first : last + 1])
+    return reshaped(input, (*input.shape[:first], n, *input.shape[last + 1 :]))
 
 
 @implements(torch.ravel, T.ravel, views=True)
 def ravel(input):
-    return np.reshape(input, (-1,))
+    return reshaped(input, (-1,))
 
 
 @implements(torch.unflatten, T.unflatten, views=True)
 def unflatten(input, dim, sizes):
     at = axis_of(dim, input.ndim)
-    return np.reshape(input, (*input.shape[:at], *sizes, *input.shape[at + 1 :]))
+    return reshaped(input, (*input.shape[:at], *sizes, *input.shape[at + 1 :]))
 
 
 @implements(torch.squeeze, T.squeeze, views=True)
@@ -76,7 +77,7 @@ def squeeze(input, dim=None):
         return np.squeeze(input, ones_of(input))
     if isinstance(dim, tuple | list):
         return np.squeeze(input, tuple(axis_of(d, input.ndim) for d in dim if is_one(input, d)))
-    return np.squeeze(input, axis_of(dim, input.ndim)) if is_one(input, dim) else input
+    return without_axis(input, axis_of(dim, input.ndim)) if is_one(input, dim) else input
 
 
 def is_one(input, dim):
