@@ -257,8 +257,10 @@ def _order(t: Type) -> tuple[int, str, str]:
     if isinstance(t, StructT | EnumT):
         return order.index(type(t)), class_key(t.cls), ""
     held = _in_words(t)
-    form = f" {held.item} {held.form.axes} {held.form.cuts} {sorted(held.form.indexed)}" if isinstance(held, ArrayT) else ""
-    return order.index(type(held)), type_text(held) + form, "" if held is t else type_text(t)
+    text = type_text(held)
+    if isinstance(held, ArrayT):
+        text += f" {held.item} {held.form.axes} {held.form.cuts} {sorted(held.form.indexed)}"
+    return order.index(type(held)), text, "" if held is t else type_text(t)
 
 
 def members(t: Type) -> tuple[Type, ...]:
