@@ -350,3 +350,21 @@ def test_attention() -> None:
     torch.manual_seed(0)
     bags = [torch.randint(0, 5, (n, 3)) for n in (1, 2)]
     compare(Attention(), [torch.randn(n, 6) for n in (2, 4)], [torch.randn(n, 4) for n in (3, 2)], bags)
+
+
+class Encoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(4, 2, 8, activation="gelu", norm_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, nn.LayerNorm(4), enable_nested_tensor=False)
+        self.layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
+
+    def forward(self, x: Any) -> Any:
+        mask = nn.Transformer.generate_square_subsequent_mask(3)
+        padded = nn.utils.rnn.pad_sequence([x, x[:1]], batch_first=True, padding_value=1.0)
+        return self.encoder(x), self.layer(padded), self.encoder(x[:3], mask), nn.utils.rnn.pad_sequence([x, x[:1]])
+
+
+def test_encoders() -> None:
+    torch.manual_seed(0)
+    compare(Encoder().eval(), [torch.randn(n, 4) for n in (3, 5)], tol=5e-6)

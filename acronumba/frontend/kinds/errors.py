@@ -42,6 +42,10 @@ def conversion(what: str) -> str:
         return "keep a list; as the key of a dict, a number made of its elements: k * n + i"
     if what in MODULES:
         return MODULES[what]
+    if "an array of dtype complex" in what:
+        return "two arrays, of the real and the imaginary parts"
+    if "Use Tensor.to_dense()" in what:
+        return "x.to_dense(), before the batch"
     if re.search(r"an array of dtype \S*float16", what):
         return "convert it before the batch: `x.astype(np.float32)`, `x.float()` of a tensor"
     floating = re.search(r"an array of dtype [<>]f", what)  # not in the CPU's byte order

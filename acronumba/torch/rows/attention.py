@@ -1,4 +1,4 @@
-"""Attention, of one sequence or with a batch axis, and sums of bags of rows of a table."""
+"""Attention and encoders of it, of one sequence or with a batch axis, and sums of bags of rows of a table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from acronumba.frontend.library.decorators import rejected
 from acronumba.nn import softmax
-from acronumba.torch.implements import array, implements, tensor
+from acronumba.torch.implements import array, implements, numpy_dtype, tensor
 from acronumba.torch.primitives import of_one_dtype
 
 
@@ -84,6 +84,38 @@ def _heads(self, x, weight, bias):
     y = x @ weight.T
     y = y if bias is None else y + bias
     return np.swapaxes(np.reshape(y, (*y.shape[:-1], self.num_heads, self.head_dim)), -2, -3)
+
+
+@implements(nn.TransformerEncoderLayer.forward, tensors=True)
+def transformer_layer(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
+    if self.norm_first:
+        x = src + _self_attended(self, self.norm1(src), src_mask, src_key_padding_mask)
+        return x + _fed_forward(self, self.norm2(x))
+    x = self.norm1(src + _self_attended(self, src, src_mask, src_key_padding_mask))
+    return self.norm2(x + _fed_forward(self, x))
+
+
+def _self_attended(self, x, mask, hidden):
+    y, _ = self.self_attn(x, x, x, hidden, False, mask)
+    return self.dropout1(y)
+
+
+def _fed_forward(self, x):
+    return self.dropout2(self.linear2(self.dropout(self.activation(self.linear1(x)))))
+
+
+@implements(nn.TransformerEncoder.forward, tensors=True)
+def transformer(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
+    x = src
+    for layer in self.layers:
+        x = layer(x, mask, src_key_padding_mask)
+    return x if self.norm is None else self.norm(x)
+
+
+@implements(nn.Transformer.generate_square_subsequent_mask)
+def square_mask(sz, device=None, dtype=None):
+    mask = np.where(np.tri(sz, dtype=bool), 0.0, -np.inf)
+    return mask.astype(np.float32 if dtype is None else numpy_dtype(dtype))
 
 
 @implements(nn.EmbeddingBag.forward, tensors=True)

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from acronumba.frontend.library.decorators import rejected
 from acronumba.nn import relu, sigmoid
-from acronumba.torch.implements import array, implements, is_tensor, tensor
+from acronumba.torch.implements import array, arrays, implements, is_tensor, tensor
 from acronumba.torch.primitives import each, of_one_dtype
 
 # ---- cells
@@ -206,3 +206,14 @@ def _next_layer(self, outs, layer):
 
 def _whole(self, xs, batched):
     return tensor(np.swapaxes(xs, 0, 1) if batched and self.batch_first else xs)
+
+
+@implements(nn.utils.rnn.pad_sequence)
+def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
+    rows = arrays(sequences)
+    count = max([len(x) for x in rows])
+    padded = []
+    for x in rows:
+        rest = np.full((count - len(x), *x.shape[1:]), padding_value, x.dtype)
+        padded.append(np.concatenate([rest, x] if padding_side == "left" else [x, rest]))
+    return np.stack(padded, axis=0 if batch_first else 1)
