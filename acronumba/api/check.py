@@ -22,7 +22,8 @@ import numpy as np
 
 from acronumba.api import shadow
 from acronumba.api.failures import is_final, is_unordered
-from acronumba.api.plain import Along, Endless, PlainCall
+from acronumba.api.meter import Endless
+from acronumba.api.plain import Along, PlainCall
 from acronumba.api.reference import Outcome
 from acronumba.api.results import Done, equal, parts_of
 from acronumba.api.shadow import BOUNDS, FACTOR

@@ -11,7 +11,8 @@ from __future__ import annotations
 import linecache
 from collections.abc import Sequence
 
-from acronumba.api.plain import Endless, PlainCall
+from acronumba.api.meter import Endless
+from acronumba.api.plain import PlainCall
 from acronumba.errors import AcronumbaError, DataError, ShapeMismatch, Unsupported
 from acronumba.generics import Value
 from acronumba.pipeline.boundary import is_library

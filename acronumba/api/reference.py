@@ -17,18 +17,21 @@ import sys
 import types
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from acronumba import nn, random
-from acronumba.api.plain import PlainCall, Range
+from acronumba.api.meter import Range
 from acronumba.api.shadow import STAND_INS, Anchors, Number, ShadowArray, ShadowRun, apply, current, with_second
 from acronumba.data.classes import is_record
 from acronumba.foreign import as_numpy, is_foreign
 from acronumba.generics import Value
 
 SHARED = -1  # instead of an instance number
+
+if TYPE_CHECKING:
+    from acronumba.api.plain import PlainCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

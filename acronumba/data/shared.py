@@ -264,6 +264,13 @@ def describe_value(
         extra = frozenset(getattr(value, "__dict__", ())) - {*names} if is_record(cls) else frozenset()
         fixed = frozenset() if adapter is None else frozenset(adapter.fixed(value))
         return SharedNode(path, "object", cls, names, items, extra, fixed)
+    return _container(path, value, _classes, inside, _fixed)
+
+
+def _container(
+    path: str, value: object, classes: tuple[type, ...], inside: tuple[tuple[str, object], ...], fixed: bool
+) -> Shared:
+    """Return the structure of a dict, set, list or tuple; any other value cannot be shared."""
     if isinstance(value, dict):
         if len(value) > LONG_DICT or not all(type(k) is str for k in value):
             table = table_type(value)
@@ -274,7 +281,7 @@ def describe_value(
             what = wrong_key(union(*map(_key_type, value)))
             return SharedOpaque(path, f"a dict with keys {what or 'that look alike, or are flags'}")
         named = zip(texts, value.values(), strict=True)
-        entries = tuple([describe_value(f"{path}[{text}]", v, _classes, inside, _fixed) for text, v in named])
+        entries = tuple([describe_value(f"{path}[{text}]", v, classes, inside, fixed) for text, v in named])
         return SharedNode(path, "dict", dict, tuple(value), entries)
     if type(value) is set:
         elements = table_type(dict.fromkeys(value, 0))
@@ -285,8 +292,9 @@ def describe_value(
         if number is not None:
             return SharedLeaf(path, number)
         kind = "list" if isinstance(value, list) else "tuple"
-        held = tuple(describe_value(f"{path}[{k}]", v, _classes, inside, _fixed) for k, v in enumerate(value))
+        held = tuple(describe_value(f"{path}[{k}]", v, classes, inside, fixed) for k, v in enumerate(value))
         return SharedNode(path, kind, list if kind == "list" else tuple, tuple(map(str, range(len(value)))), held)
+    cls = type(value)
     return SharedOpaque(path, f"an object of class {cls.__name__}, which is no plain class: {oddness(cls)}")
 
 

@@ -33,7 +33,7 @@ def begin_draws(w: Walker, key: Val) -> None:
 
 
 def draws_in(w: Walker) -> Mapping[Any, Val]:
-    """Return what a recursive function gets to draw random numbers."""
+    """Return the arguments by which a recursive function draws random numbers."""
     found = w.state.get(_PLACE)
     return {} if found is None or Draws not in w.facts.changing else {_PLACE: found}
 

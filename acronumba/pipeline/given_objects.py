@@ -41,14 +41,14 @@ def note_writer(fn: types.FunctionType, lowered: Lowered) -> None:
 
 @record()
 class Outer:
-    """What a plain call may write to beside its arguments."""
+    """Objects besides its arguments to which a plain call may write."""
 
     values: tuple[Value, ...]  # of the outer variables of the function
     names: frozenset[str]  # of all attributes that it assigns
 
 
 def outer_of(fn: object) -> Outer | None:
-    """Return what a function whose program writes to given objects may change; None for other functions."""
+    """Return the objects that a function may change; None if its program writes to no given objects."""
     writer = _writers.get(fn) if isinstance(fn, types.FunctionType) else None
     if writer is None:
         return None

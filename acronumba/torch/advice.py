@@ -1,4 +1,4 @@
-"""What to write in place of parts of PyTorch that no model has, by the last part of their names."""
+"""Rewrites of parts of PyTorch that no model has, by the last part of their names."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ ADVICE = {
 
 
 def advice(name: str) -> str:
-    """Return what to write in place of a function; "" if nothing is known."""
+    """Return the rewrite of a function; "" if none is known."""
     return ADVICE.get(name, "")

@@ -1,4 +1,4 @@
-"""What PyTorch itself says about a call: the dtypes and ranks of its result, or why it takes no such arguments.
+"""PyTorch's own answer about a call: the dtypes and ranks of its result, or why it takes no such arguments.
 
 In: a function of PyTorch, and arguments as values of the front end. A call of the function with small tensors of the
 same dtypes and ranks answers, when a model is compiled. Out: an `Answer`. So the rules of promotion, of which there are
@@ -29,7 +29,7 @@ NAMES = {dtype: name for name, dtype in DTYPES.items()}  # NumPy's names of PyTo
 
 @record(kw_only=True)
 class Answer:
-    """What a function of PyTorch returns, or why it does not."""
+    """The dtypes and ranks that a function of PyTorch returns, or its error."""
 
     dtypes: tuple[str, ...] = ()  # of the tensors of its result, in order; "" for one of a dtype that we lack
     ranks: tuple[int, ...] = ()  # of these tensors
@@ -73,7 +73,7 @@ class _Items:
 
 
 def answer(w: Walker, function: Callable[..., Any], args: Sequence[Val], kwargs: Mapping[str, Val]) -> Answer | None:
-    """Return what PyTorch says about a call; None if one of the arguments has no example."""
+    """Return PyTorch's answer about a call; None if one of the arguments has no example."""
     try:
         keys = tuple(_key(w, v) for v in args)
         named = tuple((name, _key(w, v)) for name, v in kwargs.items())
@@ -128,7 +128,7 @@ def _asked(function: Callable[..., Any], keys: tuple[Any, ...], named: tuple[Any
 def checked(
     w: Walker, what: str, function: Callable[..., Any], args: Sequence[Val], kwargs: Mapping[str, Val]
 ) -> Answer | None:
-    """Return what PyTorch says about a call; reject one that raises an error whatever the elements are."""
+    """Return PyTorch's answer about a call; reject one that raises an error whatever the elements are."""
     said = answer(w, function, args, kwargs)
     if said is not None and said.error:
         given = ", ".join(map(w.describe, (*args, *kwargs.values())))

@@ -119,7 +119,7 @@ def _changing(handler: Any) -> Any:
 
 
 def _asked(w: Walker, f: Callable[..., Any], a: Args, function: Any) -> Answer | None:
-    """Return what PyTorch says about a call of a function; reject the call if it raises an error."""
+    """Return PyTorch's answer about a call of a function; reject the call if it raises an error."""
     args: list[Val] = []
     named: dict[str, Val] = {}
     for p in _parameters(f):

@@ -385,7 +385,7 @@ def _whole(name: str, own: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) 
 
 
 def _as(own: Any, found: Any) -> Any:
-    """Return what was found as a tensor like `own`; `own` itself if they are equal."""
+    """Return a result as a tensor like `own`; `own` itself if they are equal."""
     made = torch.from_numpy(np.array(narrow(found))).reshape(own.shape).to(own.dtype)
     return own if torch.equal(made, own) else made
 

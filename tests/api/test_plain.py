@@ -13,7 +13,8 @@ import pytest
 from acronumba import AcronumbaError, InstanceErrors, model
 from acronumba.api.check import check
 from acronumba.api.dispatch import bind, run
-from acronumba.api.plain import Endless, PlainCall
+from acronumba.api.meter import Endless
+from acronumba.api.plain import PlainCall
 from tests.support.chosen import one_in
 
 F = np.float32

@@ -520,7 +520,8 @@ def judged(error: BaseException, file: str) -> tuple[str, str]:
 def _compare(run: Any, columns: list[Any], shared: dict[str, Any]) -> tuple[str, str]:
     """Run a mini-batch and compare it with the plain call."""
     from acronumba.api.check import compare
-    from acronumba.api.plain import Endless, PlainCall
+    from acronumba.api.meter import Endless
+    from acronumba.api.plain import PlainCall
     from acronumba.api.results import equal
 
     errors: dict[int, BaseException] = {}

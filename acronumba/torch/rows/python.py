@@ -1,4 +1,4 @@
-"""What models of PyTorch call besides tensors: sizes, checkpoints, and functions that end the process."""
+"""Sizes, checkpoints and functions that end the process, as models of PyTorch call them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a module of PyTorch consists of: its parameters and submodules, in PyTorch's order."""
+"""Parts of a module of PyTorch: its parameters and submodules, in PyTorch's order."""
 
 from __future__ import annotations
 
