@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,7 @@ def unwritten(roots: Value) -> Iterator[None]:
 
 
 _CONTAINERS = (list, dict, set)
+_SIMPLE = frozenset((str, bytes, int, float, bool, type(None), torch.Tensor, torch.nn.Parameter))
 _LEAVES = (str, bytes, int, float, bool, type(None), type, torch.Tensor, np.ndarray, np.generic, types.ModuleType)
 
 
@@ -83,10 +85,10 @@ def _reached(root: Value) -> Iterator[Value]:
         if isinstance(v, _LEAVES) or id(v) in seen:
             continue
         seen.add(id(v))
-        if isinstance(v, list | tuple | set | frozenset):
-            stack += v
-        elif isinstance(v, dict):
-            stack += v.values()
+        if isinstance(v, list | tuple | set | frozenset | dict):
+            inside = v.values() if isinstance(v, dict) else v
+            if not _SIMPLE.issuperset(map(type, inside)):
+                stack += inside
         elif isinstance(v, types.FunctionType):
             stack += [v.__globals__[n] for n in v.__code__.co_names if n in v.__globals__]
             stack += [cell.cell_contents for cell in v.__closure__ or () if cell != _EMPTY]
@@ -94,16 +96,17 @@ def _reached(root: Value) -> Iterator[Value]:
             stack += (v.__self__, v.__func__)
         elif hasattr(v, "__dict__"):
             stack += vars(v).values()
-        if type(v) in _CONTAINERS or (hasattr(v, "__dict__") and not callable(v)) or isinstance(v, torch.nn.Module):
+        if type(v) in _CONTAINERS or (isinstance(getattr(v, "__dict__", None), dict) and not isinstance(v, _CODE)):
             yield v
 
 
 _EMPTY = types.CellType()
+_CODE = (types.FunctionType, types.MethodType, types.BuiltinFunctionType)
 
 
 def _restore(value: Value, before: Value) -> None:
     if type(value) is list:
-        if len(value) != len(before) or any(a is not b for a, b in zip(value, before, strict=True)):
+        if len(value) != len(before) or not all(map(is_, value, before)):
             value[:] = before
         return
     held: Any = value if type(value) in _CONTAINERS else vars(value)
@@ -112,7 +115,7 @@ def _restore(value: Value, before: Value) -> None:
         if not (same and held == before):
             value.clear()
             value.update(before)
-    elif not same or any(a is not b or held[a] is not before[b] for a, b in zip(held, before, strict=True)):
+    elif not (same and all(map(is_, held, before)) and all(map(is_, held.values(), before.values()))):
         held.clear()
         held.update(before)
 

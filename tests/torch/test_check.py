@@ -131,6 +131,25 @@ def test_a_plain_call_leaves_objects_as_they_were():
     assert net.seen == [] and not hasattr(net, "hidden") and notes == {"old": 1}
 
 
+class Counter:
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, x):
+        self.calls += 1
+        return x
+
+
+def test_a_plain_call_leaves_objects_that_are_called_as_they_were():
+    counter = Counter()
+
+    def counts(x):
+        return counter(x) * counter.calls
+
+    call = TorchCall.of(counts, {}, Options())
+    assert call.run([torch.ones(1)]) == call.run([torch.ones(1)]) == 1 and counter.calls == 0
+
+
 def wrong(net, k, value):
     """Return the verdict on a result of instance `k` that is off."""
     call = TorchCall.of(net, {}, Options())
