@@ -202,12 +202,14 @@ class Forward:
                 self.errors[k] = exception_of(
                     self._model, wanted.instance(self.call, k), self.call, failure, soon=compiled.artifacts.forks
                 )
-            else:
-                self.results[k] = decode(j)
-                row = run.words[j].tolist()
-                found[k] = arrays_in(self.results[k], compiled.program.result, row, references)
-                apart = {row[n] for n in constant}.difference(w for n, w in enumerate(row) if n not in constant)
-                self.arrays[k] = [a.array for a in found[k] if a.words[-1] not in apart and not given(a.words[-1])]
+        good = [j for j, k in enumerate(members) if k not in self.errors]
+        rows = run.words[good].tolist()
+        for j, result, row in zip(good, decode.some(good), rows, strict=True):
+            k = members[j]
+            self.results[k] = result
+            found[k] = arrays_in(result, compiled.program.result, row, references)
+            apart = {row[n] for n in constant}.difference(w for n, w in enumerate(row) if n not in constant)
+            self.arrays[k] = [a.array for a in found[k] if a.words[-1] not in apart and not given(a.words[-1])]
         asked = [a for a in wanted.asked(compiled, packed, members) if a.instance not in run.errors]
         asked += wanted.asked_of_shared(compiled, leaves, run)
         self.parts.append(

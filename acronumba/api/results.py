@@ -268,8 +268,9 @@ class Stacked:
     def leaves(self, values: list[Value], path: str) -> Value:
         """Return the value; `path` says where in the results the values are."""
         first = values[0]
+        form = self.form(first)
         for k, value in enumerate(values):
-            if self.form(value) != self.form(first):
+            if self.form(value) != form:
                 seen = f"instance 0: {_form_text(first)}; instance {k}: {_form_text(value)}"
                 message = f"{path} is not alike in instances 0 and {k}"
                 raise reject("ACR703", message=message, seen=seen, rewrite=_how_alike(first, value))

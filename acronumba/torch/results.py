@@ -37,6 +37,13 @@ class TensorResults(Results[T]):
 class _StackedTensors(Stacked):
     """Makes one value of values of one structure: tensors are stacked, numbers become tensors."""
 
+    def form(self, value: Value) -> tuple[Value, ...]:
+        if not isinstance(value, torch.Tensor):
+            return super().form(value)
+        tensor: Any = value
+        shape = tensor.shape
+        return torch.Tensor, tensor.dtype, (None, *shape[1:]) if self.rows and shape else shape
+
     def joined(self, values: list[Value]) -> Value:
         first: Any = values[0]
         if isinstance(first, torch.Tensor):
