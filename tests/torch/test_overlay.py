@@ -165,6 +165,46 @@ def test_values_and_gradients_are_those_of_the_plain_calls(cls: Any, data: Any) 
     assert len(fast._entries) == 1  # what plain calls have left behind compiles nothing anew
 
 
+@pytest.mark.parametrize(("cls", "data"), [(Reader, SENTENCES), (ChildSum, TREES)])
+def test_check_leaves_modules_and_trees_as_they_are(cls: Any, data: Any) -> None:
+    torch.manual_seed(0)
+    net, data = cls(), copy.deepcopy(data)
+    before = {name: dict(module.__dict__) for name, module in net.named_modules()}
+    assert acronumba.torch.model(net).check(data).ok
+    assert {name: dict(module.__dict__) for name, module in net.named_modules()} == before
+    assert not any(hasattr(t, "state") for t in data)
+
+
+class Expert(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.Linear(3, 3)
+
+    def forward(self, x):
+        self.last = torch.tanh(self.cell(x))
+        return self.last
+
+
+class Experts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.experts = nn.ModuleList([Expert() for _ in range(3)])
+
+    def forward(self, x, k):
+        for expert in self.experts:
+            expert.last = x * 0
+        y = self.experts[k](x)
+        return y + self.experts[0].last, self.experts[k].last
+
+
+def test_modules_that_are_chosen_at_run_time() -> None:
+    net = Experts()
+    xs, ks = [torch.full((3,), float(k)) for k in range(4)], [0, 2, 1, 0]
+    got = flat(acronumba.torch.model(net).batch(xs, ks))
+    for a, b in zip(got, flat([net(x, k) for x, k in zip(xs, ks, strict=True)]), strict=True):
+        assert torch.allclose(a, b, atol=1e-6)
+
+
 class Remembering(nn.Module):
     def __init__(self) -> None:
         super().__init__()
