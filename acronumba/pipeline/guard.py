@@ -69,16 +69,8 @@ class Guard:
         kinds = (p.type for p in params if self.root(p.path) not in tree.roots)
         self.reads_outer_data = any(isinstance(t, TensorT | ListT | MapT | StructT) for t in kinds)  # not only numbers
         self._apart = [(paths, [getter(p, names) for p in paths], loc) for paths, loc in lowered.apart.items()]
-        self._distinct = [
-            (
-                path,
-                getter(path, names),
-                [getter(other, names) for other in others],
-                next(iter(lowered.overlaid[path].values())),
-            )
-            for path, others in lowered.distinct.items()
-            if others
-        ]
+        groups = {frozenset((path, *others)) for path, others in lowered.distinct.items() if others}
+        self._distinct = [[(path, getter(path, names)) for path in sorted(group)] for group in groups]
         self._last: tuple[dict[str, Value], list[Value]] | None = None  # snapshots, and their leaves
         for path, loc in self._find_aliases(roots):
             raise reject("ACR202", loc, f"copy.deepcopy of shared values that also contain {path} on another path",
@@ -108,10 +100,12 @@ class Guard:
 
     def _find_twins(self, roots: Mapping[str, Value]) -> Iterator[tuple[str, Loc]]:
         """Yield shared objects whose attributes are written and that are found at another path, too."""
-        for path, get, others, loc in self._distinct:
-            mine = get(roots)
-            if any(other(roots) is mine for other in others):
-                yield path, loc
+        for group in self._distinct:
+            found = [id(get(roots)) for _, get in group]
+            if len(set(found)) < len(found):
+                twins = (path for (path, _), at in zip(group, found, strict=True) if found.count(at) > 1)
+                written = (path for path in twins if path in self._lowered.overlaid)
+                yield from ((path, next(iter(self._lowered.overlaid[path].values()))) for path in written)
 
     # ---- shared values
 

@@ -164,6 +164,9 @@ class Value:
     def mutable(self, w: Walker) -> Val:
         """Return it as a list, dict or set of run time that may be mutated, or reject its mutation."""
         rewrite = "make a copy first: " + ("dict(d)" if self.is_mapping else "list(x)")
+        match w.here:
+            case ast.Call(func=ast.Attribute(value=ast.Attribute() as field)):
+                rewrite = f"make it in the call: {ast.unparse(field)} = {'{}' if self.is_mapping else '[]'}"
         raise w.reject("ACR113", seen=f"a change of {w.describe(self)}", rewrite=rewrite)
 
     @property
