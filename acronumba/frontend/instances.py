@@ -34,7 +34,7 @@ from acronumba.frontend.kinds.functions import Func, OneOfFunctions
 from acronumba.frontend.kinds.lists import StaticList
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num
 from acronumba.frontend.kinds.objects import SharedVal
-from acronumba.frontend.kinds.torch_tensors import unfollowed
+from acronumba.frontend.kinds.torch_tensors import TorchTensor, unfollowed
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.names import forget_assigned, named_iterator
@@ -70,7 +70,8 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val]) -> Val:
     code = func.code
     captured, scopes = captured_by(w, func, params.values())
     captured |= {**draws_in(w), **overlays_of(w)}
-    given = [*params.values(), *captured.values()]
+    given = [w.whole(v) if isinstance(v, TorchTensor) and v.detached else v for v in params.values()]
+    given += captured.values()
     plain = w.facts.plain.setdefault(code, set())
     carried = w.facts.carried.get(code)
     for val in given:

@@ -159,6 +159,13 @@ def elements(w: Walker, val: TorchTensor) -> Tensor:
     return stopped(w, x) if val.detached else x
 
 
+def array_in(w: Walker, val: Val) -> Val:
+    """Return the array of a tensor, also one that is written to, and any other value as it is."""
+    if not isinstance(val, TorchTensor):
+        return val
+    return elements(w, val) if val.detached else val.inner
+
+
 def stopped(w: Walker, x: Tensor) -> Tensor:
     """Return an array through which no gradient flows, as a view."""
     if not x.type.dtype.startswith("float"):

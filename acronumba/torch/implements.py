@@ -26,7 +26,7 @@ from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.decorators import _bound, primitive
-from acronumba.frontend.torch_math import array_of
+from acronumba.frontend.torch_math import array_in, array_of, stopped
 from acronumba.frontend.torch_math import promoted as promoted_operands
 from acronumba.frontend.torch_writes import change
 from acronumba.frontend.walker import Walker
@@ -57,7 +57,7 @@ def implements(
         for function in functions:
             shown = views or changes
             add = row(names, function, rank0="any", whole=tensors, views=shown, signature=f, aliases=ALIASES)
-            handler = _handler(f, tensors, arrays, function if asks else None)
+            handler = _handler(f, tensors, arrays, function if asks else None, views)
             add(_changing(handler) if changes else handler)
         return f
 
@@ -78,7 +78,7 @@ def _parameters(f: Callable[..., Any]) -> Sequence[inspect.Parameter]:
     return list(inspect.signature(f).parameters.values())
 
 
-def _handler(f: Callable[..., Any], tensors: bool, arrays: bool, asked: Any = None) -> Any:
+def _handler(f: Callable[..., Any], tensors: bool, arrays: bool, asked: Any = None, views: bool = False) -> Any:
     def handler(w: Walker, a: Args) -> Val:
         if "out" in a.given and not a.is_none("out"):
             raise w.reject("ACR202", a.where["out"], seen=f"out= of {a.what}", rewrite="leave it out")
@@ -94,12 +94,20 @@ def _handler(f: Callable[..., Any], tensors: bool, arrays: bool, asked: Any = No
             return out
         out = _wrapped(w, out)
         if without_gradient:
-            out = as_detached(out)
+            out = as_detached(_stopped(w, out) if views else out)
         if said is not None:
             _agrees(w, a.what, out, said)
         return out
 
     return handler
+
+
+def _stopped(w: Walker, val: Val) -> Val:
+    """Return views of a detached tensor: no gradient flows through those that are copies of its elements."""
+    if isinstance(val, TupleVal):
+        return TupleVal(tuple(_stopped(w, v) for v in val.items))
+    inner = val.inner if isinstance(val, TorchTensor) else None
+    return as_torch(stopped(w, inner)) if isinstance(inner, Tensor) else val
 
 
 def _changing(handler: Any) -> Any:
@@ -173,8 +181,7 @@ def promoted(*operands: Any, floats: bool = False) -> Any:
 
 
 def _array(w: Walker, a: Args) -> Val:
-    val = a["x"]
-    return val.inner if isinstance(val, TorchTensor) else val
+    return array_in(w, a["x"])
 
 
 @primitive(rule=_array, rank0="any", whole=True)
@@ -203,7 +210,7 @@ def _arrays(w: Walker, a: Args) -> Val:
             if isinstance(v, Num | NoneVal):
                 w.fail("TypeError", f"expected Tensor as element {k} in argument 0, but got {_class_name(v)}")
                 raise Dead
-        return TupleVal(tuple(v.inner if isinstance(v, TorchTensor) else v for v in items))
+        return TupleVal(tuple(array_in(w, v) for v in items))
     found = to_list(w, val)
     cell = ElementInfo(item=_unmarked(found.item), real=True, fixed=True)
     return replace(found, cell=cell, cls=list, extra=None, own=False)

@@ -107,7 +107,47 @@ def viterbi(y, z):
     return torch.logsumexp(v, 0)
 
 
+def detached_in_lists(y, z):
+    y[0] = 1
+    kept = [y.detach()]
+    for _ in range(2):
+        kept += [y.data, y]
+    return sum(kept) * z, torch.stack(kept) * z, torch.cat([y.detach(), kept[0]]) * z.repeat(2)
+
+
+def detached_in_branches(y, z):
+    y[0] = 1
+    h = y.detach() if z.sum() > 0 else y
+    for _ in range(2):
+        h = h.detach() + z
+    return h * z
+
+
+def views_of_detached(y, z):
+    y[0] = 1
+    d = y.detach()
+    return d.view(-1) * z, d.reshape(3, 1) * z, d[1:] * z[1:], d.expand(2, 3) * z, d.chunk(3)[1] * z, torch.sum(d) * z
+
+
+def detached_in_recursion(y, z):
+    y[0] = 1
+    return power(y.detach(), z, 2) + y
+
+
+def power(x, z, n):
+    return x * z if n == 0 else power(x, z, n - 1) * 0.5
+
+
+def views_under_no_grad(y, z):
+    with torch.no_grad():
+        y[0] = 1
+        a, b = y[1:], y.view(3, 1)
+    y[1] = 2
+    return a * z[1:] + b[:2, 0]
+
+
 WRITES = [
+    detached_in_lists, detached_in_branches, views_of_detached, detached_in_recursion,
     add_under_no_grad, item_under_no_grad, multiplied_data, items_of_data, masked_data, data_of_infinity,
     made_under_no_grad, zeros_under_no_grad, viterbi,
 ]  # fmt: skip

@@ -88,10 +88,10 @@ class TorchTensor(Value):
     # ---- how it is joined and stored
 
     def word_type(self) -> Type:
-        return _marked(self.inner.word_type())
+        return _marked(self.inner.python_type if self.detached else self.inner.word_type())
 
     def stored_type(self, w: Words) -> Type:
-        return _marked(self.inner.stored_type(w))
+        return self.word_type() if self.detached else _marked(self.inner.stored_type(w))
 
     def parts_type(self, w: Merge, parts: Sequence[JoinShape]) -> Type:
         return union(*map(_marked, members(w.template_type(parts[0]))))
@@ -107,6 +107,12 @@ class TorchTensor(Value):
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
         if not isinstance(t, TorchT):
             return None
+        if self.detached:
+            if isinstance(t.inner, ArrayT):
+                return None
+            whole = w.whole(self)  # its words do not say that it is detached
+            w.kept(whole)
+            return whole.to_words(w, t)
         if isinstance(t.inner, ArrayT):
             return self.inner.to_words(w, t.inner)
         array = w.whole(self.inner)

@@ -19,7 +19,7 @@ from acronumba.frontend.kinds.numbers import Num
 from acronumba.frontend.kinds.torch_tensors import TorchTensor, as_torch
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.library.decorators import primitive
-from acronumba.frontend.torch_math import array_of, promoted_dtype
+from acronumba.frontend.torch_math import array_in, array_of, promoted_dtype
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import INT
 from acronumba.torch.asking import checked
@@ -36,7 +36,7 @@ def apply(w: Walker, what: str, function: Any, numpy: Any, operands: Sequence[Va
     """Compute an element-wise function in the dtype that PyTorch returns, or to which it promotes what it compares."""
     said = checked(w, what, function, operands, {})
     assert said is not None
-    inner = [v.inner if isinstance(v, TorchTensor) else v for v in operands]
+    inner = [array_in(w, v) for v in operands]
     dtype = promoted_dtype(inner) if compares else said.dtypes[0]
     if not dtype:
         raise w.reject("ACR310", seen=f"the result of {what}")
