@@ -18,7 +18,6 @@ from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal
 from acronumba.frontend.kinds.maps import MapVal, MapView, map_type
 from acronumba.frontend.kinds.numbers import ALWAYS, EnumVal, Num, number
-from acronumba.frontend.kinds.torch_tensors import TorchTensor
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.lists import widen_items
@@ -88,8 +87,6 @@ def key_of(w: Walker, val: Val) -> Val:
         return replace(index, dtype=val.type.dtype)
     key = val.as_key(w)
     if key is None:
-        if isinstance(val, TorchTensor):
-            raise w.reject("ACR309", seen=f"{w.describe(val)} as a key", rewrite="its number: `.item()`")
         raise w.reject("ACR309", seen=f"a key {w.describe(val)}")
     return key
 

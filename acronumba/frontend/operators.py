@@ -7,7 +7,6 @@ import types
 from dataclasses import replace
 
 from acronumba.data.source_guard import ABSENT
-from acronumba.foreign import Library
 from acronumba.frontend.advice import operands
 from acronumba.frontend.block import ZERO_DIVISION
 from acronumba.frontend.calls.objects import is_tuple
@@ -19,7 +18,7 @@ from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
 from acronumba.frontend.kinds.objects import SharedVal
-from acronumba.frontend.kinds.torch_tensors import TorchTensor, unfollowed
+from acronumba.frontend.kinds.torch_tensors import unfollowed
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.lists import new_list
@@ -51,22 +50,9 @@ def unary(w: Walker, op: ast.unaryop, val: Val) -> Val:
     w.check_poison(val)
 
     def one(v: Val) -> Val:
-        if isinstance(v, TorchTensor):
-            applied: Val = Library.operate(w, type(op), (v,))
-            return applied
-        match op, v:
-            case (ast.USub(), Tensor()):
-                return w.ops.ufunc("neg", (v,))
-            case (ast.UAdd(), Tensor()):
-                return w.ops.ufunc("positive", (v,))
-            case (ast.Invert(), Tensor()):
-                return w.ops.ufunc("not", (v,))
-            case (ast.USub(), Num()):
-                return w.scalar("neg", w.as_int(v) if v.type != FLOAT else w.read(v))
-            case (ast.UAdd(), Num()):
-                return w.as_int(v)
-            case (ast.Invert(), Num()) if v.type != FLOAT:
-                return w.scalar("invert", w.as_int(v))
+        known = v.unary(w, op)
+        if known is not None:
+            return known
         if name is not None and has_method(w, v, name):
             return call_special(w, v, name, ())
         raise w.reject("ACR301", seen=f"{type(op).__name__} of {w.describe(v)}")

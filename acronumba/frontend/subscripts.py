@@ -26,7 +26,6 @@ from acronumba.frontend.kinds.iterators import Range, SliceVal
 from acronumba.frontend.kinds.lists import ListVal, StaticList, at_run_time, is_row
 from acronumba.frontend.kinds.maps import MapVal
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
-from acronumba.frontend.kinds.objects import SharedVal
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, AxisIndex, Constant, Index, Val
@@ -180,7 +179,7 @@ def element(w: Walker, base: Val, where: Index) -> Val:
         return found
     if isinstance(base, StaticList):
         w.make_real(base.cell)
-    if items is not None and any(isinstance(v, SharedVal) and v.holds_modules for v in items):
+    if items is not None and any(v.holds_modules for v in items):
         raise w.reject("ACR308", seen=f"one of several {items[0].python_class.__name__}s, chosen at run time",
                        rewrite="one ModuleList of all modules, with a computed index")  # fmt: skip
     inner = base if isinstance(base, ListVal) else at_run_time(w, items or ())

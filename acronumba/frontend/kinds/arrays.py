@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
@@ -176,6 +177,9 @@ class Tensor(Value):
         if self.type.rank:
             raise w.reject("ACR601", seen=f"{what} of {w.describe(self)}")
         return w.ops.host(self, what) if not index or self.type.dtype.startswith(("int", "uint")) else None
+
+    def unary(self, w: Walker, op: ast.unaryop) -> Val:
+        return w.ops.ufunc({ast.USub: "neg", ast.UAdd: "positive", ast.Invert: "not"}[type(op)], (self,))
 
     def turns(self, w: Walker) -> Turns:
         if not self.type.rank:

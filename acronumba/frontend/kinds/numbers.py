@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import enum
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -87,6 +88,13 @@ class Num(Value):
 
     def loop_shape(self, w: Merge) -> JoinShape:
         return self.join_shape(w)
+
+    def unary(self, w: Walker, op: ast.unaryop) -> Val | None:
+        if isinstance(op, ast.USub):
+            return w.scalar("neg", w.as_int(self) if self.type != FLOAT else w.read(self))
+        if isinstance(op, ast.Invert):
+            return None if self.type == FLOAT else w.scalar("invert", w.as_int(self))
+        return w.as_int(self) if isinstance(op, ast.UAdd) else None
 
     def truth(self, w: Walker) -> Num:
         val = w.read(self)

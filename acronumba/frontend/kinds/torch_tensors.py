@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -125,6 +126,13 @@ class TorchTensor(Value):
 
     def truth(self, w: Walker) -> Num | None:
         return w.whole(self.inner).truth(w)
+
+    def unary(self, w: Walker, op: ast.unaryop) -> Val:
+        applied: Val = Library.operate(w, type(op), (self,))
+        return applied
+
+    def as_key(self, w: Walker) -> Val:
+        raise w.reject("ACR309", seen=f"{w.describe(self)} as a key", rewrite="its number: `.item()`")
 
     def length(self, w: Walker) -> Num | None:
         return w.extent(self.inner.dims[0]) if self.rank else None

@@ -366,6 +366,10 @@ class Value:
         handler = METHODS.get(type(self))
         return None if handler is None else handler(w, self, name, args, kwargs)
 
+    def unary(self, w: Walker, op: ast.unaryop) -> Val | None:
+        """`-self`, `+self` or `~self`."""
+        return None
+
     def binary(self, w: Walker, op: ast.operator, left: Val, right: Val) -> Val | None:
         """`left op right`, of which one is the value itself."""
         handler = OPERANDS.get(type(self))
@@ -375,6 +379,11 @@ class Value:
         """`left op right`, of which one is the value itself."""
         handler = EQUALS.get(type(self))
         return None if handler is None else handler(w, op, left, right)
+
+    @property
+    def holds_modules(self) -> bool:
+        """Whether it is a module of PyTorch, or holds one."""
+        return False
 
     def as_key(self, w: Walker) -> Val | None:
         """Return it as the key of a dict."""
