@@ -190,22 +190,10 @@ def _operator(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
     a, b = _number(w, a), _number(w, b)
     if not is_operand(a) or not is_operand(b):
         return None
-    if isinstance(op, ast.MatMult):
-        x, y = (array_of(w, v) if isinstance(v, TorchTensor) else None for v in (a, b))
-        if x is None or y is None:
-            return None
-        same_dtype(w, x, y)
-        return as_torch(w.ops.matmul(x, y))
+    if isinstance(op, ast.MatMult) and not (isinstance(a, TorchTensor) and isinstance(b, TorchTensor)):
+        return None
     out: Val = Library.operate(w, type(op), (a, b))
     return out
-
-
-def same_dtype(w: Walker, a: Tensor, b: Tensor) -> None:
-    """Reject a product of tensors of two dtypes, which PyTorch does not promote."""
-    if a.type.dtype != b.type.dtype:
-        raise w.reject(
-            "ACR301", seen=f"a product of {a.type.dtype} and {b.type.dtype} tensors", rewrite="x.to(y.dtype)"
-        )
 
 
 @handles(EQUALS, TorchTensor)

@@ -139,6 +139,8 @@ def checked(
 def _rewrite(error: str) -> str:
     if "must be Tensor, not" in error:
         return "torch.tensor(x)"
+    if "same dtype" in error:
+        return "x.to(y.dtype)"
     if "not implemented for" in error or "floating" in error or "dtype" in error:
         return "x.float()"
     return ""

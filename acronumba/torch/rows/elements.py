@@ -241,6 +241,10 @@ _COMPARED: dict[type[ast.AST], tuple[str, Any, Any]] = {
 
 def operate(w: Walker, op: type[ast.AST], operands: Sequence[Val]) -> Val:
     """Apply an operator of Python to tensors and numbers."""
+    if op is ast.MatMult:
+        checked(w, "@", operator.matmul, operands, {})
+        x, y = (array_of(w, v) for v in operands)
+        return as_torch(w.ops.matmul(x, y))
     what, function, numpy = (_BINARY | _COMPARED)[op]
     return apply(w, what, function, numpy, operands, op in _COMPARED)
 
