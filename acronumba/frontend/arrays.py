@@ -486,6 +486,10 @@ def _name_of(w: Walker) -> str:
     match w.here:
         case ast.Subscript(value=value) | ast.AugAssign(target=value):
             return ast.unparse(value)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="F" | "torch")), args=[value, *_]):
+            return ast.unparse(value)
+        case ast.Call(func=ast.Attribute(value=value)):
+            return ast.unparse(value)
         case ast.Name(id=name):
             return name
     return "x"

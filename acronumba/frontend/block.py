@@ -228,8 +228,9 @@ class Blocks:
         """Return the exception to raise for unsupported code; raise `Hopeless` if the walk has to end."""
         if code == "ACR202" and self.facts.tensors:
             message = message or "this function or argument is not supported"
-        if code == "ACR111" and self.facts.tensors:
-            message, rewrite = "this tensor cannot be written to", rewrite.replace(".copy()", ".clone()")
+        if code in ("ACR111", "ACR112") and self.facts.tensors:
+            message = "this tensor cannot be written to" if code == "ACR111" else message
+            rewrite = rewrite.replace(".copy()", ".clone()")
         error = reject(code, self.at(node), seen, rewrite, message)
         if code == "ACR304" and rewrite == NODES:
             raise Hopeless(error)

@@ -511,18 +511,55 @@ def outcome(seed: int, compiled: bool = False) -> tuple[str, str]:
     return ("same" if all(map(same, want, got)) else "different"), source
 
 
+def weighed(value: Any) -> Any:
+    """Return a sum of all elements that have a gradient, with random weights."""
+    g = torch.Generator().manual_seed(0)
+    total: Any = 0
+    for v in leaves(value):
+        if isinstance(v, torch.Tensor) and v.dtype.is_floating_point:
+            weights = torch.randn(v.shape, generator=g)
+            total = total + (v * weights).sum() if v.requires_grad else total
+    return total
+
+
+def gradients(f: Any, x: torch.Tensor, *rest: Any) -> tuple[str, str]:
+    """Compare the gradient of a tensor with autograd's; return an outcome, and why."""
+    own, given = (x.detach().clone().requires_grad_() for _ in range(2))
+    try:
+        weighed(f(own, *rest)).backward()
+    except Exception as error:
+        return "invalid", f"{type(error).__name__}: {error}"
+    try:
+        others = [[r.clone() if isinstance(r, torch.Tensor) else r] for r in rest]
+        total = weighed(acronumba.torch.model(f).batch([given], *others)[0])
+        if isinstance(total, torch.Tensor):
+            total.backward()
+    except AcronumbaError as error:
+        return ("crashed" if "ACR798" in str(error) else "rejected"), str(error)
+    except ExceptionGroup as error:
+        return "failed", str(error.exceptions[0])
+    assert own.grad is not None
+    got = torch.zeros_like(own) if given.grad is None else given.grad
+    return ("same" if torch.allclose(own.grad, got, rtol=1e-3, atol=1e-4, equal_nan=True) else "different"), ""
+
+
+def gradients_of(seed: int) -> tuple[str, str]:
+    xs, ys, _ = columns(seed)
+    return gradients(made(program(seed), seed), xs[0], ys[0], 2)
+
+
 def main() -> int:
     """Run the programs of a range of seeds; print what is not the same."""
     first, last = map(int, sys.argv[1:3])
     counts: collections.Counter[str] = collections.Counter()
     for seed in range(first, last):
-        kind, why = outcome(seed)
+        kind, why = gradients_of(seed) if "-g" in sys.argv else outcome(seed)
         counts[kind] += 1
         if kind in ("different", "crashed", "failed"):
             print(seed, kind, why if kind != "different" else "", flush=True)
         elif kind == "rejected" and "-v" in sys.argv:
             lines = why.splitlines()
-            print(seed, *[line.strip() for line in lines if "seen:" in line][:1], "|", lines[2].strip(), flush=True)
+            print(seed, *[line.strip() for line in lines if "seen:" in line][:1], "|", *lines[2:3], flush=True)
     print(dict(counts))
     return int(bool(counts["different"] or counts["crashed"]))
 

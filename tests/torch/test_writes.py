@@ -10,7 +10,7 @@ from torch.nn import functional as F  # noqa: E402
 
 import acronumba.torch  # noqa: E402
 from acronumba.errors import AcronumbaError  # noqa: E402
-from tests.support.torch_programs import outcome  # noqa: E402
+from tests.support.torch_programs import gradients, gradients_of, outcome  # noqa: E402
 from tests.torch.test_shapes import check  # noqa: E402
 
 x = torch.arange(12, dtype=torch.float32).reshape(3, 4)
@@ -331,6 +331,18 @@ PROGRAMS = [
 @pytest.mark.parametrize("f", PROGRAMS)
 def test_program(f):
     check(f, x)
+
+
+@pytest.mark.parametrize("f", [chained, in_branches, kept_in_a_loop, from_a_number, items, arrays, outputs, functions])
+def test_gradient(f):
+    assert gradients(f, torch.sin(x) * 2)[0] == "same"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", range(0, 100, 10))
+def test_gradients_of_random_programs(start):
+    kinds = [gradients_of(seed)[0] for seed in range(start, start + 10)]
+    assert set(kinds) <= {"same", "invalid", "rejected"}, kinds
 
 
 # ---- what is rejected
