@@ -460,6 +460,8 @@ def _own_copy(w: Walker) -> str:
 def _tensor_name(w: Walker) -> str:
     """Return the source text of the tensor that a statement or an in-place method writes into."""
     match w.here:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="F" | "torch")), args=[node, *_]):  # F.relu(x, inplace=True)
+            pass
         case ast.Call(func=ast.Attribute(value=node)) | ast.Subscript(value=node) | ast.AugAssign(target=node):
             pass
         case node:
@@ -485,10 +487,6 @@ def _name_of(w: Walker) -> str:
     """Return the user's expression for the array written into; "x" if it is not known."""
     match w.here:
         case ast.Subscript(value=value) | ast.AugAssign(target=value):
-            return ast.unparse(value)
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="F" | "torch")), args=[value, *_]):
-            return ast.unparse(value)
-        case ast.Call(func=ast.Attribute(value=value)):
             return ast.unparse(value)
         case ast.Name(id=name):
             return name
