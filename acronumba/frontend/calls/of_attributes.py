@@ -16,7 +16,7 @@ from acronumba.frontend.walker import Walker
 from acronumba.ir.types import StrT, TextT, members
 
 
-def attribute_by_name(w: Walker, obj: Val, name: Val, node: ast.AST | None, default: Val | None) -> Val | None:
+def attribute_by_name(w: Walker, obj: Val, name: Val, expression: ast.AST | None, default: Val | None) -> Val | None:
     """Return the attribute of a shared object under a run-time name; None if there is none that may be meant.
 
     The constant parts of the name, as in ``f"cell_{kind}"``, tell which attributes fit. A name without constant parts
@@ -25,7 +25,7 @@ def attribute_by_name(w: Walker, obj: Val, name: Val, node: ast.AST | None, defa
     types_of_name = members(w.type_of(name))
     if not isinstance(obj, SharedVal) or not all(isinstance(t, StrT | TextT) for t in types_of_name):
         return None
-    first, last = _ends(node)
+    first, last = _ends(expression)
     fitting = _fits(obj.node, first, last)
     methods = _methods(obj.node.cls, first, last) if first or last else []
     if methods and not fitting.names and default is None:
@@ -40,9 +40,9 @@ def attribute_by_name(w: Walker, obj: Val, name: Val, node: ast.AST | None, defa
     return w.cond(there, lambda: get_item(w, table, name), lambda: default)
 
 
-def _ends(node: ast.AST | None) -> tuple[str, str]:
+def _ends(expression: ast.AST | None) -> tuple[str, str]:
     """Return the constant text at the beginning and at the end of an expression."""
-    match node:
+    match expression:
         case ast.Constant(value=str(text)):
             return text, text
         case ast.JoinedStr(values=[*parts]) if parts:
