@@ -168,13 +168,26 @@ class Compiled:
 
     def pack(self, columns: Sequence[Value], numbers: Sequence[int] | None = None, whole: bool = False) -> Batch | None:
         """Return the instances as words, with a `DataError` for each that does not conform; `whole`: None then."""
-        return self.packer.pack(columns, numbers, whole)
+        packed = self.packer.pack(columns, numbers, whole)
+        if packed is not None and len(packed.heaps) > 1 and self.lowered.overlaid:
+            self._check_places(packed)
+        return packed
+
+    def _check_places(self, packed: Batch) -> None:
+        """Reject objects whose attributes are assigned in two heaps: one object may be in both."""
+        for cls, names in self.lowered.overlaid.items():
+            if sum(any(r.cls is cls and r.rows for r in heap.regions) for heap in packed.heaps) > 1:
+                name, loc = next(iter(names.items()))
+                seen = f"an assignment to .{name} of objects of several packs, which may be one object"
+                raise reject("ACR113", loc, seen, "pass the instances themselves, or one pack")
 
     def pack_exact(self, columns: Sequence[Value], numbers: Sequence[int] | None = None) -> Batch | None:
         """Return the instances as words if `Guard.accepts` is true for them and all conform, else None."""
         if self.guard.observed is not None and not any(hasattr(c, "schema") for c in columns):
             packed = self._exact_packer.pack(columns, numbers, True)  # a faster test than `Guard.accepts`
             if packed is not None:
+                if len(packed.heaps) > 1 and self.lowered.overlaid:
+                    self._check_places(packed)
                 return packed
         return self.pack(columns, numbers, whole=True) if self.guard.accepts(columns) else None
 

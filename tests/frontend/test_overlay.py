@@ -324,6 +324,21 @@ def test_one_object_at_two_paths_is_rejected() -> None:
     assert list(g.batch(TREES, net=net)) == [0.0, 0.0, 0.0]
 
 
+def of_two_columns(a, b):
+    a.mark = 1.0
+    b.mark = 2.0
+    return a.mark
+
+
+def test_one_object_in_two_packs_is_rejected() -> None:
+    g = model(of_two_columns)
+    assert list(g.batch(TREES, TREES)) == [2.0, 2.0, 2.0]
+    assert list(g.batch(TREES, TREES[::-1])) == [1.0, 2.0, 1.0]
+    for columns in ((pack(TREES), TREES), (pack(TREES), pack(TREES))):
+        with pytest.raises(AcronumbaError, match="ACR113"):
+            g.batch(*columns)
+
+
 # ---- random programs
 
 MORE = [pytest.param(range(n, n + 20), marks=pytest.mark.slow) for n in range(1000, 1500, 20)]
