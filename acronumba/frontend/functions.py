@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from acronumba.frontend.attributes import attribute, attribute_of, attribute_owner, class_attribute
@@ -22,7 +23,7 @@ from acronumba.frontend.handlers import CALLS, EXPRESSIONS, handles
 from acronumba.frontend.instances import call_instance
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import Func, MethodName, OneOfFunctions, Static, method_of
-from acronumba.frontend.kinds.iterators import Generator, Zip
+from acronumba.frontend.kinds.iterators import Generator, Starred, Zip
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal
 from acronumba.frontend.kinds.numbers import NoneVal, number
@@ -92,6 +93,8 @@ def arguments(w: Walker, func: Val, node: ast.Call) -> list[Val]:
             return [listed(w, given)]
         if items is None and isinstance(func, Static) and func.value is zip and len(given) == 1:
             return [Zip((rows_of(w, val),), starred=True)]
+        if items is None and a is given[-1][0] and not isinstance(func, Static) and isinstance(val, ListVal):
+            items = (Starred(rows_of(w, val)),)
         if items is None:
             raise w.reject("ACR203", a, seen="* of a value whose length is known only at run time")
         args += items
@@ -148,12 +151,36 @@ def bind_arguments(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[s
     """Return a mapping of the parameters of a function to their values."""
     a = func.source.node.args
     name = func.source.name
+    if args and isinstance(args[-1], Starred):
+        args = spread(w, func, args, kwargs)
     out, _ = bind(w, name, parameters_of(a), args, kwargs)
+    if a.vararg is not None and args and isinstance(args[-1], Starred):
+        out[a.vararg.arg] = replace(args[-1].inner, cls=tuple)
     add_defaults(w, func, out)
     missing = [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs) if p.arg not in out]
     if missing:
         raise w.reject("ACR203", seen=f"{name} without {', '.join(missing)}")
     return out
+
+
+def spread(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Sequence[Val]:
+    """Return the arguments of a call that ends with `*xs`, whose length is checked: as many as the parameters left."""
+    *before, star = args
+    assert isinstance(star, Starred)
+    a = func.source.node.args
+    plain = [p.arg for p in (*a.posonlyargs, *a.args)]
+    if a.vararg is not None and len(before) == len(plain):
+        return args
+    optional = func.defaults if func.fn is None else func.fn.__defaults__ or ()
+    left = [name for name in plain[len(before) :] if name not in kwargs]
+    if a.vararg is not None or set(left) & set(plain[len(plain) - len(optional) :]):
+        raise w.reject("ACR203", seen=f"{star.describe(w)}, for {func.source.name}({', '.join(plain)})")
+    size = w.ops.list_lengths(star.inner)
+    text = f"{func.source.name}() takes {len(left)} arguments from *, but there are {{0}}"
+    w.check(w.scalar("eq", size, number(len(left))), "TypeError", text, (size,))
+    if w.block is None:
+        raise Dead
+    return [*before, *(star.inner.item_at(w, number(k)) for k in range(len(left)))]
 
 
 def add_defaults(w: Walker, func: Func, params: dict[str, Val]) -> None:

@@ -205,3 +205,49 @@ class Forward(torch.nn.Module):
 
 def test_a_written_tensor_before_others():
     compare(Forward(), [torch.randn(n, 3) for n in (1, 4, 2)])
+
+
+class One(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+class Two(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(6, 3)
+
+    def forward(self, x, y):
+        return self.layer(torch.cat([x, y]))
+
+
+class Program(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.functions = {"a": One(), "b[red]": Two(), "c": One()}
+        for name, module in self.functions.items():
+            self.add_module(name, module)
+
+    def forward(self, x, program):
+        outputs = [x]
+        for f in program:
+            value = "[%s]" % ",".join(f["values"]) if len(f["values"]) > 0 else ""  # noqa: UP031
+            module = self.functions["%s%s" % (f["name"], value)]  # noqa: UP031
+            outputs.append(module(*[outputs[k] for k in f["inputs"]]))
+        return outputs[-1]
+
+
+def test_programs_of_modules_with_different_numbers_of_inputs():
+    def step(name, *inputs, values=()):
+        return {"name": name, "inputs": list(inputs), "values": list(values)}
+
+    programs = [
+        [step("a", 0), step("b", 0, 1, values=["red"])],
+        [step("c", 0)],
+        [step("b", 0, 0, values=["red"]), step("a", 1)],
+    ]
+    compare(Program(), [torch.randn(3) for _ in programs], programs)

@@ -34,6 +34,7 @@ from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import METHODS, handles
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.functions import Static
+from acronumba.frontend.kinds.iterators import Starred
 from acronumba.frontend.kinds.lists import MUTATORS
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, members_of, number
 from acronumba.frontend.kinds.objects import ObjectValue
@@ -64,6 +65,9 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) 
         raise w.reject("ACR202", seen=seen, rewrite="np.array(x), with `@` for matrix products")
     if any(value is setting for setting in SETTINGS):
         return change_setting(w, value, args, kwargs)
+    star = args[-1] if args else None
+    if isinstance(star, Starred) and not ((known := row_of(value)) and known.honoured == "self *args kwargs"):
+        raise w.reject("ACR203", seen=star.describe(w))
     if isinstance(value, type):
         return construct(w, value, args, kwargs)
     view = function_view(w, value, args, kwargs)

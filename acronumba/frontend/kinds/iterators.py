@@ -21,6 +21,7 @@ from acronumba.records import record
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
     from acronumba.frontend.kinds.arrays import Tensor
+    from acronumba.frontend.kinds.lists import ListVal
     from acronumba.frontend.walker import Loop, Walker
 
 
@@ -99,6 +100,16 @@ class SliceVal(Value):
 
     def attribute(self, w: Walker, name: str) -> Val | None:
         return {"start": self.start, "stop": self.stop, "step": self.step}.get(name)
+
+
+@record(eq=False, frozen=False)
+class Starred(Value):
+    """The argument `*xs` of a call, of a list whose length is known only at run time."""
+
+    inner: ListVal
+
+    def describe(self, w: Blocks) -> str:
+        return "* of a value whose length is known only at run time"
 
 
 @record(eq=False, frozen=False)
