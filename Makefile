@@ -10,6 +10,8 @@
 #
 #     make test-cuda   also installs the extra `cuda` (no GPU needed) and compiles kernels for GPUs
 #
+#     make test-torch  the tests of PyTorch's code; PyTorch is installed unless the Python that is used has it
+#
 #     make gpu         on a machine with a GPU: the zoo's results and gradients, then measurements, to gpu.json
 #                      (ARGS="--models tree_lstm", ARGS="--only training");
 #                      PyTorch takes part where the Python that is used has it
@@ -43,7 +45,7 @@ FITS   := import venv, ensurepip; $(VERSION)
 # The many processes of tests do not compile the package and the tests anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-all test-lowest test-cuda test-browser docs gpu gpu-carry lint format clean
+.PHONY: demo test test-all test-lowest test-torch test-cuda test-browser docs gpu gpu-carry lint format clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/installed
@@ -70,6 +72,11 @@ LOWEST := tests/frontend/test_calls.py tests/frontend/test_numpy_table.py tests/
 test-lowest:
 	@PIP_CONSTRAINT=$(CURDIR)/.ci/constraints-lowest.txt $(MAKE) --no-print-directory test VENV=$(VENV)-lowest \
 	    PYTHON="$(LOWEST_PYTHON)" TESTS="$(LOWEST)"
+
+# Plugins of pytest that the Python that is used has take no part.
+test-torch: $(VENV)-torch/installed
+	@$(VENV)-torch/bin/python -m pytest -p no:benchmark -n $(JOBS) --dist worksteal tests/torch tests/test_torch.py \
+	    tests/docs/test_recipes.py $(PYTEST)
 
 test-cuda: $(VENV)/installed-cuda
 	@$(BIN)/python -m pytest -n $(JOBS) tests/kernels/test_cuda.py tests/bench/test_meter.py $(PYTEST)
@@ -138,6 +145,14 @@ $(VENV)/created:
 	fi; \
 	echo "Setting up $(VENV) with $$("$$found" --version) (once)"; \
 	"$$found" -m venv "$(VENV)" && touch $@
+
+$(VENV)-torch/installed: pyproject.toml
+	@for python in $(PYTHON); do \
+	    if "$$python" -c "$(FITS); import torch" 2>/dev/null; then found=$$python; break; fi; \
+	done; \
+	"$${found:-python3}" -m venv --system-site-packages "$(VENV)-torch"
+	@$(VENV)-torch/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[test,torch]"
+	@touch $@
 
 $(VENV)/installed: $(VENV)/created setup.py pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
