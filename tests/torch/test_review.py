@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import runpy
 
 import numpy as np
 import pytest
@@ -12,13 +13,23 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import acronumba.torch  # noqa: E402
-from acronumba.errors import AcronumbaError, InstanceErrors  # noqa: E402
+from acronumba.errors import AcronumbaError, InstanceErrors, InternalError, Unsupported  # noqa: E402
+from tests.torch.programs import Program  # noqa: E402
 
 
 def leaves(value):
     if isinstance(value, tuple | list):
         return [x for v in value for x in leaves(v)]
     return [value]
+
+
+def loss(xs, followed):
+    return sum(x.sin().sum() for x, f in zip(xs, followed, strict=True) if f and x.requires_grad)
+
+
+def filled(grads, parameters):
+    """Return gradients, zeros where there are none."""
+    return [torch.zeros_like(p) if g is None else g for g, p in zip(grads, parameters, strict=True)]
 
 
 def check(target, *columns, parameters=()):
@@ -34,13 +45,10 @@ def check(target, *columns, parameters=()):
             assert torch.allclose(a, b, rtol=1e-5, atol=1e-5, equal_nan=True)
         else:
             assert a == b
-    if parameters:
-        followed = [isinstance(a, torch.Tensor) and a.requires_grad for a in want]
-        grads = [
-            torch.autograd.grad(sum(x.sin().sum() for x, f in zip(xs, followed, strict=True) if f), parameters)
-            for xs in (want, got)
-        ]
-        for a, b in zip(*grads, strict=True):
+    followed = [isinstance(a, torch.Tensor) and a.requires_grad for a in want]
+    if parameters and any(followed) and any(isinstance(b, torch.Tensor) and b.requires_grad for b in got):
+        grads = [torch.autograd.grad(loss(xs, followed), parameters, allow_unused=True) for xs in (want, got)]
+        for a, b in zip(*map(filled, grads, [parameters] * 2), strict=True):
             assert torch.allclose(a, b, rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
@@ -270,3 +278,40 @@ def test_chart_of_sums():
         return chart[0, n], len(chart)
 
     check(forward, [list(torch.randn(n, 3)) for n in (1, 2, 4)])
+
+
+def is_rejected(net, columns):
+    """Compare a batch with plain calls; return whether the program is rejected or PyTorch itself fails."""
+    try:
+        plain = [net(*instance) for instance in zip(*columns, strict=True)]
+        want = [x for x in leaves(plain) if isinstance(x, torch.Tensor) and x.requires_grad]
+        if want:
+            torch.autograd.grad(sum(x.sum() for x in want), [*net.parameters()], allow_unused=True)
+    except (RuntimeError, TypeError, IndexError):
+        return True
+    try:
+        acronumba.torch.model(net).batch(*columns)
+    except InternalError:
+        raise
+    except Unsupported:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("first", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in (8, 60))])
+def test_random_programs(first, tmp_path):
+    g, rejected = torch.Generator().manual_seed(first), 0
+    for seed in range(first, first + (8 if first == 0 else 40)):
+        file = tmp_path / f"program{seed}.py"
+        file.write_text(Program(seed).text())
+        torch.manual_seed(seed)
+        net = runpy.run_path(str(file))["Net"]()
+        xs = [[torch.randn(3, generator=g) for _ in range(k + 1)] for k in range(3)]
+        x, w = torch.randn(2, 3, 3, generator=g)
+        m = [torch.randn(2 + k % 2, 3, generator=g) for k in range(3)]
+        columns = x, w, m, [1, 2, 3], torch.randint(0, 3, (3, 3), generator=g), xs
+        if is_rejected(net, columns):
+            rejected += 1
+        else:
+            check(net, *columns, parameters=[*net.parameters()])
+    assert rejected < (5 if first == 0 else 25)
