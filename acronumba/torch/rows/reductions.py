@@ -256,5 +256,6 @@ def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
 
 @implements(F.pairwise_distance, torch.pairwise_distance, asks=True)
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
-    x, y = promoted(x1, x2, floats=True)
-    return norm_of(x - y + eps, p, -1, keepdim)
+    x, y = promoted(x1, x2)
+    (apart,) = promoted(x - y, floats=True)
+    return norm_of(apart + eps, p, -1, keepdim)
