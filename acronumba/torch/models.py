@@ -73,6 +73,7 @@ class TorchModel(Model[..., Any]):
 
     def __init__(self, target: Any, *, options: Options | None = None, device: str | None = None) -> None:
         self.target: Callable[..., Any] = target.target if isinstance(target, TorchModel) else target
+        self._own = vars(self.target).get("forward") if isinstance(self.target, torch.nn.Module) else None
         method = self.target.forward if isinstance(self.target, torch.nn.Module) else self.target
         if isinstance(self.target, torch.nn.Module) and (wrong := why_not(self.target)):
             seen = f"{type(self.target).__name__}: {wrong}"
@@ -90,6 +91,12 @@ class TorchModel(Model[..., Any]):
         super().__init__(fn, options=options, device=device)
 
     def _numbered(self, call: Call) -> Call:
+        if isinstance(self.target, torch.nn.Module) and self.target.__dict__.get("forward", self._own) is not self._own:
+            raise reject("ACR706", message="the forward of the module was assigned after the model was made",
+                         rewrite="make another model of it: acronumba.torch.model(net)")  # fmt: skip
+        if torch.get_default_dtype() != torch.float32:
+            raise reject("ACR706", message=f"the default dtype is {torch.get_default_dtype()}, but must be float32",
+                         rewrite="torch.set_default_dtype(torch.float32), and give dtypes by name")  # fmt: skip
         return numbered(call) if self._mode() in self._draws else call
 
     def _mode(self) -> bool | None:

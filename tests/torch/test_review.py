@@ -315,3 +315,20 @@ def test_random_programs(first, tmp_path):
         else:
             check(net, *columns, parameters=[*net.parameters()])
     assert rejected < (5 if first == 0 else 25)
+
+
+def test_what_changed_since_the_model_was_made_is_rejected():
+    net, x = nn.Linear(2, 2), torch.randn(2, 2)
+    fast = acronumba.torch.model(net)
+    check(net, x)
+    net.forward = lambda input: input * 7
+    with pytest.raises(AcronumbaError, match="assigned after"):
+        fast.batch(x)
+    del net.forward
+    fast.batch(x)
+    torch.set_default_dtype(torch.float64)
+    try:
+        with pytest.raises(AcronumbaError, match="default dtype"):
+            fast.batch(x)
+    finally:
+        torch.set_default_dtype(torch.float32)
