@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import enum
 import types
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import is_
@@ -63,6 +64,8 @@ class SharedLeaf:
     # TensorT with constant extents, Array0T, INT, FLOAT; packed: ListT (of numbers), MapT, StructT (recursive class)
     type: Type
     tensor: bool = False  # a tensor of PyTorch, of the type of its array
+    cls: type = dict  # the class of a packed dict: dict, `defaultdict`, `OrderedDict` or `Counter`
+    factory: Callable[[], Any] | None = None  # of a `defaultdict`
 
 
 @record()
@@ -216,6 +219,7 @@ BY_VALUE = (str,)  # classes of constants that are compared by value
 CONSTANTS = (bool, type(None), enum.Enum, type, np.dtype, types.ModuleType)
 ADDED: list[type] = []  # classes of constants of other libraries: of dtypes, for example
 _ARRAYS = (np.ndarray, np.generic)
+DICTS = (dict, defaultdict, OrderedDict, Counter)
 _CONTAINERS = frozenset((dict, list, tuple, set))
 _PLAIN = (np.ndarray, np.memmap)  # other subclasses may override operators
 
@@ -272,17 +276,20 @@ def _container(
 ) -> Shared:
     """Return the structure of a dict, set, list or tuple; any other value cannot be shared."""
     if isinstance(value, dict):
-        if len(value) > LONG_DICT or not all(type(k) is str for k in value):
+        cls, factory = type(value), getattr(value, "default_factory", None)
+        if len(value) > LONG_DICT or cls is not dict or not all(type(k) is str for k in value):
             table = table_type(value)
             if table is not None:
-                return SharedLeaf(path, table)
+                return SharedLeaf(path, table, cls=cls, factory=factory)
+        if cls in (Counter, defaultdict):
+            return SharedOpaque(path, f"a {cls.__name__} that is empty, or holds more than numbers: pass dict(x)")
         texts = [key_text(k) for k in value]
         if None in texts or len(set(texts)) < len(texts):
             what = wrong_key(union(*map(_key_type, value)))
             return SharedOpaque(path, f"a dict with keys {what or 'that look alike, or are flags'}")
         named = zip(texts, value.values(), strict=True)
         entries = tuple([describe_value(f"{path}[{text}]", v, classes, inside, fixed) for text, v in named])
-        return SharedNode(path, "dict", dict, tuple(value), entries)
+        return SharedNode(path, "dict", cls, tuple(value), entries)
     if type(value) is set:
         elements = table_type(dict.fromkeys(value, 0))
         if elements is not None or not value:
@@ -337,6 +344,8 @@ def _other_behaviour(value: object) -> str:
         named = any(value is member for member in type(value).__members__.values())
         return "" if named else f"{value!r}, a combination of flags: pass them one by one, as bools"
     cls = type(value)
+    if cls in DICTS and isinstance(getattr(value, "default_factory", None), type | types.FunctionType | None):
+        return ""
     for plain in (dict, list, tuple, *BY_VALUE):
         if isinstance(value, plain) and cls is not plain and not is_object(value):
             own = f"an object of class {cls.__name__}, which may behave in other ways than a {plain.__name__}"
@@ -512,8 +521,8 @@ def _matcher(shared: Shared, inherited: Inherited, unread: Unread) -> Match:
             return lambda v: type(v) is list and list_of_numbers(v) == listed
         case SharedLeaf(_, MapT(item=None) as elements):
             return lambda v: type(v) is set and describe_value("", v) == SharedLeaf("", elements)
-        case SharedLeaf(_, MapT() as table):
-            return _match_table(table)
+        case SharedLeaf(_, MapT() as table, cls=cls, factory=factory):
+            return _match_table(table, cls, factory)
         case SharedLeaf(_, leaf):
             if leaf == INT:
                 return lambda v: type(v) is int and -(2**63) <= v < 2**63
@@ -532,13 +541,13 @@ def _matcher(shared: Shared, inherited: Inherited, unread: Unread) -> Match:
 _IMMUTABLE = frozenset((int, float, bool, str))
 
 
-def _match_table(table: MapT) -> Match:
+def _match_table(table: MapT, cls: type, factory: Callable[[], Any] | None) -> Match:
     """Return a function that matches dicts; that the last dict is unchanged is seen in less time."""
-    last: tuple[Value, list[Value], list[Value]] = None, [], []  # a dict, its keys and its values
+    last: tuple[Any, list[Value], list[Value]] = None, [], []  # a dict, its keys and its values
 
-    def run(v: Value) -> bool:
+    def run(v: Any) -> bool:
         nonlocal last
-        if type(v) is not dict:
+        if type(v) is not cls or getattr(v, "default_factory", None) is not factory:
             return False
         held, keys, values = last
         if v is held and len(v) == len(keys) and all(map(is_, v, keys)) and all(map(is_, v.values(), values)):

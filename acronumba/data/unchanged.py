@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.data.heap import AllVisible, Heap, Visible
+from acronumba.data.shared import DICTS
 from acronumba.data.source_guard import ABSENT
 from acronumba.generics import Value
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 MOST = 1 << 24  # limit of bytes of arrays that are copied for comparison
 _FIXED = frozenset((int, float, bool, str, bytes, complex, type(None)))  # immutable classes
-_CONTAINERS = (list, tuple, dict, set)
+_CONTAINERS = (list, tuple, set, *DICTS)
 _form = attrgetter("dtype", "shape")
 
 
@@ -48,7 +49,9 @@ class _Table:
     ) -> None:
         self._owned = list(owned)
         self._classes = set(map(type, self._owned))
-        self._parts: Callable[[Value], Iterable[Value]] = _parts_of_dicts if self._classes == {dict} else iter
+        self._parts: Callable[[Value], Iterable[Value]] = (
+            _parts_of_dicts if self._classes.issubset(DICTS) and owned else iter
+        )
         self._lengths = list(map(len, self._owned)) if fields is None else []
         self._fields = fields
         # More than one attribute at once is a tuple, as a list is a sequence.

@@ -213,7 +213,7 @@ def _shared_item(w: Walker, base: SharedVal, where: Val) -> Val | None:
         return None
     known = constant_key(w, where)
     part = None if known is NOT_CONST else base.node.item(known)
-    return w.materialise(base).get_item(w, where) if part is None else w.shared_value(part)
+    return w.materialise(base, part=True).get_item(w, where) if part is None else w.shared_value(part)
 
 
 @handles(INDEXED, DictVal)
@@ -232,6 +232,10 @@ def _map_item(w: Walker, base: MapVal, where: Val) -> Val | None:
     make = base.extra
     if make is None or isinstance(make, NoneVal):
         return base.value_at(w, found(w, base, where))
+    if base.is_input:
+        index = find(w, base, where)
+        w.check(present(w, index), "ACR113", "a missing key of a shared defaultdict, whose value would be stored")
+        return base.value_at(w, index)
     return set_default(w, base, where, lambda: w.call(make, (), {}))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -107,6 +108,10 @@ class Words(Cells):
                 return Tensor(t.scalar, ir.SharedArg(self.shared(node)), (), aliased=True, array0=number(True))
             case SharedLeaf(type=IntT() | FloatT() as t):
                 return self.shared_number(node, t)
+            case SharedLeaf(type=MapT() as t, cls=cls, factory=factory) if cls is not dict:
+                entries = self.from_words(t, tuple(self._shared_word(node, w) for w in words(t)))
+                assert isinstance(entries, MapVal)
+                return replace(entries, cls=cls, extra=self.constant(factory) if cls is defaultdict else None)
             case SharedLeaf(type=t):
                 return self.from_words(t, tuple(self._shared_word(node, w) for w in words(t)))
             case SharedConst(value=value):
@@ -143,8 +148,8 @@ class Words(Cells):
     def shared_items(self, val: SharedVal) -> tuple[Val, ...]:
         return tuple(self.shared_value(item) for item in val.node.items)
 
-    def materialise(self, val: SharedVal) -> Val:
-        """Return a shared structure as an ordinary value made of its leaves."""
+    def materialise(self, val: SharedVal, part: bool = False) -> Val:
+        """Return a shared structure as an ordinary value made of its leaves; `part`: only to read a part of it."""
         again = next((item for item in val.node.items if isinstance(item, SharedAgain)), None)
         if again is not None:
             raise self.reject("ACR501", seen=f"{again.path}: {ENDLESS}")
@@ -160,6 +165,9 @@ class Words(Cells):
             case "tuple":
                 return TupleVal(items)
             case "dict":
+                if val.node.cls is OrderedDict and not part:
+                    seen = f"{self.describe(val)}, as a whole"
+                    raise self.reject("ACR501", seen=seen, rewrite="read its items, or pass dict(x)")
                 return DictVal(val.node.names, items)
             case _:
                 cell = self.cell(("shared", val.node.path))

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from acronumba.data.shared import DICTS
 from acronumba.data.unchanged import Latest
 from acronumba.errors.codes import reject
 from acronumba.generics import Value
@@ -55,7 +56,7 @@ class PackedShared:
         return packed
 
     def _pack(self, value: Value) -> Batch:
-        batch = self._packer.pack([[value]])
+        batch = self._packer.pack([[dict(value) if type(value) in DICTS else value]])
         for error in batch.errors.values():
             raise reject("ACR501", seen=f"{self._path}: {error.message}", rewrite=error.rewrite)
         return batch

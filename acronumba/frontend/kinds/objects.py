@@ -312,10 +312,11 @@ class SharedVal(Value):
         return self.node.kind == "dict"
 
     def contains(self, w: Walker, element: Val) -> Num | None:
-        return w.materialise(self).contains(w, element) if self.is_mapping else None
+        return w.materialise(self, part=True).contains(w, element) if self.is_mapping else None
 
     def method(self, w: Walker, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
-        return w.materialise(self).method(w, name, args, kwargs) if self.is_mapping else None
+        part = name in ("get", "keys", "values", "items")
+        return w.materialise(self, part).method(w, name, args, kwargs) if self.is_mapping else None
 
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
         return StaticShape(self)
@@ -340,8 +341,8 @@ def structure(w: Walker, shared: Shared) -> int:
         match shared:
             case SharedNode(kind=kind, cls=cls, names=names, items=items):
                 key = kind, cls, names, kinds_of(names), tuple([structure(w, item) for item in items])
-            case SharedLeaf(type=t, tensor=tensor):
-                key = t, tensor
+            case SharedLeaf(type=t, tensor=tensor, cls=cls, factory=factory):
+                key = t, tensor, cls, factory
             case _:
                 key = shared_key(shared)
         found = w.structures[id(shared)] = shared, w.number(("structure", key))

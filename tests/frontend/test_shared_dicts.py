@@ -1,0 +1,103 @@
+"""A shared `defaultdict`, `Counter` or `OrderedDict` is read as in the plain call, or rejected."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, defaultdict
+from typing import Any
+
+import pytest
+
+from acronumba import model
+from acronumba.errors import AcronumbaError
+from tests.support.plain_call import agree, outcomes, plain
+
+WORDS = [["a", "b"], ["c"], [], ["b", "b", "c"]]
+
+
+def counted(words: list[str], *, counts: Any) -> Any:
+    total = 0
+    for word in words:
+        total += counts[word] + 10 * counts.get(word, 5) + 100 * (word in counts)
+    return total, len(counts), list(counts), sum(counts.values())
+
+
+def made(kind: str) -> Any:
+    known = {"a": 1, "b": 2, "c": 3}
+    return {"default": defaultdict(int, known), "counter": Counter(known), "ordered": OrderedDict(known)}[kind]
+
+
+@pytest.mark.parametrize("kind", ["default", "counter", "ordered"])
+def test_it_is_read(kind: str) -> None:
+    counts = made(kind)
+    f = model(counted)
+    agree(outcomes(f.batch, WORDS, counts=counts), plain(counted, WORDS, counts=made(kind)))
+    counts["a"] = 7  # the same object, changed between calls
+    agree(outcomes(f.batch, WORDS, counts=counts), plain(counted, WORDS, counts=counts))
+    agree(outcomes(f.batch, WORDS, counts=dict(counts)), plain(counted, WORDS, counts=dict(counts)))
+
+
+def test_a_missing_key() -> None:
+    f = model(counted)
+    words = [["a"], ["x"]]
+    agree(outcomes(f.batch, words, counts=made("counter")), plain(counted, words, counts=made("counter")))
+    counts = made("default")
+    good, bad = outcomes(f.batch, words, counts=counts)
+    assert "x" not in counts
+    assert good == counted(["a"], counts=counts)
+    assert isinstance(bad, AcronumbaError) and bad.code == "ACR113"
+    counts.default_factory = None
+    good, bad = outcomes(f.batch, words, counts=counts)
+    assert isinstance(bad, KeyError)
+
+
+def chosen(k: int, *, table: Any) -> Any:
+    return table["x"] + table.get("y", 0.0) + k, "z" in table, list(table), len(table)
+
+
+def test_an_ordered_dict_of_arrays() -> None:
+    import numpy as np
+
+    table = OrderedDict(x=np.arange(3.0), y=np.ones(3))
+    agree(outcomes(model(chosen).batch, [1, 2], table=table), plain(chosen, [1, 2], table=table))
+
+
+def returned(k: int, *, table: Any) -> Any:
+    return table
+
+
+def compared(k: int, *, table: Any, other: Any) -> Any:
+    return table == other
+
+
+def stored(word: str, *, table: Any) -> Any:
+    table[word] = 1
+    return table[word]
+
+
+def added(word: str, *, table: Any) -> Any:
+    return table.setdefault(word, 3)
+
+
+@pytest.mark.parametrize("kind", ["default", "counter", "ordered"])
+@pytest.mark.parametrize("f", [stored, added])
+def test_what_is_rejected(kind: str, f: Any) -> None:
+    with pytest.raises(AcronumbaError, match="ACR"):
+        model(f).batch(["a", "z"], table=made(kind))
+
+
+@pytest.mark.parametrize("kind", ["default", "counter", "ordered"])
+def test_its_class_is_kept(kind: str) -> None:
+    got = model(returned).batch([1], table=made(kind))[0]
+    assert got == made(kind) and type(got) is type(made(kind))
+    assert getattr(got, "default_factory", None) is getattr(made(kind), "default_factory", None)
+
+
+def test_the_order_is_not_forgotten() -> None:
+    import numpy as np
+
+    with pytest.raises(AcronumbaError, match="ACR"):
+        model(compared).batch(
+            [1], table=OrderedDict(x=np.ones(2), y=np.ones(2)), other=OrderedDict(y=np.ones(2), x=np.ones(2))
+        )
+    with pytest.raises(AcronumbaError, match="ACR"):
+        model(compared).batch([1], table=OrderedDict({1: 2, 3: 4}), other=OrderedDict({3: 4, 1: 2}))
