@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba import AcronumbaError, InstanceErrors
+from acronumba import AcronumbaError, InstanceErrors, model
 from acronumba.api.model import Model
 from tests.support import generate
 from tests.support.chosen import by_ways, one_in
@@ -122,6 +122,20 @@ def test_the_rewrite_of_a_write_by_a_view_means_the_same(body: str, tmp_path: Pa
         after.batch([np.ones(4), np.arange(4.0)]), map(before, [np.ones(4), np.arange(4.0)]), strict=True
     ):
         assert all(map(np.array_equal, got, wanted))
+
+
+def _tiled(x: Any, n: int, *, weight: Any) -> Any:
+    y, z, same = np.tile(x, n), np.tile(weight, (n, 1)), np.tile(weight, 1)
+    y[0], z[0], same[1] = 7, 8, 9
+    return y, z, same, x, weight
+
+
+def test_what_is_tiled_is_a_copy() -> None:
+    xs, weight = [np.arange(k) + 1.0 for k in (1, 3)], np.ones(2)
+    wanted = [_tiled(x, n, weight=weight) for x, n in zip(xs, (1, 2), strict=True)]
+    outs = model(_tiled).batch(xs, [1, 2], weight=weight)
+    for want, got in zip(wanted, outs, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(want, got, strict=True))
 
 
 def test_a_failure_leaves_the_others_alone() -> None:

@@ -13,7 +13,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 import acronumba.torch  # noqa: E402
-from acronumba.errors import AcronumbaError  # noqa: E402
+from acronumba.errors import AcronumbaError, InstanceErrors  # noqa: E402
 from tests.support.torch_modules import compare  # noqa: E402
 
 
@@ -222,6 +222,30 @@ class Windows(nn.Module):
 def test_windows_of_unbatched_inputs() -> None:
     torch.manual_seed(0)
     compare(Windows(), [torch.randn(n, 3) for n in (4, 5, 9)])
+
+
+class Circular(nn.Module):
+    """Convolutions with weights whose sizes only run time knows."""
+
+    def forward(self, w: Any, s: Any, k: Any) -> Any:
+        t = torch.cat([w[-1:], w, w[:1]])
+        y = F.conv1d(t.view(1, 1, -1), s.view(1, 1, -1))
+        return y.view(-1), F.conv1d(k, k[:, :, :2], k[:, 0, 0]), F.conv1d(k[0], k)
+
+
+def test_convolutions_with_weights_of_run_time_sizes() -> None:
+    torch.manual_seed(0)
+    ws, ss = [torch.randn(n) for n in (5, 4, 3)], [torch.randn(n) for n in (3, 2, 3)]
+    compare(Circular(), ws, ss, [torch.randn(c, 3, n) for c, n in ((2, 4), (1, 2), (3, 3))])
+
+
+def test_convolution_with_a_kernel_that_is_too_large() -> None:
+    def f(x: Any, w: Any) -> Any:
+        return F.conv1d(x, w)
+
+    xs, ws = [torch.randn(1, 3, n) for n in (4, 1, 4)], [torch.randn(2, c, 2) for c in (3, 3, 2)]
+    with pytest.raises(InstanceErrors, match="2 of 3 instances failed"):
+        acronumba.torch.model(f).batch(xs, ws)
 
 
 class Norms(nn.Module):

@@ -387,3 +387,44 @@ def kept_flat(x):
 def test_rejection(f):
     with pytest.raises(AcronumbaError, match=f.__name__):
         acronumba.torch.model(f).batch([x])
+
+
+# ---- copies of parameters
+
+
+COPIES = {
+    "repeat": lambda p, n: p.repeat(n),
+    "tile": lambda p, n: torch.tile(p, (n,)),
+    "repeat_once": lambda p, n: p.repeat(1).repeat(1)[:n].repeat(n),
+    "repeat_interleave": lambda p, n: p.repeat_interleave(n),
+    "expand": lambda p, n: p.expand(n).clone(),
+    "index_select": lambda p, n: p.index_select(0, torch.zeros(n, dtype=torch.long)),
+    "index": lambda p, n: p[torch.zeros(n, dtype=torch.long)],
+}
+
+
+class Written(torch.nn.Module):
+    def __init__(self, made):
+        super().__init__()
+        self.p = torch.nn.Parameter(torch.full((1,), 0.5))
+        self.made = made
+
+    def forward(self, x):
+        y, z = self.made(self.p, len(x)), self.made(self.p, len(x)) * 2
+        y[0] = x[0] * self.p[0]
+        z.data[-1] = 5
+        return y * x, z, self.p * 2, self.p.repeat(1)
+
+
+@pytest.mark.parametrize("made", COPIES.values(), ids=COPIES)
+def test_copy_of_a_parameter(made):
+    net, xs = Written(made), [torch.rand(n) for n in (3, 1, 4)]
+    model = acronumba.torch.model(net)
+    found = []
+    for outs in ([net(x) for x in xs], list(model.batch(xs))):
+        net.zero_grad()
+        sum(v.square().sum() for out in outs for v in out).backward()
+        found.append(([v.detach() for out in outs for v in out], net.p.grad.clone()))
+    for a, b in zip(*(values for values, _ in found), strict=True):
+        assert torch.allclose(a, b)
+    assert torch.allclose(found[0][1], found[1][1])

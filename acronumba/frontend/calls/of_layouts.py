@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from acronumba.frontend.calls.arguments import Args
-from acronumba.frontend.calls.of_shapes import _shape, _tensor_items, extents, with_axis
+from acronumba.frontend.calls.of_shapes import _shape, _tensor_items, copied, extents, with_axis
 from acronumba.frontend.calls.tables import Handler, row
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.kinds.arrays import Tensor
@@ -33,7 +34,8 @@ def _tile(w: Walker, a: Args) -> Val:
     times: list[ir.Extent] = [*(1,) * (rank - len(reps)), *reps]
     pairs = [d for pair in zip((1,) * rank, dims, strict=True) for d in pair]
     wide = w.ops.broadcast_to(w.ops.reshape(x, pairs), [d for p in zip(times, dims, strict=True) for d in p])
-    return w.ops.reshape(wide, [w.as_extent(w.ops.count(p)) for p in zip(times, dims, strict=True)])
+    out = w.ops.reshape(wide, [w.as_extent(w.ops.count(p)) for p in zip(times, dims, strict=True)])
+    return replace(copied(w, out), filled=x.filled)  # no view, whatever its shape
 
 
 def _pairs(w: Walker, a: Args, name: str, rank: int) -> list[tuple[Val, Val]]:

@@ -58,6 +58,9 @@ def _convolved(x, weight, bias, stride, padding, dilation, groups):
     """Return the convolution over the last two axes; the third last has the channels."""
     of_one_dtype(x, weight, bias)
     size = weight.shape[2:]
+    if not is_known(size[1]):
+        plain = groups == 1 and stride == (1, 1) and dilation == (1, 1) and padding == (0, 0) and is_same(size[0], 1)
+        return _along_rows(x, weight, bias, plain)
     if isinstance(padding, str):
         whole = ((size[0] - 1) * dilation[0], (size[1] - 1) * dilation[1]) if padding == "same" else (0, 0)
         before = (whole[0] // 2, whole[1] // 2)
@@ -74,6 +77,20 @@ def _convolved(x, weight, bias, stride, padding, dilation, groups):
             for g in each(groups)
         ]
         y = np.concatenate(parts, axis=-3)
+    return y if bias is None else y + np.reshape(bias, (-1, 1, 1))
+
+
+def _along_rows(x, weight, bias, plain):
+    """Return the convolution along the last axis with a kernel of one row, whose size only run time knows."""
+    if not plain:
+        rejected("a convolution with a kernel whose size is known only at run time", "F.conv1d(x, weight, bias)")
+    if x.shape[-1] < weight.shape[-1] or weight.shape[-1] < 1:
+        raise RuntimeError("Calculated padded input size per channel is smaller than the kernel size")
+    if x.shape[-3] != weight.shape[1]:
+        raise RuntimeError("the input of a convolution has another number of channels than its weight")
+    windows = np.lib.stride_tricks.sliding_window_view(x, weight.shape[-1], -1)  # [..., C, 1, columns, K]
+    y = np.tensordot(weight[:, :, 0], windows[..., 0, :, :], ((1, 2), (-3, -1)))
+    y = np.expand_dims(np.moveaxis(y, 0, -2), -2)
     return y if bias is None else y + np.reshape(bias, (-1, 1, 1))
 
 
