@@ -106,6 +106,8 @@ class Facts:
         self.keyed: set[Any] = set()  # key tuples of dict displays whose dicts are mutated elsewhere
         self.loops_kept = False  # whether a loop may stay a loop only because its iterations would be much code,
         self.written_out = False  # and whether all such loops are unrolled
+        self.several_ranks = False  # whether a size that only run time knows decides the rank of an array,
+        self.one_rank = False  # and whether none may, as the program was rejected so
         self.loops: dict[Hashable, tuple[JoinShape, ...]] = {}  # of the names that a loop assigns, at its last walk
         self.changed = False
 
@@ -118,6 +120,14 @@ class Facts:
     def note_change(self, cell: ElementInfo, fact: str) -> None:
         """Note that a fact of lists has changed, which matters only if this iteration has read it."""
         self.changed |= self.complete or fact in cell.asked
+
+    def with_one_rank(self) -> bool:
+        """Begin again with arrays of one rank each, if the program was rejected with several; return whether it was."""
+        again = self.several_ranks and not self.one_rank
+        if again:
+            self.one_rank = True
+            self.begin_again()
+        return again
 
     def begin_again(self) -> None:
         """Forget the types of stored and returned values: some are passed in another way from now on."""

@@ -239,10 +239,15 @@ def _lower(
             result = _sweep(sweep, fn, params, shared)
         except Restart:
             if sweep.errors and (settled := settled + 1 if sweep.told == told else 0) >= SETTLED:
+                if facts.with_one_rank():
+                    settled = 0
+                    continue
                 raise together(sweep.errors) from None
             told = sweep.told
             continue
         except Hopeless as error:
+            if facts.with_one_rank():
+                continue
             raise together([error.error, *sweep.errors]) from None
         except Rejected as error:
             result = None
@@ -256,6 +261,8 @@ def _lower(
             continue
         if result is not None and not sweep.errors:
             return result
+        if facts.with_one_rank():
+            continue
         if facts.written_out or not facts.loops_kept:
             raise together(sweep.errors)
         facts.written_out = True

@@ -112,6 +112,20 @@ def is_known(n: Any) -> Any:
     raise NotImplementedError(n)
 
 
+def _decides_rank(w: Walker, a: Args) -> Val:
+    n = a["n"]
+    if w.facts.one_rank or not isinstance(n, Num) or w.known(n) is not NOT_CONST:
+        return number(False)
+    w.facts.several_ranks = True
+    return number(True)
+
+
+@primitive(rule=_decides_rank, rank0="any")
+def decides_rank(n: Any) -> Any:
+    """Whether a size is known only at run time, and may decide there of which rank a tensor is."""
+    raise NotImplementedError(n)
+
+
 def _each(w: Walker, a: Args) -> Val:
     return TupleVal(tuple(number(k) for k in range(a.whole("n"))))
 

@@ -6,6 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import acronumba  # noqa: E402
 from acronumba.torch import model  # noqa: E402
 
 
@@ -251,3 +252,28 @@ def test_programs_of_modules_with_different_numbers_of_inputs():
         [step("b", 0, 0, values=["red"]), step("a", 1)],
     ]
     compare(Program(), [torch.randn(3) for _ in programs], programs)
+
+
+def _squeezed_rows(x):
+    h = torch.zeros(3)
+    for k in range(x.size(0)):
+        h = h + x[k:].squeeze(0).sum(0)
+    y = (x @ x.t()).squeeze(-1).squeeze(0)
+    return h, torch.sigmoid(y), y.dim()
+
+
+def _written_after(x):
+    y = x.clone()
+    y.squeeze(0)[0] = 3
+    return y
+
+
+def test_a_size_of_run_time_decides_the_rank():
+    compare(_squeezed_rows, [torch.randn(n, 3) for n in (1, 3, 2, 1)])
+
+
+def test_one_rank_where_several_are_not_supported():
+    """A tensor that may be of several ranks cannot be written to; one of size 1 can, and the others fail."""
+    compare(_written_after, [torch.randn(1, 3), torch.randn(1, 3)])
+    with pytest.raises(acronumba.InstanceErrors, match="1 of 2"):
+        list(model(_written_after).batch([torch.randn(1, 3), torch.randn(2, 3)]))

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from acronumba.frontend.library.decorators import rejected
 from acronumba.torch.implements import arrays, implements, promoted, tensor
-from acronumba.torch.primitives import axis_of, each, is_known, is_same, reshaped, sizes, without_axis
+from acronumba.torch.primitives import axis_of, decides_rank, each, is_known, is_same, reshaped, sizes, without_axis
 
 T = torch.Tensor
 
@@ -77,13 +77,17 @@ def squeeze(input, dim=None):
         return np.squeeze(input, ones_of(input))
     if isinstance(dim, tuple | list):
         return np.squeeze(input, tuple(axis_of(d, input.ndim) for d in dim if is_one(input, d)))
-    return without_axis(input, axis_of(dim, input.ndim)) if is_one(input, dim) else input
+    at = axis_of(dim, max(input.ndim, 1))
+    if input.ndim and decides_rank(input.shape[at]):
+        return without_axis(input, at) if input.shape[at] == 1 else input
+    return without_axis(input, at) if is_one(input, dim) else input
 
 
 def is_one(input, dim):
     """Return whether the size of a dimension is 1.
 
-    A size that only run time knows must be 1; but that of a last dimension must not, as columns of sizes 1 are known.
+    Where it must not decide the rank, a size that only run time knows must be 1; but that of a last dimension must not,
+    as columns of sizes 1 are known.
     """
     at = axis_of(dim, max(input.ndim, 1))
     n = input.shape[at] if input.ndim else 0
