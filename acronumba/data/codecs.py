@@ -416,7 +416,7 @@ class _Items(Codec[I]):
         raise NotImplementedError
 
     def may_be(self, t: I, cls: type) -> bool:
-        return cls is (tuple if isinstance(t, TupleT) else dict)
+        return cls is (t.cls if isinstance(t, TupleT) else dict)
 
     def parts(self, t: I) -> list[tuple[str, Type]]:
         return [(str(k), item) for k, item in enumerate(t.items)]  # index as name, since keys are data
@@ -469,7 +469,8 @@ def _starts(types: Sequence[Type], at: int) -> list[tuple[Type, int]]:
 
 class _Tuple(_Items[TupleT]):
     def accepts(self, t: TupleT, value: Value) -> bool:
-        return type(value) is tuple and len(value) == len(t.items)
+        found = type(value)
+        return found is t.cls and len(value) == len(t.items)
 
     def inside(self, t: TupleT, value: Value) -> list[tuple[Value, Type, str]]:
         return [(v, item, f"[{k}]") for k, (v, item) in enumerate(zip(value, t.items, strict=True))]
@@ -479,6 +480,8 @@ class _Tuple(_Items[TupleT]):
 
     def make(self, t: TupleT, columns: Sequence[Values], count: int) -> list[Value]:
         found = zip(*(column() for column in columns), strict=True) if columns else repeat((), count)
+        if t.cls is not tuple:
+            return [tuple.__new__(t.cls, v) for v in found]
         return list(map(list, found)) if t.listed else list(found)
 
 

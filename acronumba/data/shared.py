@@ -55,6 +55,8 @@ from acronumba.locks import lazy
 from acronumba.memory import DType
 from acronumba.records import record
 
+Class: TypeAlias = type  # where `type` is another name
+
 
 @record()
 class SharedLeaf:
@@ -64,7 +66,7 @@ class SharedLeaf:
     # TensorT with constant extents, Array0T, INT, FLOAT; packed: ListT (of numbers), MapT, StructT (recursive class)
     type: Type
     tensor: bool = False  # a tensor of PyTorch, of the type of its array
-    cls: type = dict  # the class of a packed dict: dict, `defaultdict`, `OrderedDict` or `Counter`
+    cls: Class = dict  # the class of a packed dict: dict, `defaultdict`, `OrderedDict` or `Counter`
     factory: Callable[[], Any] | None = None  # of a `defaultdict`
 
 
@@ -276,20 +278,20 @@ def _container(
 ) -> Shared:
     """Return the structure of a dict, set, list or tuple; any other value cannot be shared."""
     if isinstance(value, dict):
-        cls, factory = type(value), getattr(value, "default_factory", None)
-        if len(value) > LONG_DICT or cls is not dict or not all(type(k) is str for k in value):
+        made_as, factory = type(value), getattr(value, "default_factory", None)
+        if len(value) > LONG_DICT or made_as is not dict or not all(type(k) is str for k in value):
             table = table_type(value)
             if table is not None:
-                return SharedLeaf(path, table, cls=cls, factory=factory)
-        if cls in (Counter, defaultdict):
-            return SharedOpaque(path, f"a {cls.__name__} that is empty, or holds more than numbers: pass dict(x)")
+                return SharedLeaf(path, table, cls=made_as, factory=factory)
+        if made_as in (Counter, defaultdict):
+            return SharedOpaque(path, f"a {made_as.__name__} that is empty, or holds more than numbers: pass dict(x)")
         texts = [key_text(k) for k in value]
         if None in texts or len(set(texts)) < len(texts):
             what = wrong_key(union(*map(_key_type, value)))
             return SharedOpaque(path, f"a dict with keys {what or 'that look alike, or are flags'}")
         named = zip(texts, value.values(), strict=True)
         entries = tuple([describe_value(f"{path}[{text}]", v, classes, inside, fixed) for text, v in named])
-        return SharedNode(path, "dict", cls, tuple(value), entries)
+        return SharedNode(path, "dict", made_as, tuple(value), entries)
     if type(value) is set:
         elements = table_type(dict.fromkeys(value, 0))
         if elements is not None or not value:
@@ -547,7 +549,8 @@ def _match_table(table: MapT, cls: type, factory: Callable[[], Any] | None) -> M
 
     def run(v: Any) -> bool:
         nonlocal last
-        if type(v) is not cls or getattr(v, "default_factory", None) is not factory:
+        found = type(v)
+        if found is not cls or getattr(v, "default_factory", None) is not factory:
             return False
         held, keys, values = last
         if v is held and len(v) == len(keys) and all(map(is_, v, keys)) and all(map(is_, v.values(), values)):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from types import FunctionType
 
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.conditions import host_value
@@ -74,11 +75,12 @@ def key_of(w: Walker, val: Val) -> Val:
     """Return a value as a key of a dict; reject values that cannot be keys."""
     if val.is_several:
         return _key_of_several(w, val)
+    val = _plain_record(w, val)
     if isinstance(val, TupleVal):
         items = tuple(key_of(w, v) for v in val.items)
         for v in items:
             check_key(w, w.type_of(v))
-        return TupleVal(items)
+        return TupleVal(items, val.cls)
     if is_tuple(val):
         check_key(w, w.type_of(val))
         return val
@@ -89,6 +91,16 @@ def key_of(w: Walker, val: Val) -> Val:
     if key is None:
         raise w.reject("ACR309", seen=f"a key {w.describe(val)}")
     return key
+
+
+def _plain_record(w: Walker, val: Val) -> Val:
+    """Return a NamedTuple without comparisons of its own as a tuple that knows its class; other values as they are."""
+    val = val.unshared(w) if is_tuple(val) else val
+    cls = val.object_classes()[0] if is_tuple(val) and val.object_classes() else None
+    if cls is None or any(isinstance(w.source_guard.attribute(cls, n), FunctionType) for n in ("__eq__", "__hash__")):
+        return val
+    items = w.items_of(val)
+    return val if items is None else TupleVal(items, cls)
 
 
 def _key_of_several(w: Walker, val: Val) -> Val:
@@ -136,7 +148,8 @@ def fitted(w: Walker, key: Val, t: Type) -> Val | None:
         return None
     for m in several:
         if isinstance(m, ListT) or len(m.items) == len(key.items):
-            return _fitted_parts(w, key, (m.item,) * len(key.items) if isinstance(m, ListT) else m.items)
+            types = (m.item,) * len(key.items) if isinstance(m, ListT) else m.items
+            return _fitted_parts(w, key, types, m.cls if isinstance(m, TupleT) else tuple)
     return None
 
 
@@ -154,10 +167,10 @@ def _fitted_number(w: Walker, key: Num, kinds: Sequence[Type]) -> Val | None:
     return None
 
 
-def _fitted_parts(w: Walker, key: TupleVal, types: Sequence[Type]) -> TupleVal | None:
+def _fitted_parts(w: Walker, key: TupleVal, types: Sequence[Type], cls: type) -> TupleVal | None:
     parts = [fitted(w, v, u) for v, u in zip(key.items, types, strict=True)]
     got = [p for p in parts if p is not None]
-    return TupleVal(tuple(got)) if len(got) == len(parts) else None
+    return TupleVal(tuple(got), cls) if len(got) == len(parts) else None
 
 
 def with_texts(kept: Type, asked: Type) -> Type:
@@ -171,7 +184,9 @@ def with_texts(kept: Type, asked: Type) -> Type:
                 case StrT(), TextT():
                     return union(kept, a)
                 case TupleT(), TupleT() if len(k.items) == len(a.items):
-                    kept = union(kept, TupleT(tuple(map(with_texts, k.items, a.items))))
+                    kept = union(kept, TupleT(tuple(map(with_texts, k.items, a.items)), cls=k.cls))
+                case TupleT(cls=cls), _ if cls is not tuple:
+                    pass
                 case (ListT() | TupleT()) as old, (ListT() | TupleT()) as new if ListT in (type(old), type(new)):
                     item = with_texts(element_type(old), element_type(new))
                     wide = union(item, element_type(new))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from acronumba.data.classes import fields_in_order
+from acronumba.data.classes import field_names, fields_in_order
 from acronumba.data.shared import (
     ENDLESS,
     Shared,
@@ -442,6 +442,8 @@ class Words(Cells):
                     at += width
                 if isinstance(t, DictT):
                     return DictVal(t.keys, tuple(items))
+                if t.cls is not tuple:
+                    return ObjectValue(t.cls, field_names(t.cls), tuple(items))
                 return StaticList(tuple(items), self.row_cell(t), stored=True) if t.listed else TupleVal(tuple(items))
             case ListT():
                 return self.list_of(t, vars[0])

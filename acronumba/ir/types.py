@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias, assert_never
 
 import numpy as np
@@ -158,6 +159,7 @@ class TupleT:
 
     items: tuple[Type, ...]
     listed: bool = False
+    cls: type = tuple  # of a key of a dict that is a NamedTuple: its class
 
 
 @record()
@@ -170,6 +172,8 @@ class DictT:
 
 def maker(t: TupleT | DictT) -> Callable[[Sequence[Any]], Any]:
     """Return a function that makes a value of the type from its items; all readers of values use it."""
+    if isinstance(t, TupleT) and t.cls is not tuple:
+        return partial(tuple.__new__, t.cls)
     if isinstance(t, TupleT):
         return list if t.listed else tuple
     keys = t.keys
@@ -288,7 +292,7 @@ def union(*types: Type) -> Type:
             out.append(t)
     if sum(isinstance(t, StrT) for t in out) > MOST_CONSTANTS:
         out = [TEXT, *(t for t in out if not isinstance(t, StrT))]
-    tuples = [t for t in out if isinstance(t, TupleT) and not t.listed]
+    tuples = [t for t in out if isinstance(t, TupleT) and not t.listed and t.cls is tuple]
     if len({len(t.items) for t in tuples}) > MOST_LENGTHS:
         items = [u for t in tuples for u in t.items]
         if not unlike(items):
@@ -317,10 +321,12 @@ def _merge(a: Type, b: Type) -> Type | None:
         case TorchT(), TorchT():
             inner = _merge(a.inner, b.inner)
             return TorchT(inner) if isinstance(inner, TensorT | ArrayT) else None
-        case TupleT(), TupleT() if a.listed == b.listed and len(a.items) == len(b.items):
-            return TupleT(tuple(union(x, y) for x, y in zip(a.items, b.items, strict=True)), a.listed)
+        case TupleT(), TupleT() if (a.listed, a.cls) == (b.listed, b.cls) and len(a.items) == len(b.items):
+            return TupleT(tuple(union(x, y) for x, y in zip(a.items, b.items, strict=True)), a.listed, a.cls)
         case ((ListT() | TupleT()), (ListT() | TupleT())) if _is_tuple(a) == _is_tuple(b):
             if isinstance(a, TupleT) and isinstance(b, TupleT) and _is_tuple(a):  # of two lengths that are known
+                return None
+            if any(isinstance(t, TupleT) and t.cls is not tuple for t in (a, b)):
                 return None
             element = union(element_type(a), element_type(b))
             known = [t.item for t in (a, b) if isinstance(t, ListT)]
@@ -504,6 +510,9 @@ def wrong_key(t: Type) -> str:
         m for m in kinds if isinstance(m, IntT | BoolT | ScalarT) or (isinstance(m, EnumT) and issubclass(m.cls, int))
     ]
     texts = [m for m in kinds if isinstance(m, EnumT) and issubclass(m.cls, str)]
+    tuples = [m for m in kinds if isinstance(m, TupleT | ListT)]
+    if len(tuples) > 1 and any(isinstance(m, TupleT) and m.cls is not tuple for m in tuples):
+        return f"{' and '.join(map(type_text, tuples))}, which may be equal"
     if len(numbers) > 1 or (texts and (len(texts) > 1 or any(isinstance(m, StrT | TextT) for m in kinds))):
         both = " and ".join(map(type_text, numbers if len(numbers) > 1 else kinds))
         return f"{both}, which may be equal"
@@ -607,7 +616,7 @@ def type_text(t: Type | Word) -> str:
             return f"Tensor({type_text(t.inner)})"
         case TupleT():
             inner = ", ".join(map(type_text, t.items)) or "()"
-            return f"[{inner}]" if t.listed else f"tuple[{inner}]"
+            return f"[{inner}]" if t.listed else f"{t.cls.__name__}[{inner}]"
         case DictT():
             return "{" + ", ".join(f"{k}: {type_text(v)}" for k, v in zip(t.keys, t.items, strict=True)) + "}"
         case MapT():

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @record(eq=False, frozen=False)
 class TupleVal(Value):
     items: tuple[Val, ...]
+    cls: type = tuple  # of a key of a dict that is a NamedTuple: its class
 
     family = "tuple"
     python_class = tuple
@@ -42,18 +43,18 @@ class TupleVal(Value):
         return self.items
 
     def with_children(self, children: Sequence[Val]) -> Value:
-        return TupleVal(tuple(children))
+        return TupleVal(tuple(children), self.cls)
 
     def _alike(self, other: Value) -> bool:
         assert isinstance(other, TupleVal)
-        return len(self.items) == len(other.items)
+        return len(self.items) == len(other.items) and self.cls is other.cls
 
     def word_type(self) -> Type | None:
         types = [v.word_type() for v in self.items]
-        return None if None in types else TupleT(tuple(t for t in types if t is not None))
+        return None if None in types else TupleT(tuple(t for t in types if t is not None), cls=self.cls)
 
     def stored_type(self, w: Words) -> Type:
-        return TupleT(tuple(map(w.type_of, self.items)))
+        return TupleT(tuple(map(w.type_of, self.items)), cls=self.cls)
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
         if isinstance(t, TupleT | DictT) and w.has_pieces(self, t):
@@ -63,7 +64,7 @@ class TupleVal(Value):
         return None
 
     def parts_type(self, w: Merge, parts: Sequence[JoinShape]) -> Type:
-        return TupleT(tuple(map(w.template_type, parts)))
+        return TupleT(tuple(map(w.template_type, parts)), cls=self.cls)
 
     def loop_shape(self, w: Merge) -> JoinShape:
         return PartsShape(self, tuple(v.loop_shape(w) for v in self.items))
