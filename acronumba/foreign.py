@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,26 +19,29 @@ _CPU = 1  # of DLPack's kinds of devices
 _SIMPLE = frozenset((int, float, complex, bool, str, bytes, type(None), np.ndarray))
 
 
+Foreign: TypeAlias = Any  # an object of PyTorch
+
+
 class Library:
     """PyTorch, once `acronumba.torch` is imported."""
 
     tensor: type | None = None  # the class of its tensors
-    from_numpy: Callable[[Array], Any]
-    dtypes: Mapping[str, Any]  # its dtypes by NumPy's names
-    device: Any  # the CPU
+    from_numpy: Callable[[Array], Foreign]
+    dtypes: Mapping[str, Foreign]  # its dtypes by NumPy's names
+    device: Foreign  # the CPU
     constants: tuple[type, ...] = ()  # classes of its constants: dtypes, devices
     folder: str = ""  # of its code
-    name_of: Callable[[Any], str] = staticmethod(lambda value: "")  # of a function of its own, "torch.tanh"; else ""
+    name_of: Callable[[Foreign], str] = staticmethod(lambda value: "")  # "torch.tanh"; "" for what is not PyTorch's
     functions: Callable[[], list[str]] = staticmethod(list)  # the names of those that are supported
     advice: Callable[[str], str] = staticmethod(lambda name: "")  # what to write in place of a function without a row
     is_instance: Callable[[str, type], bool]  # whether a tensor of a dtype is an instance of a class
     unclear: tuple[type, ...] = ()  # classes that models do not tell from others
-    operate: Any  # walker, class of an operator in the syntax tree, operands -> value
-    contexts: Mapping[Any, Callable[..., Any]] = {}  # of `with`: from its arguments to whether gradients are followed
-    undecorated: Callable[[Any], Any] = staticmethod(lambda fn: None)  # what stands for a decorated function
-    detach: Any  # the method that stops gradients
-    strided: Any  # the layout of dense tensors
-    arrays_of: Callable[[Sequence[Any]], Sequence[Array] | None]  # copies of tensors; None if they are not alike
+    operate: Foreign  # walker, class of an operator in the syntax tree, operands -> value
+    contexts: Mapping[Foreign, Callable[..., Foreign]] = {}  # of `with`: whether gradients are followed
+    undecorated: Callable[[Foreign], Foreign] = staticmethod(lambda fn: None)  # what stands for a decorated function
+    detach: Foreign  # the method that stops gradients
+    strided: Foreign  # the layout of dense tensors
+    arrays_of: Callable[[Sequence[Foreign]], Sequence[Array] | None]  # copies of tensors; None if they are not alike
 
 
 def is_tensor(value: object) -> bool:
@@ -50,7 +53,7 @@ def _is_tensor_class(cls: type) -> bool:
     return Library.tensor is not None and issubclass(cls, Library.tensor)
 
 
-def is_tensor_of(value: Any, dtype: str, shape: tuple[int | None, ...]) -> bool:
+def is_tensor_of(value: Foreign, dtype: str, shape: tuple[int | None, ...]) -> bool:
     """Whether a tensor of PyTorch is in the CPU's memory, with this dtype (NumPy's name) and shape."""
     return bool(
         value.dtype is Library.dtypes[dtype]
@@ -60,12 +63,12 @@ def is_tensor_of(value: Any, dtype: str, shape: tuple[int | None, ...]) -> bool:
     )
 
 
-def rows_of(value: Any) -> Any:
+def rows_of(value: Foreign) -> Foreign:
     """Return the rows of a tensor of PyTorch as a list; any other value unchanged."""
     return list(value.unbind()) if is_tensor(value) and value.ndim else value
 
 
-def to_tensor(array: Array) -> Any:
+def to_tensor(array: Array) -> Foreign:
     """Return a tensor of PyTorch with the elements of an array."""
     return Library.from_numpy(np.array(array))
 
@@ -74,7 +77,7 @@ class TensorArray(np.ndarray):
     """The elements of a tensor of PyTorch, which is told apart from an array by this class."""
 
 
-def comparable(value: Any) -> Any:
+def comparable(value: Foreign) -> Foreign:
     """Return the elements of a tensor, to be compared; any other value, or tensor that NumPy cannot read, as it is."""
     array = as_numpy(value) if is_tensor(value) else ""
     return value if isinstance(array, str) else array.view(TensorArray)

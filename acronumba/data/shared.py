@@ -497,7 +497,7 @@ def _is_again(shared: Shared, value: Value, inside: tuple[Value, ...], unread: U
     """Whether the references to objects further out are to these objects."""
     if isinstance(shared, SharedAgain):
         return value is inside[-1 - shared.levels]
-    held: Any = value
+    held: Value = value
     inside = (*inside, value)
     for k, (name, item) in enumerate(zip(shared.names, shared.items, strict=True)) if _again(shared) else ():  # type: ignore[union-attr]
         of_name = shared.kind == "object"  # type: ignore[union-attr]
@@ -621,7 +621,7 @@ def _match_node(node: SharedNode, inherited: Inherited, unread: Unread) -> Match
             return False
 
     def run_dict(v: Value) -> bool:
-        held: Any = v
+        held: Value = v
         same = type(v) is cls and tuple(held) == names and kinds_of(held) == kinds
         return same and all(part(held[name]) for name, part in parts)
 

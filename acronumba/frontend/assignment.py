@@ -391,13 +391,13 @@ def rejected_alone(w: Walker, targets: Iterable[ast.expr]) -> Iterator[None]:
         raise
 
 
-def _known_owner(w: Walker, node: ast.expr) -> Val | None:
+def _known_owner(w: Walker, expression: ast.expr) -> Val | None:
     """Return the value of a local name, or of a part of a shared object, without evaluating it; None for others."""
-    if isinstance(node, ast.Attribute):
-        base = _known_owner(w, node.value)
-        part = base.node.item(node.attr) if isinstance(base, SharedVal) else None
+    if isinstance(expression, ast.Attribute):
+        base = _known_owner(w, expression.value)
+        part = base.node.item(expression.attr) if isinstance(base, SharedVal) else None
         return SharedVal(part) if isinstance(part, SharedNode) else None
-    path = path_of(w, node) if isinstance(node, ast.Name) else None
+    path = path_of(w, expression) if isinstance(expression, ast.Name) else None
     return None if path is None else w.state.get(path)
 
 

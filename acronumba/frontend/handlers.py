@@ -35,6 +35,7 @@ METHODS: dict[type, Callable[..., Any]] = {}  # owner, name, arguments -> Val; N
 ATTRIBUTES: dict[type, Callable[..., Any]] = {}  # owner, attribute name -> Val
 SUBSCRIPTS: dict[type, Callable[..., Any]] = {}  # array, index of each axis -> Val
 PROTOCOLS: dict[type, Callable[..., Any]] = {}  # iterable -> functions that give its length, and an item
+ASSIGNED: dict[type, Callable[..., Any]] = {}  # owner, attribute name, new value -> whether it can be assigned
 DESCRIPTORS: dict[type, Callable[..., Any]] = {}  # object, its class, attribute name, descriptor -> Val
 WALKS: dict[type, Callable[..., Any]] = {}  # arguments of `iterate` -> whether it is walked in another way
 KEPT: dict[type, Callable[..., Any]] = {}  # value that is bound to a name, or stored

@@ -17,12 +17,11 @@ from acronumba.data.classes import field_names, is_record, oddness
 from acronumba.data.source_guard import ABSENT
 from acronumba.frontend.attributes import attribute_owner, own_method
 from acronumba.frontend.exceptions import Restart
-from acronumba.frontend.handlers import TARGETS, handles
+from acronumba.frontend.handlers import ASSIGNED, TARGETS, handles
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import Partial, Static
 from acronumba.frontend.kinds.numbers import NoneVal, Num
 from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, Ref, SharedVal
-from acronumba.frontend.kinds.torch_tensors import TorchTensor
 from acronumba.frontend.kinds.unions import MaybeUnbound
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.magic import object_class
@@ -179,28 +178,41 @@ def set_attribute(w: Walker, owner: Val, name: str, val: Val) -> None:
         w.call(own_method(w, setter.fset), (owner, val), {})
         return
     _check_place(w, cls, name, setter, owner)
-    match owner:
-        case MutableObject():
-            if owner.key not in w.building:
-                _note_assigned(w, cls, name)
-            w.kept(val)
-            name_views(val)
-            forget(w, owner.key, name)
-            forget_field(w, name)
-            w.state[(owner.key, name)] = val
-        case SharedVal() if can_be_written(w, cls):
-            set_attribute(w, written_object(w, owner, name), name, val)
-        case Ref(own=True):
-            _store(w, owner, name, val)
-        case Ref(own=False) if can_be_written(w, cls):
-            write_to_data(w, owner, name, val)
-        case Ref(own=None) if is_overlaid(w, owner, name):
-            alias(val)
-            made_or_given(w, owner, lambda v: _set_one(w, v, name, val), lambda v: _set_one(w, v, name, val))
-        case Ref():
-            _store(w, owner, name, val)
-        case _:
-            raise _read_only(w, owner, name)
+    handler = ASSIGNED.get(type(owner))
+    if handler is None or not handler(w, owner, name, val):
+        raise _read_only(w, owner, name)
+
+
+@handles(ASSIGNED, MutableObject)
+def _set_variable(w: Walker, owner: MutableObject, name: str, val: Val) -> bool:
+    if owner.key not in w.building:
+        _note_assigned(w, owner.cls, name)
+    w.kept(val)
+    name_views(val)
+    forget(w, owner.key, name)
+    forget_field(w, name)
+    w.state[(owner.key, name)] = val
+    return True
+
+
+@handles(ASSIGNED, SharedVal)
+def _set_shared(w: Walker, owner: SharedVal, name: str, val: Val) -> bool:
+    if not can_be_written(w, owner.node.cls):
+        return False
+    set_attribute(w, written_object(w, owner, name), name, val)
+    return True
+
+
+@handles(ASSIGNED, Ref)
+def _set_at_run_time(w: Walker, owner: Ref, name: str, val: Val) -> bool:
+    if owner.own is False and can_be_written(w, owner.classes[0]):
+        write_to_data(w, owner, name, val)
+    elif owner.own is None and is_overlaid(w, owner, name):
+        alias(val)
+        made_or_given(w, owner, lambda v: _set_one(w, v, name, val), lambda v: _set_one(w, v, name, val))
+    else:
+        _store(w, owner, name, val)
+    return True
 
 
 def _set_one(w: Walker, owner: Val, name: str, val: Val) -> Val:
@@ -270,7 +282,7 @@ def _read_only(w: Walker, owner: Val, name: str) -> Exception:
     if isinstance(owner, Static) and isinstance(owner.value, types.ModuleType):
         seen = f"an assignment to .{name} of the module {text}"
         return w.reject("ACR113", seen=seen, rewrite="assign it before the batch")
-    if isinstance(owner, TorchTensor):
+    if owner.is_tensor:
         rewrite = f"x.{name}_(...) before the batch" if name == "requires_grad" else "x = x.clone()"
     if is_record(cls):
         call = f"dataclasses.replace({text}, " if is_dataclass(cls) else f"{text}._replace("

@@ -29,6 +29,7 @@ from acronumba.frontend.attributes import (
     read_field,
     shared_attribute,
 )
+from acronumba.frontend.conditions import truth
 from acronumba.frontend.exceptions import Dead, Restart
 from acronumba.frontend.handlers import ATTRIBUTES, handles
 from acronumba.frontend.keyed import present
@@ -276,9 +277,7 @@ def has(w: Walker, owner: Val, name: str) -> Num:
             _fail_if_given(w, owner, name)
         return has_attribute(w, owner, name)
 
-    out = w.cond(written, lambda: number(True), before)
-    assert isinstance(out, Num)
-    return out
+    return truth(w, w.cond(written, lambda: number(True), before))
 
 
 def with_written(w: Walker, owner: SharedVal, fields: Mapping[str, Val]) -> dict[str, Val]:

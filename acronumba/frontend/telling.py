@@ -79,8 +79,8 @@ def _is_listed(value: Any) -> bool:
     return any(value is getattr(module, name, None) for module, names in _FUNCTIONS.items() for name in names)
 
 
-def _is_path(node: ast.expr) -> bool:
+def _is_path(expression: ast.expr) -> bool:
     """Whether an expression is a name, or attributes of one."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return isinstance(node, ast.Name)
+    while isinstance(expression, ast.Attribute):
+        expression = expression.value
+    return isinstance(expression, ast.Name)

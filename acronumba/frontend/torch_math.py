@@ -99,10 +99,9 @@ def promoted_dtype(operands: Sequence[Val]) -> str:
     """
     levels: list[list[str]] = [[], [], []]
     for v in operands:
-        if isinstance(v, Num):
-            levels[2].append(python_dtype(v))
-        elif isinstance(v, Tensor | ArrayRef):
-            levels[0 if v.type.rank else 1].append(v.type.dtype)
+        level_and_dtype = v.promotes_as()
+        if level_and_dtype is not None:
+            levels[level_and_dtype[0]].append(level_and_dtype[1])
     out = ""
     for level in reversed(levels):
         for dtype in level[1:]:

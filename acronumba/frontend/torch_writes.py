@@ -52,7 +52,7 @@ def item_of(w: Walker, base: TorchTensor, where: Index) -> Val:
 
 def _item(w: Walker, base: TorchTensor, parts: Sequence[Index]) -> Val:
     for k, e in enumerate(parts):
-        if isinstance(e, UnionVal):
+        if not isinstance(e, slice) and e.is_several:
             before, after = parts[:k], parts[k + 1 :]
             return w.each(e, lambda v: _item(w, base, (*before, v, *after)))  # noqa: B023
     basic, later = steps(parts)
@@ -92,14 +92,18 @@ def _chooses(e: Index) -> bool:
     return not isinstance(e, slice) and (e.is_list or is_tuple(e))
 
 
+def _axes_of(index: Index) -> int:
+    """Return the number of axes that an array chooses of: a mask, of as many as it has."""
+    return index.type.rank if isinstance(index, Tensor | ArrayRef) and index.type.dtype == "bool" else 1
+
+
 def steps(parts: Sequence[Index]) -> tuple[list[Index], list[Index]]:
     """Return the indices that give a view, and then the arrays and masks that choose of it; none if there are none."""
     basic: list[Index] = []
     later: list[Index] = []
     for e in parts:
         if _chooses(e):
-            mask = isinstance(e, Tensor | ArrayRef) and e.type.dtype == "bool"
-            basic += [WHOLE] * (e.type.rank if mask and isinstance(e, Tensor | ArrayRef) else 1)
+            basic += [WHOLE] * _axes_of(e)
             later.append(e)
             continue
         basic.append(e)
@@ -143,8 +147,9 @@ def _store(w: Walker, ref: ArrayRef, parts: Sequence[Index], val: Val, detached:
     if later:
         basic = [w.ops.host(e, "an index") if isinstance(e, Tensor) and not e.type.rank else e for e in basic]
     places = index_places(w, ref, basic)
-    if not later and isinstance(val, TorchTensor) and isinstance(val.inner, ArrayRef):
-        if not is_advanced(ref, places) and val.inner.same(view(w, ref, places)):  # `x[i] += y` has changed it
+    written = val.written if isinstance(val, TorchTensor) else None
+    if not later and written is not None:
+        if not is_advanced(ref, places) and written.same(view(w, ref, places)):  # `x[i] += y` has changed it
             return NoneVal()
     v = elements_of(w, val, ref.type.dtype)
     if (detached or not w.following) and ref.type.dtype.startswith("float"):
@@ -168,12 +173,10 @@ def _ignored(val: Val) -> None:
 
 def elements_of(w: Walker, val: Val, dtype: str) -> Tensor:
     """Return a value that is written into a tensor as elements of its dtype."""
-    if isinstance(val, TorchTensor):
-        x = w.ops.cast(array_of(w, val), dtype)
-    elif isinstance(val, Num):
+    if isinstance(val, Num):
         x = w.ops.from_number(val, dtype)
-    elif isinstance(val, Tensor) and not val.type.rank and val.array0 is None:
-        x = w.ops.cast(val, dtype)
+    elif val.is_tensor or (isinstance(val, Tensor) and not val.type.rank and val.array0 is None):
+        x = w.ops.cast(array_of(w, val), dtype)
     else:
         raise w.reject("ACR301", seen=f"{w.describe(val)} written into a tensor", rewrite="x[i] = torch.tensor(v)")
     return Tensor(x.type, x.ref, x.dims, aliased=True)  # its elements are copied
@@ -212,10 +215,10 @@ def stop_made(w: Walker, val: Val, given: Sequence[Val]) -> Val:
     """
     if isinstance(val, TupleVal):
         return TupleVal(tuple(stop_made(w, v, given) for v in val.items))
-    if not isinstance(val, TorchTensor) or not isinstance(val.inner, ArrayRef) or not val.dtype.startswith("float"):
+    ref = val.written if isinstance(val, TorchTensor) else None
+    if ref is None or not isinstance(val, TorchTensor) or not ref.type.dtype.startswith("float"):
         return val
-    ref = val.inner
-    known = [v.inner for v in given if isinstance(v, TorchTensor) and isinstance(v.inner, ArrayRef)]
+    known = [v.written for v in given if isinstance(v, TorchTensor) and v.written is not None]
     if any(v.same(ref) for v in known):
         return val
     if any(v.place.find() is ref.place.find() for v in known):

@@ -178,6 +178,13 @@ class Tensor(Value):
             raise w.reject("ACR601", seen=f"{what} of {w.describe(self)}")
         return w.ops.host(self, what) if not index or self.type.dtype.startswith(("int", "uint")) else None
 
+    def promotes_as(self) -> tuple[int, str]:
+        return 0 if self.type.rank else 1, self.type.dtype
+
+    def as_marked_array(self) -> Tensor:
+        scalar = not self.type.rank and (self.array0 is None or self.array0.const is not True)
+        return replace(self, array0=number(True)) if scalar else self
+
     def unary(self, w: Walker, op: ast.unaryop) -> Val:
         return w.ops.ufunc({ast.USub: "neg", ast.UAdd: "positive", ast.Invert: "not"}[type(op)], (self,))
 
@@ -238,7 +245,7 @@ class AllocationSite:
         return place
 
     def of_views(self, kind: tuple[str, int]) -> AllocationSite:
-        """Return what stands for the site in containers of views of one kind of its arrays."""
+        """Return the site that stands for this one in containers of views of one kind of its arrays."""
         if self.kind == kind:
             return self
         return self.views.setdefault(kind, AllocationSite(kind, link=self, viewed=True))
@@ -312,6 +319,12 @@ class ArrayRef(Value):
         item = self.parts.item
         assert isinstance(item, TensorT)
         return ArrayT(self.type, item, len(self.numbers()) - 1, self.form()[1])
+
+    def promotes_as(self) -> tuple[int, str]:
+        return 0 if self.type.rank else 1, self.type.dtype
+
+    def as_marked_array(self) -> ArrayRef:
+        return self
 
     def describe(self, w: Blocks) -> str:
         return _array_text(self)

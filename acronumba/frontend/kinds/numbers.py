@@ -89,6 +89,9 @@ class Num(Value):
     def loop_shape(self, w: Merge) -> JoinShape:
         return self.join_shape(w)
 
+    def promotes_as(self) -> tuple[int, str]:
+        return 2, "float32" if self.type == FLOAT else "bool" if self.type == BOOL else "int64"
+
     def unary(self, w: Walker, op: ast.unaryop) -> Val | None:
         if isinstance(op, ast.USub):
             return w.scalar("neg", w.as_int(self) if self.type != FLOAT else w.read(self))

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from acronumba.foreign import Library
 from acronumba.frontend.join_shapes import ErrorShape, JoinShape, PartsShape, TypeShape
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
-from acronumba.frontend.kinds.numbers import number
 from acronumba.frontend.kinds.tuples import TupleVal
-from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import PythonClass, Turns, Val, Value
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import Array0T, ArrayT, TensorT, TorchT, Type, members, union
@@ -56,6 +53,16 @@ class TorchTensor(Value):
     @property
     def dtype(self) -> str:
         return self.inner.type.dtype
+
+    @property
+    def written(self) -> ArrayRef | None:
+        """Its array, if that is written to."""
+        return self.inner if isinstance(self.inner, ArrayRef) else None
+
+    @property
+    def unwritten(self) -> Tensor | None:
+        """Its array, if that is not written to."""
+        return self.inner if isinstance(self.inner, Tensor) else None
 
     @property
     def rank(self) -> int:
@@ -162,13 +169,10 @@ def _marked(t: Type | None) -> Type:
 
 def as_torch(val: Val) -> Val:
     """Return arrays as tensors, in tuples, lists and unions, too; other values as they are."""
-    if isinstance(val, Tensor):
-        if not val.type.rank and (val.array0 is None or val.array0.const is not True):
-            val = replace(val, array0=number(True))
-        return TorchTensor(val)
-    if isinstance(val, ArrayRef):
-        return TorchTensor(val)
-    if isinstance(val, TorchTensor | UnionVal) or not val.compound:
+    array = val.as_marked_array()
+    if array is not None:
+        return TorchTensor(array)
+    if not val.compound or val.is_tensor:
         return val
     return val.with_children([as_torch(v) for v in val.children()])
 
@@ -191,13 +195,13 @@ def as_arrays(w: Words, val: Val) -> Val:
 
 def unfollowed(w: Walker, val: Val) -> Val:
     """Return the result of an operation under `torch.no_grad()`: new tensors, through which no gradient flows."""
-    if isinstance(val, UnionVal):
+    if val.is_several:
         return w.each(val, lambda v: unfollowed(w, v))
     if isinstance(val, TupleVal):
         return TupleVal(tuple(unfollowed(w, v) for v in val.items))
-    if not isinstance(val, TorchTensor) or not isinstance(val.inner, Tensor) or not val.dtype.startswith("float"):
+    inner = val.unwritten if isinstance(val, TorchTensor) else None
+    if inner is None or not inner.type.dtype.startswith("float"):
         return val
-    inner = val.inner
     own = inner.base is None and inner.fresh and not inner.named and not inner.aliased
     if not own:
         inner.seen()  # the result shares its elements: it is a copy unless one of them is written to
@@ -206,6 +210,6 @@ def unfollowed(w: Walker, val: Val) -> Val:
         out = w.call(w.constant(Library.detach), (val,), {})
     finally:
         w.following = False
-    if not own and isinstance(out, TorchTensor) and isinstance(out.inner, Tensor):
-        out.inner.seen()
+    if not own and isinstance(out, TorchTensor) and out.unwritten is not None:
+        out.unwritten.seen()
     return out

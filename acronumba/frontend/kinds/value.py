@@ -27,7 +27,7 @@ from acronumba.ir.types import Type, type_text
 
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks, Cases
-    from acronumba.frontend.kinds.arrays import AllocationSite, Tensor
+    from acronumba.frontend.kinds.arrays import AllocationSite, ArrayRef, Tensor
     from acronumba.frontend.kinds.functions import Func
     from acronumba.frontend.kinds.lists import ElementInfo, ListVal
     from acronumba.frontend.kinds.maps import MapVal
@@ -339,6 +339,14 @@ class Value:
         """`np.array(self, dtype)`."""
         handler = ARRAYS.get(type(self))
         return None if handler is None else handler(w, self, dtype)
+
+    def promotes_as(self) -> tuple[int, str] | None:
+        """Return the level at which an operand counts in PyTorch's promotion, and its dtype; None for other values."""
+        return None
+
+    def as_marked_array(self) -> Tensor | ArrayRef | None:
+        """Return an array as that of a tensor of PyTorch, of rank 0 as an array of rank 0; None for other values."""
+        return None
 
     def axis_index(self, w: Walker) -> Num | Tensor | None:
         """Return it as the index of an axis of an array: a number, an array (for a sequence, too), or a new axis."""
