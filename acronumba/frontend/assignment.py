@@ -158,8 +158,8 @@ def augmented(w: Walker, stmt: ast.AugAssign) -> None:
                 return
             raise w.reject("ACR209", seen=ast.unparse(target), rewrite=_written_out(stmt))
         with w.at_node(target):
-            base, where = item_place(w, target)
-            each_place(w, base, lambda b: change_of(w, b, where, target, stmt))
+            base, where, within = item_place(w, target)
+            each_place(w, base, lambda b: change_of(w, within(b), where, target, stmt))
         return
     if isinstance(target, ast.Attribute):
         with w.at_node(target):
@@ -439,8 +439,8 @@ def _to_several(w: Walker, target: ast.Tuple | ast.List, val: Val) -> None:
 def _to_item(w: Walker, target: ast.Subscript, val: Val) -> None:
     if set_in_pieces(w, target, val):
         return
-    base, where = item_place(w, target)
-    each_place(w, base, lambda b: store_item(w, b, where, val, target))
+    base, where, within = item_place(w, target)
+    each_place(w, base, lambda b: store_item(w, within(b), where, val, target))
 
 
 def store_item(w: Walker, base: Val, where: Index, val: Val, target: ast.Subscript) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeGuard
 
 import numpy as np
 
-from acronumba.frontend.attributes import not_none
+from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.comprehensions import extend, stack_list, to_list
 from acronumba.frontend.conditions import host_value
@@ -35,7 +35,7 @@ from acronumba.frontend.magic import call_special, has_method, index_value
 from acronumba.frontend.names import alias, path_of
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import BOOL, NEVER, IntT, TensorT, words
+from acronumba.ir.types import BOOL, NEVER, IntT, TensorT, TorchT, words
 
 MOST_CHOSEN = 16  # modules of a list that an index of run time chooses from, for each of which code is compiled
 WHOLE = slice(None, None, 1)  # the index of all elements of an axis
@@ -434,14 +434,25 @@ def _extents(e: Entry, rank: int, dims: Iterator[ir.Extent]) -> list[ir.Extent]:
     return [1] if e == "new" else [next(dims) for _ in range(rank if e == "chosen" else 1)]
 
 
-def item_place(w: Walker, target: ast.Subscript) -> tuple[Val, Index]:
-    """Evaluate the container and the index of an assigned item: once, also for an augmented assignment."""
-    base = w.value(target.value)
+def item_place(w: Walker, target: ast.Subscript) -> tuple[Val, Index, Callable[[Val], Val]]:
+    """Evaluate the container and the index of an assigned item: once, also for an augmented assignment.
+
+    The function finds the container in each alternative: it reads `.data` of a name that is one of several tensors.
+    """
+    base, found = _container(w, target.value)
     w.check_poison(base)
     base = not_none(w, base)
     if not isinstance(base, UnionVal):
         check_assignable(w, base)
-    return base, w.expr(target.slice) if base.is_mapping else index_of(w, target.slice)
+    return base, w.expr(target.slice) if base.is_mapping else index_of(w, target.slice), found
+
+
+def _container(w: Walker, node: ast.expr) -> tuple[Val, Callable[[Val], Val]]:
+    if isinstance(node, ast.Attribute) and node.attr == "data" and isinstance(node.value, ast.Name):
+        owner = w.value(node.value)  # a name can be evaluated twice
+        if isinstance(owner, UnionVal) and all(isinstance(t, TorchT) for t in owner.possible):
+            return owner, lambda v: attribute(w, v, node.attr)
+    return w.value(node), lambda v: v
 
 
 def each_place(w: Walker, base: Val, f: Callable[[Val], None]) -> None:

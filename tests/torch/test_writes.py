@@ -428,3 +428,36 @@ def test_copy_of_a_parameter(made):
     for a, b in zip(*(values for values, _ in found), strict=True):
         assert torch.allclose(a, b)
     assert torch.allclose(found[0][1], found[1][1])
+
+
+class Best(torch.nn.Module):
+    """A tensor of two ranks is written to through `.data`: no gradient flows through the elements written."""
+
+    def __init__(self):
+        super().__init__()
+        self.moves = torch.nn.Parameter(torch.randn(3, 3))
+
+    def forward(self, x):
+        best = torch.zeros(1, 3)
+        for row in x:
+            best = (best.view(1, -1) + self.moves).max(1)[0] + row
+        last = best + self.moves[0]
+        kept = last
+        last.data[-1] = -5.0
+        last.data[0] *= 2.0
+        return last.sum() * 3, kept
+
+
+def test_data_of_a_tensor_of_two_ranks():
+    torch.manual_seed(0)
+    net = Best()
+    xs = [torch.randn(n, 3) for n in (1, 3, 2)]
+    want = [net(x) for x in xs]
+    sum(a + (b**2).sum() for a, b in want).backward()
+    grad, net.moves.grad = net.moves.grad, None
+    got = list(acronumba.torch.model(net).batch(xs))
+    sum(a + (b**2).sum() for a, b in got).backward()
+    for pair in zip(want, got, strict=True):
+        for a, b in zip(*pair, strict=True):
+            torch.testing.assert_close(b, a)
+    torch.testing.assert_close(net.moves.grad, grad)
