@@ -318,8 +318,8 @@ def test_strings_made_of_computed_values(device: str) -> None:
 
 
 def by_percent(s):
-    parts = "[%s]" % ",".join([s, s]) if len(s) > 2 else ""
-    return "%s%s: 100%%, %d" % (s, parts, 3), "%s" % s, "<%5.1f|%s>" % (2.0, s)
+    parts = "[%s]" % ",".join([s, s]) if len(s) > 2 else ""  # noqa: UP031
+    return "%s%s: 100%%, %d" % (s, parts, 3), "%s" % s, "<%5.1f|%s>" % (2.0, s)  # noqa: UP031
 
 
 def test_texts_by_percent() -> None:

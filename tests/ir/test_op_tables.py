@@ -122,6 +122,7 @@ OWN = {
     "frontend/operators.py": 1,  # bits of Python's ints
     "host/numbers.py": 2, "host/texts.py": 1, "ir/op_rules.py": 1, "kernels/write/element.py": 1,  # rules
     "ir/vjp.py": 2,  # rules of derivatives
+    "torch/plain.py": 3,  # methods of tensors and numbers whose values decide
     "torch/rows/elements.py": 1,  # functions that PyTorch and NumPy call alike
     "kernels/stages/bands.py": 1,  # what comparisons say of their difference
 }  # fmt: skip

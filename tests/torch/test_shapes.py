@@ -10,42 +10,7 @@ torch = pytest.importorskip("torch")
 
 from torch.nn import functional as F  # noqa: E402
 
-import acronumba.torch  # noqa: E402
-
-
-def leaves(value):
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, tuple | list):
-        return [x for v in value for x in leaves(v)]
-    return [value]
-
-
-def check(f, *args):
-    """Compare a batch of two instances with the plain calls."""
-    plain = [f(*map(copied, args)) for _ in range(2)]
-    outs = acronumba.torch.model(f).batch(*[[copied(a) for _ in range(2)] for a in args])
-    for want, got in zip(plain, outs, strict=True):
-        same(want, got)
-
-
-def copied(x):
-    if isinstance(x, list):
-        return [copied(v) for v in x]
-    return x.clone() if isinstance(x, torch.Tensor) else x
-
-
-def same(want, got):
-    want, got = leaves(want), leaves(got)
-    assert len(want) == len(got), (want, got)
-    for a, b in zip(want, got, strict=True):
-        if not isinstance(a, torch.Tensor):
-            assert type(a) is type(b) and a == b, (a, b)
-            continue
-        assert isinstance(b, torch.Tensor), (a, b)
-        assert a.dtype == b.dtype and a.shape == b.shape, (a, b)
-        assert torch.allclose(a, b, equal_nan=True), (a, b)
-
+from tests.support.torch_checks import check  # noqa: E402
 
 x = torch.arange(24, dtype=torch.float32).reshape(2, 3, 4)
 m = torch.tensor([[3.0, 1.0, 2.0, 1.0], [0.5, -1.0, 4.0, 0.5], [7.0, 7.0, -2.0, 0.0]])

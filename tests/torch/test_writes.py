@@ -10,8 +10,8 @@ from torch.nn import functional as F  # noqa: E402
 
 import acronumba.torch  # noqa: E402
 from acronumba.errors import AcronumbaError  # noqa: E402
+from tests.support.torch_checks import check  # noqa: E402
 from tests.support.torch_programs import gradients, gradients_of, outcome  # noqa: E402
-from tests.torch.test_shapes import check  # noqa: E402
 
 x = torch.arange(12, dtype=torch.float32).reshape(3, 4)
 
