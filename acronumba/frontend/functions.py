@@ -36,6 +36,7 @@ from acronumba.frontend.names import (
     alias,
     behind,
     check_free,
+    cursor,
     default_value,
     function_value,
     lend,
@@ -278,7 +279,8 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val], ends: bool = False)
     for name, val in params.items():
         if frame.lent is not None:
             lend(val, frame.lent)
-        val = named_iterator(w, val) if val.is_iterator else val
+        if val.is_iterator:
+            val = cursor(w, val, name) or named_iterator(w, val)
         w.kept(val)
         w.state[(frame.scope, name)] = val
     open_boxes(w, frame)

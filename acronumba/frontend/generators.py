@@ -14,10 +14,11 @@ from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.functions import is_of_library
 from acronumba.frontend.handlers import EXPRESSIONS, WALKS, handles
-from acronumba.frontend.kinds.iterators import Generator, Zip
+from acronumba.frontend.kinds.iterators import Cursor, Generator, Zip
 from acronumba.frontend.kinds.numbers import NoneVal, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
+from acronumba.frontend.library.builtins import rest
 from acronumba.frontend.loops import carried_names, end_loop, end_turn, iterate
 from acronumba.frontend.names import named_iterator
 from acronumba.frontend.operators import binary
@@ -60,6 +61,16 @@ def walk_generator(
 
 def _without(point: Point, scope: Any) -> Point:
     return point[0], {k: v for k, v in point[1].items() if k[0] != scope}
+
+
+@handles(WALKS, Cursor)
+def walk_rest(
+    w: Walker, val: Cursor, turn: Callable[[Val], None], code: ast.For | None,
+    carried: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None
+) -> bool:  # fmt: skip
+    """Walk a loop over the items of an iterator that `next` has not read."""
+    iterate(w, w.call(w.constant(rest), (val.inner, val.position), {}), turn, code, carried, otherwise)
+    return True
 
 
 @handles(WALKS, Zip)

@@ -14,12 +14,14 @@ from acronumba.foreign import Library
 from acronumba.frontend.advice import near
 from acronumba.frontend.calls.objects import as_function, is_foreign
 from acronumba.frontend.calls.tables import row_of
-from acronumba.frontend.exceptions import Dead
+from acronumba.frontend.exceptions import Dead, Restart
 from acronumba.frontend.kinds.arrays import Lent, Tensor
 from acronumba.frontend.kinds.functions import Func, Static
-from acronumba.frontend.kinds.iterators import Generator, Stream
+from acronumba.frontend.kinds.iterators import Cursor, Generator, Range, Stream
+from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.numbers import number
 from acronumba.frontend.kinds.objects import MutableObject
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.source import NoSource, Source, read_source
 from acronumba.frontend.walker import GlobalRead, Walker
@@ -89,7 +91,7 @@ def bind_name(w: Walker, name: str, val: Val) -> None:
         return
     forget(w, scope, name)
     if val.is_iterator:
-        val = named_iterator(w, val)
+        val = cursor(w, val, name) or named_iterator(w, val)
     w.kept(val)
     name_views(val, w.frame.lent)
     w.code.note_name(val, name)
@@ -99,6 +101,31 @@ def bind_name(w: Walker, name: str, val: Val) -> None:
 def named_iterator(w: Walker, val: Val) -> Stream:
     """Return an iterator that is bound to a name."""
     return Stream(val.origin, w.loops_around)
+
+
+def cursor(w: Walker, val: Val, name: str) -> Cursor | None:
+    """Return an iterator whose position run time knows, if `next` advances the name to which it is bound."""
+    if not isinstance(val, Stream) or not val.advances or name not in advanced_names(w.frame.func.source.node):
+        return None
+    inner = val.inner
+    if isinstance(inner, StaticList):
+        if inner.cell.find().real:
+            return None
+        w.make_real(inner.cell)  # as it may be mutated later
+        raise Restart
+    if isinstance(inner, TupleVal):
+        inner = w.realise(StaticList(inner.items, w.cell(("items", w.frame.path, *w.site))))
+    assert isinstance(inner, ListVal | Range)
+    cell = w.cell(("position", w.frame.path, *w.site))
+    cell.real = True
+    return Cursor(inner, w.realise(StaticList((number(0),), cell)))
+
+
+@functools.lru_cache(maxsize=1024)
+def advanced_names(node: ast.AST) -> frozenset[str]:
+    """Return the names that are arguments of `next` anywhere in a function."""
+    calls = (n for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.args)
+    return frozenset(c.args[0].id for c in calls if c.func.id == "next" and isinstance(c.args[0], ast.Name))  # type: ignore[attr-defined]
 
 
 def name_views(val: Val, lent: list[Lent] | None = None) -> None:

@@ -37,7 +37,7 @@ def _count(w: Walker, a: Args) -> Val:
         raise w.reject("ACR202", seen="itertools.count of a step that is not a constant int")
     if step.const <= 0:
         raise w.reject("ACR202", seen="itertools.count that counts down", rewrite="zip(range(...), ...)")
-    return Stream(Range(w.as_int(start), number(2**62), w.as_int(step)))
+    return Stream(Range(w.as_int(start), number(2**62), w.as_int(step)), advances=True)
 
 
 # ---- partial functions

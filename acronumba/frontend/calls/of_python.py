@@ -25,20 +25,21 @@ from acronumba.frontend.handlers import ARRAYS, handles
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.iterators import (
+    Cursor,
     Generator,
     Range,
     SliceVal,
     Stream,
     Zip,
 )
-from acronumba.frontend.kinds.lists import ListVal
+from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.objects import Ref
 from acronumba.frontend.kinds.torch_tensors import TorchTensor
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
-from acronumba.frontend.library.builtins import first
+from acronumba.frontend.library.builtins import advance, first
 from acronumba.frontend.library.math import MOST_DIGITS, rounded_float, rounded_int
 from acronumba.frontend.lists import list_slice
 from acronumba.frontend.made import set_attribute
@@ -238,12 +239,19 @@ def _tuple(w: Walker, a: Args) -> Val:
 
 @row("x", iter, whole=True)
 def _iter(w: Walker, a: Args) -> Val:
-    return Stream(as_iterable(w, a["x"]))
+    if isinstance(a["x"], Cursor):
+        return a["x"]
+    inner = as_iterable(w, a["x"])
+    steady = isinstance(inner, ListVal | StaticList | TupleVal | Range) and a["x"].python_class in (list, tuple, range)
+    return Stream(inner, advances=steady)
 
 
 @row("iterator default", next, whole=True)
 def _next(w: Walker, a: Args) -> Val:
     val = a["iterator"]
+    if isinstance(val, Cursor):
+        default = [a["default"]] if "default" in a.given else []
+        return w.call(w.constant(advance), [val.inner, val.position, *default], {})
     if not isinstance(val, Generator) and not _is_of_module(w):
         seen = f"next() of {w.describe(val)}"
         raise w.reject("ACR202", a.where["iterator"], seen=seen, rewrite="next(x for x in xs), or an index of a list")

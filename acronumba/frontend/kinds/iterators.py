@@ -187,6 +187,7 @@ class Stream(Value):
     inner: Val
     loops: tuple[Loop, ...] = ()  # around the binding of its name
     backward: bool = False
+    advances: bool = False  # `next` may advance it, at any place: it is over a list, a tuple or a range
 
     stored_as = "list(...)"
     is_iterator = True
@@ -207,7 +208,7 @@ class Stream(Value):
         return (self.inner,)
 
     def with_children(self, children: Sequence[Val]) -> Value:
-        return Stream(children[0], self.loops, self.backward)
+        return Stream(children[0], self.loops, self.backward, self.advances)
 
     def _alike(self, other: Value) -> bool:
         assert isinstance(other, Stream)
@@ -231,6 +232,36 @@ class Stream(Value):
             raise ErrorValue(READ_AGAIN, "ACR114").rejection(w, name)
         w.state[key] = ErrorValue(READ_AGAIN, "ACR114")
         return self.inner
+
+
+@record(eq=False, frozen=False)
+class Cursor(Value):
+    """An iterator with a name that `next` advances: what it is over, and a list of one number, of the items read."""
+
+    inner: ListVal | Range
+    position: ListVal
+
+    stored_as = "list(...)"
+
+    def describe(self, w: Blocks) -> str:
+        return f"an iterator over {w.describe(self.inner)}, which next() advances"
+
+    def children(self) -> tuple[Val, ...]:
+        return self.inner, self.position
+
+    def with_children(self, children: Sequence[Val]) -> Value:
+        return Cursor(*children)  # type: ignore[arg-type]
+
+    def _same(self, other: Value) -> bool:
+        assert isinstance(other, Cursor)
+        return self.inner.same(other.inner) and self.position.same(other.position)
+
+    def _alike(self, other: Value) -> bool:
+        assert isinstance(other, Cursor)
+        return type(self.inner) is type(other.inner)
+
+    def truth(self, w: Walker) -> Num:
+        return number(True)
 
 
 @record(eq=False, frozen=False)

@@ -86,3 +86,23 @@ def first(iterable, *default):
     if len(default) == 0:
         raise StopIteration
     return default[0]
+
+
+def advance(items, position, *default):
+    """Return the next item of an iterator over `items`, of which `position[0]` were read; it ends once and for all."""
+    k = position[0]
+    if k < len(items):
+        position[0] = k + 1
+        return items[k]
+    position[0] = 2**62
+    if len(default) == 0:
+        raise StopIteration
+    return default[0]
+
+
+def rest(items, position):
+    """Yield the items of an iterator that were not yet read."""
+    while position[0] < len(items):
+        position[0] += 1
+        yield items[position[0] - 1]
+    position[0] = 2**62
