@@ -198,6 +198,15 @@ def change(w: Walker, x: TorchTensor, new: Tensor, what: str) -> TorchTensor:
     return _rebound(w, old, new if w.following else unseen(w, old, new))
 
 
+def write_into(w: Walker, x: TorchTensor, new: Tensor, what: str) -> TorchTensor:
+    """Give a tensor new elements of its dtype, in place; one that no other name sees may get another shape."""
+    old = x.inner
+    followed = w.following or 0 in old.dims  # no elements, no gradient
+    if isinstance(old, Tensor) and rebindable(w, old) and new.type.rank == old.type.rank > 0 and followed:
+        return _rebound(w, old, new)
+    return change(w, x, new, what)
+
+
 def unseen(w: Walker, old: Tensor, new: Tensor) -> Tensor:
     """Return new elements with the gradient of the old: those of a write through `.data` or under `no_grad()`."""
     if not new.type.dtype.startswith("float"):

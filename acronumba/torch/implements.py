@@ -28,7 +28,7 @@ from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.decorators import _bound, primitive
 from acronumba.frontend.torch_math import array_in, array_of, stopped
 from acronumba.frontend.torch_math import promoted as promoted_operands
-from acronumba.frontend.torch_writes import change
+from acronumba.frontend.torch_writes import change, write_into
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import TensorT, Type, as_array, members, type_text, union
 from acronumba.torch.asking import NAMES, Answer, checked
@@ -81,7 +81,7 @@ def _parameters(f: Callable[..., Any]) -> Sequence[inspect.Parameter]:
 def _handler(f: Callable[..., Any], tensors: bool, arrays: bool, asked: Any = None, views: bool = False) -> Any:
     def handler(w: Walker, a: Args) -> Val:
         if "out" in a.given and not a.is_none("out"):
-            raise w.reject("ACR202", a.where["out"], seen=f"out= of {a.what}", rewrite="leave it out")
+            return _into(w, a, handler, any(p.name == "dtype" for p in _parameters(f)))
         _check_device(w, a)
         said = _asked(w, f, a, asked) if asked is not None else None
         without_gradient = any(isinstance(v, TorchTensor) and v.detached for v in a.values.values())
@@ -100,6 +100,19 @@ def _handler(f: Callable[..., Any], tensors: bool, arrays: bool, asked: Any = No
         return out
 
     return handler
+
+
+def _into(w: Walker, a: Args, handler: Any, makes: bool) -> Val:
+    """Return the tensor given as `out`, with the elements of a tensor that is made of numbers, in its dtype."""
+    x = a.into
+    makes &= not any(isinstance(v, TorchTensor | Tensor | ArrayRef) for k, v in a.values.items() if k != "out")
+    dtype = next((d for d, name in NAMES.items() if isinstance(x, TorchTensor) and name == x.dtype), None)
+    asked = w.static(a["dtype"]) if "dtype" in a.given else None
+    if not makes or not isinstance(x, TorchTensor) or dtype is None or asked not in (None, dtype):
+        raise w.reject("ACR202", a.where["out"], seen=f"out= of {a.what}", rewrite="leave it out")
+    new = handler(w, a.replaced("out", NoneVal()).replaced("dtype", w.constant(dtype)))
+    w.check_poison(new)
+    return w.each(new, lambda v: write_into(w, x, array_of(w, v), f"out= of {a.what}"))
 
 
 def _stopped(w: Walker, val: Val) -> Val:

@@ -461,3 +461,71 @@ def test_data_of_a_tensor_of_two_ranks():
         for a, b in zip(*pair, strict=True):
             torch.testing.assert_close(b, a)
     torch.testing.assert_close(net.moves.grad, grad)
+
+
+# ---- out=
+
+
+def into_new(x):
+    n = len(x)
+    y = torch.arange(0, n, out=torch.Tensor())
+    return y, torch.arange(n, out=torch.LongTensor()), torch.ones(n, out=torch.Tensor()).bool(), torch.Tensor(), x.new()
+
+
+def into_named(x):
+    y = x * 2
+    z = y
+    torch.ones(3, 4, out=y)
+    return y, z, x
+
+
+def into_a_view(x):
+    y = torch.zeros(2 * len(x))
+    v = y[: len(x)]
+    r = torch.arange(len(x), out=v)
+    r += 1
+    return y, v, r
+
+
+def into_a_listed_one(x):
+    ys = [torch.zeros(4, dtype=torch.float64), torch.zeros(4)]
+    r = torch.full((4,), 2, out=ys[0])
+    return ys, r
+
+
+def into_one_that_grows(x):
+    y = torch.empty(0)
+    for k in range(len(x)):
+        torch.arange(k + 1, out=y)
+        y *= 2
+    return y
+
+
+def of_floats_as_ints(x):
+    return torch.arange(-0.5, 3.7, dtype=torch.long), torch.arange(0.0, 3.0, out=torch.LongTensor())
+
+
+@pytest.mark.filterwarnings("ignore:The number of elements")
+@pytest.mark.parametrize(
+    "f", [into_new, into_named, into_a_view, into_a_listed_one, into_one_that_grows, of_floats_as_ints]
+)
+def test_out(f):
+    check(f, x)
+
+
+def out_of_an_input(x):
+    return torch.ones(3, 4, out=x)
+
+
+def out_of_another_dtype(x):
+    return torch.arange(3, dtype=torch.long, out=torch.Tensor())
+
+
+def out_of_a_sum(x):
+    return torch.sum(x, 0, out=torch.Tensor())
+
+
+@pytest.mark.parametrize("f", [out_of_an_input, out_of_another_dtype, out_of_a_sum])
+def test_rejected_out(f):
+    with pytest.raises(AcronumbaError, match=f.__name__):
+        acronumba.torch.model(f).batch([x])

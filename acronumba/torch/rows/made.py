@@ -131,10 +131,12 @@ def arange(
 ):
     first, last = (0, start) if end is None else (start, end)
     floats = isinstance(first, float) or isinstance(last, float) or isinstance(step, float)
-    y = np.arange(first, last, step)
-    if dtype is None:
-        return y.astype(np.float32) if floats else y
-    return y.astype(numpy_dtype(dtype))
+    kind = known_dtype(dtype, np.float32 if floats else np.int64)
+    if floats and kind != np.float32 and kind != np.float64:
+        if kind != np.int64:
+            return rejected("torch.arange of floats in a dtype of small ints", "torch.arange(int(start), int(end))")
+        return np.arange(int(first), int(last), int(step))  # as PyTorch does
+    return np.arange(first, last, step).astype(kind)
 
 
 @implements(torch.linspace)
@@ -285,7 +287,8 @@ def _is_size(w: Walker, node: ast.AST | None, val: Val) -> bool:
 
 
 def _old(w: Walker, node: ast.AST | None, given: Sequence[Val], dtype: str, default: str) -> Val:
-    """Return a tensor of an old class: with zeros if it is given a size."""
+    """Return a tensor of an old class: with zeros if it is given a size; without elements if it is given nothing."""
+    given = given or [number(0)]
     if len(given) == 1 and not isinstance(given[0], Num):
         (data,) = given
         if isinstance(data, TorchTensor):
