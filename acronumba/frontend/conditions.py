@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from acronumba.foreign import Library
 from acronumba.frontend.attributes import not_none
@@ -282,27 +282,13 @@ def _is_one_of(
 ) -> Fork:
     """Test the class of one of several modules, and narrow it to those that pass, and to those that do not."""
     good = [wanted(StructT(v.object_classes()[0])) for v in val.options]
-    parts = [_some_of(w, val, [g is wish for g in good]) for wish in (True, False)]
-    passes: Num = number(False)
-    for k, g in enumerate(good):
-        passes = w.either(passes, w.scalar("eq", val.index, number(k))) if g else passes
-    _, yes, no, none = by_truth(w, test, passes)
+    parts = [val.some_of(w, [g is wish for g in good]) for wish in (True, False)]
+    _, yes, no, none = by_truth(w, test, val.is_one_of(w, good))
     for points, part in ((yes, parts[0]), (no, parts[1])):
         for _, state in points:
             if path is not None and part is not None:
                 state[path] = part
     return yes, no + none
-
-
-def _some_of(w: Walker, val: OneOfFunctions, kept: Sequence[bool]) -> Val | None:
-    """Return one of some options, of which it certainly is one; None if there are none."""
-    options = tuple(v for v, keep in zip(val.options, kept, strict=True) if keep)
-    if len(options) < 2:
-        return next(iter(options), None)
-    index = number(0)
-    for k, place in enumerate(k for k, keep in enumerate(kept) if keep):
-        index = w.select(w.scalar("eq", val.index, number(place)), number(k), index)
-    return OneOfFunctions(options, index)
 
 
 def is_type_test(w: Walker, node: ast.Call) -> bool:

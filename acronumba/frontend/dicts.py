@@ -28,6 +28,7 @@ from acronumba.frontend.keyed import (
     take_out,
     update,
 )
+from acronumba.frontend.kinds.functions import can_be_chosen
 from acronumba.frontend.kinds.lists import StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal, MapView, constant_value
 from acronumba.frontend.kinds.numbers import ALWAYS, NoneVal, Num, number
@@ -253,7 +254,7 @@ def known_or(w: Walker, base: DictVal, where: Val, default: Val | None) -> Val:
         w.fail("KeyError", repr(known).replace("{", "{{").replace("}", "}}"))
         raise Dead
     where = key_of(w, where)
-    if base.cell is not None and not all(v.is_choosable for v in base.items):
+    if base.cell is not None and not can_be_chosen(base.items):
         w.make_real(base.cell)
         raise Restart
 

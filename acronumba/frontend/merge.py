@@ -29,7 +29,7 @@ from acronumba.frontend.join_shapes import (
 )
 from acronumba.frontend.kinds.arrays import AllocationSite, ArrayRef, Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
-from acronumba.frontend.kinds.functions import OneOfFunctions, options_of
+from acronumba.frontend.kinds.functions import OneOfFunctions, choices_with_none, options_of
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal, map_type
 from acronumba.frontend.kinds.numbers import ALWAYS, NoneVal, Num, number
@@ -215,8 +215,8 @@ class Merge(Words):
                 return val.joined_parts(tuple(map(self.join_templates, a.items, b.items)))
             case (ChoiceShape(), ChoiceShape()):
                 return self._join_choices(a, b)
-            case (PartsShape() | ChoiceShape(), PartsShape() | ChoiceShape()) if choices_of(a) and choices_of(b):
-                return self.join_templates(ChoiceShape(choices_of(a)), ChoiceShape(choices_of(b)))
+            case (PartsShape() | ChoiceShape(), _) | (_, PartsShape() | ChoiceShape()) if _are_choices(a, b):
+                return self.join_templates(ChoiceShape(choices_with_none(a)), ChoiceShape(choices_with_none(b)))
             case (MaybeShape(), MaybeShape()):
                 return MaybeShape(self.join_templates(a.inner, b.inner))
             case (MaybeShape(), _):
@@ -272,9 +272,8 @@ class Merge(Words):
         if isinstance(x, MaybeShape) or isinstance(y, MaybeShape):
             inner = [t.inner if isinstance(t, MaybeShape) else t for t in (x, y)]
             return MaybeShape(self.join_templates(*inner))
-        options = choices_of(x), choices_of(y)
-        if options[0] and options[1]:
-            return self.join_templates(ChoiceShape(options[0]), ChoiceShape(options[1]))
+        if _are_choices(x, y):
+            return self.join_templates(ChoiceShape(choices_with_none(x)), ChoiceShape(choices_with_none(y)))
         seen = [self.describe(t.val) if isinstance(t, StaticShape) else "something else" for t in (a, b)]
         return ErrorShape(f"{seen[0]} in one branch, {seen[1]} in another")
 
@@ -307,7 +306,7 @@ class Merge(Words):
             if k is None:
                 joined.append(option)
             else:
-                (joined[k],) = choices_of(self.join_templates(joined[k], option))
+                (joined[k],) = choices_with_none(self.join_templates(joined[k], option))
         return ChoiceShape(tuple(joined))
 
     def template_type(self, a: JoinShape) -> Type:
@@ -464,6 +463,11 @@ class Merge(Words):
             return
         for out in vars:
             self.emit(ir.Copy(out=out, src=self.zero(out.type), loc=self.loc))
+
+
+def _are_choices(a: JoinShape, b: JoinShape) -> bool:
+    """Whether the values of both are functions, classes or modules, or None in one of them."""
+    return bool((choices_of(a) or choices_of(b)) and choices_with_none(a) and choices_with_none(b))
 
 
 def _container(a: JoinShape) -> tuple[type | None, ElementInfo | None]:

@@ -14,7 +14,7 @@ from acronumba.frontend.comprehensions import to_list
 from acronumba.frontend.conditions import class_filter, narrow_to, truth
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import STATEMENTS, handles
-from acronumba.frontend.kinds.functions import Static
+from acronumba.frontend.kinds.functions import OneOfFunctions, Static
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import number
 from acronumba.frontend.kinds.unions import UnionVal
@@ -119,6 +119,8 @@ def class_pattern(w: Walker, p: ast.MatchClass, val: Val, fails: list[Point], pa
     cls = w.expr(p.cls)
     if not isinstance(cls, Static) or not isinstance(cls.value, type):
         raise w.reject("ACR308", p.cls, seen=w.describe(cls))
+    if isinstance(val, OneOfFunctions):
+        raise w.reject("ACR308", seen=f"a class pattern of {w.describe(val)}", rewrite="if isinstance(x, C)")
     inner = _split_match(w, val, class_filter(w, cls), fails, path)
     if w.block is None:
         return

@@ -21,7 +21,7 @@ from acronumba.frontend.handlers import EXPRESSIONS, INDEXED, SUBSCRIPTS, handle
 from acronumba.frontend.keyed import put
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
-from acronumba.frontend.kinds.functions import OneOfFunctions, Static
+from acronumba.frontend.kinds.functions import OneOfFunctions, Static, can_be_chosen
 from acronumba.frontend.kinds.iterators import Range, SliceVal
 from acronumba.frontend.kinds.lists import ListVal, StaticList, at_run_time, is_row
 from acronumba.frontend.kinds.maps import MapVal
@@ -270,7 +270,7 @@ def known_item(w: Walker, base: Val, items: tuple[Val, ...], where: Num | slice)
         return TupleVal(part) if is_tuple(base) else new_list(w, part)
     k = w.known(w.as_int(where) if where.type == BOOL else where)
     if k is NOT_CONST and items:
-        choice = all(v.is_choosable for v in items) and (len(items) <= MOST_CHOSEN or items[0].is_function)
+        choice = can_be_chosen(items) and (len(items) <= MOST_CHOSEN or items[0].is_function)
         return OneOfFunctions(items, checked_index(w, where, number(len(items)))) if choice else None
     if k is NOT_CONST or not -len(items) <= k < len(items):
         w.fail("IndexError", "index out of range")

@@ -351,3 +351,23 @@ def made_in_nested_loops(x, n):
 def test_functions_are_made_in_nested_loops():
     for run in (made_in_nested_loops._interpret, made_in_nested_loops.batch):
         agree(outcomes(run, ARRAYS, COUNTS), plain(made_in_nested_loops, ARRAYS, COUNTS))
+
+
+@model
+def none_until_chosen(x, n):
+    f = None
+    for k in range(n):
+        x = x + 1 if f is None else f(x)
+        f = (lambda y: y * 2) if k % 2 else None if k == 2 else (lambda y: y - n)
+    return x, f is None, bool(f), callable(f), (f or (lambda y: y))(x)
+
+
+@model
+def none_called(x, n):
+    return [np.abs, None, np.negative][n % 3](x)
+
+
+@pytest.mark.parametrize("f", [none_until_chosen, none_called])
+def test_none_among_functions(f):
+    for run in (f._interpret, f.batch):
+        agree(outcomes(run, ARRAYS, COUNTS), plain(f, ARRAYS, COUNTS))

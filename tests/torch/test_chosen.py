@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import acronumba.torch  # noqa: E402
+from acronumba.errors import AcronumbaError, InstanceErrors  # noqa: E402
 from acronumba.torch.zoo import module_network, moe  # noqa: E402
 
 
@@ -39,3 +40,71 @@ def test_zoo(zoo) -> None:
     got = acronumba.torch.model(net).batch(xs)
     for g, x in zip(got, xs, strict=True):
         torch.testing.assert_close(g, net(x))
+
+
+class WithNone(nn.Module):
+    """Modules by run-time keys, of which one has None in its place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2), nn.Tanh())
+        self.by_key = {"a": self.a, "b": self.b, "none": None}
+
+    def called(self, x, key):
+        return self.by_key[key](x)
+
+    def attribute(self, x, key):
+        return x, self.by_key[key].training
+
+    def tested(self, x, key):
+        m = self.by_key[key]
+        y = x if m is None else m(x)
+        if m:
+            y = y + m(y)
+        other = m or self.a
+        return y, other(x), m is None, not m, callable(m), m is not None and key == "b", m == None  # noqa: E711
+
+    def in_a_loop(self, x, key):
+        last = None
+        for k in ("a", key, "b"):
+            x = x if last is None else last(x)
+            last = self.by_key[k]
+        return x, last(x), [self.a, None, self.b][len(key) % 2 * 2](x)
+
+    def matched(self, x, key):
+        match self.by_key[key]:
+            case nn.Linear():
+                return x
+        return x * 2
+
+
+KEYS = ["a", "b", "none", "b", "a"]
+
+
+def _of(name):
+    torch.manual_seed(0)
+    net = WithNone()
+    return acronumba.torch.model(getattr(net, name)), getattr(net, name), [torch.randn(2) for _ in KEYS]
+
+
+@pytest.mark.parametrize(("name", "fails"), [("called", 1), ("attribute", 1), ("tested", 0), ("in_a_loop", 0)])
+def test_none_among_modules(name, fails) -> None:
+    model, f, xs = _of(name)
+    if fails:
+        with pytest.raises(InstanceErrors, match="1 of 5 instances") as caught:
+            model.batch(xs, KEYS)
+        got = caught.value.results
+    else:
+        got = list(model.batch(xs, KEYS))
+    for g, x, key in zip(got, xs, KEYS, strict=True):
+        if fails and key == "none":
+            with pytest.raises((TypeError, AttributeError)):
+                f(x, key)
+        else:
+            torch.testing.assert_close(g, f(x, key))
+
+
+def test_a_class_pattern_of_one_of_several_modules_is_rejected() -> None:
+    model, _, xs = _of("matched")
+    with pytest.raises(AcronumbaError, match="class pattern"):
+        model.batch(xs, KEYS)

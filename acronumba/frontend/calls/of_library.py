@@ -14,7 +14,7 @@ from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.objects import is_foreign_class
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.handlers import CALLS, handles
-from acronumba.frontend.kinds.functions import Partial
+from acronumba.frontend.kinds.functions import OneOfFunctions, Partial
 from acronumba.frontend.kinds.iterators import Range, Stream
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
@@ -114,4 +114,4 @@ def _callable(w: Walker, a: Args) -> Val:
     val = a["x"]
     if val.object_classes():
         raise w.reject("ACR308", seen=f"callable() of {w.describe(val)}")
-    return number(val.is_choosable)
+    return val.truth(w) if isinstance(val, OneOfFunctions) else number(val.is_choosable)

@@ -9,11 +9,20 @@ from dataclasses import field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from acronumba.frontend.join_shapes import ChoiceShape, JoinShape, Parameter, choices_of
-from acronumba.frontend.kinds.numbers import ALWAYS, Num, number
+from acronumba.frontend.join_shapes import (
+    ChoiceShape,
+    JoinShape,
+    Parameter,
+    PartsShape,
+    StaticShape,
+    TypeShape,
+    choices_of,
+)
+from acronumba.frontend.kinds.numbers import ALWAYS, NoneVal, Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Constant, Val, Value, all_same, part_shapes
 from acronumba.frontend.source import Source
+from acronumba.ir.types import NONE, NoneT, StructT, Type
 from acronumba.records import record
 
 if TYPE_CHECKING:
@@ -195,7 +204,10 @@ def _named(name: str) -> MethodName:
 
 @record(eq=False, frozen=False)
 class OneOfFunctions(Value):
-    """One of several functions, classes or shared objects such as modules, chosen at run time by a number."""
+    """One of several functions, classes or shared objects such as modules, chosen at run time by a number.
+
+    Some of them, but not all, may be None.
+    """
 
     options: tuple[Val, ...]
     index: Num
@@ -218,13 +230,43 @@ class OneOfFunctions(Value):
         return all_same(self.options, other.options) and self.index.same(other.index)
 
     def join_shape(self, w: Merge) -> JoinShape:
-        return ChoiceShape(tuple(c for v in self.options for c in choices_of(v.join_shape(w))))
+        return ChoiceShape(tuple(c for v in self.options for c in choices_with_none(v.join_shape(w))))
 
     def truth(self, w: Walker) -> Num:
-        return number(True)
+        return w.negate(self.is_one_of(w, self.which_are_none))
+
+    @property
+    def which_are_none(self) -> tuple[bool, ...]:
+        return tuple(isinstance(v, NoneVal) for v in self.options)
+
+    def is_one_of(self, w: Words, which: Sequence[bool]) -> Num:
+        """Return whether one of these options is chosen."""
+        out: Num = number(False)
+        for k, one in enumerate(which):
+            out = w.either(out, w.scalar("eq", self.index, number(k))) if one else out
+        return out
+
+    def some_of(self, w: Words, kept: Sequence[bool]) -> Val | None:
+        """Return one of some options, of which it certainly is one; None if there are none."""
+        options = tuple(v for v, keep in zip(self.options, kept, strict=True) if keep)
+        if len(options) < 2:
+            return next(iter(options), None)
+        index = number(0)
+        for k, place in enumerate(k for k, keep in enumerate(kept) if keep):
+            index = w.select(w.scalar("eq", self.index, number(place)), number(k), index)
+        return OneOfFunctions(options, index)
+
+    def split(self, w: Words, wanted: Callable[[Type], bool]) -> tuple[Num, Val, Val] | None:
+        """Split into None and the others where None is tested for."""
+        none = self.which_are_none
+        if not any(none) or not wanted(NONE) or wanted(StructT(object)):
+            return None
+        rest = self.some_of(w, [not n for n in none])
+        assert rest is not None
+        return self.is_one_of(w, none), NoneVal(), rest
 
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
-        return ChoiceShape(tuple(c for a in part_shapes(w, self.options, parameter) for c in choices_of(a)))
+        return ChoiceShape(tuple(c for a in part_shapes(w, self.options, parameter) for c in choices_with_none(a)))
 
     def children(self) -> tuple[Val, ...]:
         return self.options
@@ -235,3 +277,15 @@ class OneOfFunctions(Value):
 
 def options_of(val: Val) -> tuple[Val, ...]:
     return val.options if isinstance(val, OneOfFunctions) else (val,)
+
+
+def choices_with_none(a: JoinShape) -> tuple[StaticShape | PartsShape, ...]:
+    """Return the alternatives of a join shape that holds one of several functions, or None; else none."""
+    if isinstance(a, TypeShape) and isinstance(a.type, NoneT):
+        return (StaticShape(NoneVal()),)
+    return (a,) if isinstance(a, StaticShape) and isinstance(a.val, NoneVal) else choices_of(a)
+
+
+def can_be_chosen(items: Sequence[Val]) -> bool:
+    """Whether one of some values can be chosen at run time by a number: functions or modules, beside which is None."""
+    return any(v.is_choosable for v in items) and all(v.is_choosable or isinstance(v, NoneVal) for v in items)
