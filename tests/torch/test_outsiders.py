@@ -277,3 +277,22 @@ def test_one_rank_where_several_are_not_supported():
     compare(_written_after, [torch.randn(1, 3), torch.randn(1, 3)])
     with pytest.raises(acronumba.InstanceErrors, match="1 of 2"):
         list(model(_written_after).batch([torch.randn(1, 3), torch.randn(2, 3)]))
+
+
+class OneStep(torch.nn.Module):
+    """Calls recurrent layers step by step: `squeeze(1)` of a sequence of one step is of one rank."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.LSTM(3, 4, batch_first=True)
+        self.second = torch.nn.GRU(4, 2, batch_first=True)
+
+    def forward(self, x):
+        y = self.first(x.unsqueeze(1))[0].squeeze(1)
+        y += 1
+        z = self.second(y.unsqueeze(1))[0].squeeze(1)
+        return y, torch.cat([z, x], 1)
+
+
+def test_recurrent_layers_of_one_step():
+    compare(OneStep(), [torch.randn(n, 3) for n in (1, 3, 2)])

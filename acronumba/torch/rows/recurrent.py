@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from acronumba.frontend.library.decorators import rejected
 from acronumba.nn import relu, sigmoid
 from acronumba.torch.implements import array, arrays, implements, is_tensor, tensor
-from acronumba.torch.primitives import each, of_one_dtype
+from acronumba.torch.primitives import each, is_same, of_one_dtype
 
 # ---- cells
 
@@ -104,7 +104,7 @@ def _lstm_over(self, xs, h, c, name, backward):
         if self.proj_size > 0:
             h = h @ array(getattr(self, "weight_hr" + name)).T
         outs.append(h)
-    return np.stack(outs[::-1] if backward else outs), h, c
+    return _over_time(xs, outs, h, backward), h, c
 
 
 @implements(nn.GRU.forward, tensors=True)
@@ -131,7 +131,7 @@ def _gru_over(self, xs, h, name, backward):
     for t in range(len(xs)):
         h = _gru_step(zs[len(xs) - 1 - t if backward else t], h, weight, bias)
         outs.append(h)
-    return np.stack(outs[::-1] if backward else outs), h
+    return _over_time(xs, outs, h, backward), h
 
 
 @implements(nn.RNN.forward, tensors=True)
@@ -159,7 +159,14 @@ def _rnn_over(self, xs, h, name, backward):
         z = zs[len(xs) - 1 - t if backward else t] + _product(h, weight, bias)
         h = np.tanh(z) if self.nonlinearity == "tanh" else relu(z)
         outs.append(h)
-    return np.stack(outs[::-1] if backward else outs), h
+    return _over_time(xs, outs, h, backward), h
+
+
+def _over_time(xs, outs, last, backward):
+    """Return the outputs of all steps; those of a sequence of one step keep the known size of 1."""
+    if is_same(len(xs), 1):
+        return np.expand_dims(last, 0)
+    return np.stack(outs[::-1] if backward else outs)
 
 
 def _steps(self, input):
