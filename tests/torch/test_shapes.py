@@ -10,6 +10,8 @@ torch = pytest.importorskip("torch")
 
 from torch.nn import functional as F  # noqa: E402
 
+import acronumba.torch  # noqa: E402
+from acronumba.errors import ShapeMismatch  # noqa: E402
 from tests.support.torch_checks import check  # noqa: E402
 
 x = torch.arange(24, dtype=torch.float32).reshape(2, 3, 4)
@@ -109,3 +111,12 @@ def test_function_of_one_tensor(name):
 @pytest.mark.parametrize("name", TWO)
 def test_function_of_a_tensor_and_indices(name):
     check(TWO[name], m, i)
+
+
+def power_of_unlike_shapes(x):
+    return torch.ones(3) ** (torch.ones(2) * x[0, 0, 0])
+
+
+def test_a_power_of_unlike_shapes_is_rejected():
+    with pytest.raises(ShapeMismatch, match="do not broadcast"):
+        acronumba.torch.model(power_of_unlike_shapes).batch([x])

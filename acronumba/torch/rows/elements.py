@@ -46,6 +46,7 @@ def apply(w: Walker, what: str, function: Any, numpy: Any, operands: Sequence[Va
         numpy, operands = _power_by(w, operands, dtype)
     parts = [_number(w, v, dtype) if isinstance(v, Num) else w.ops.cast(array_of(w, v), dtype) for v in operands]
     out = w.call(w.constant(numpy), parts, {})
+    w.check_poison(out)
     assert isinstance(out, Tensor)
     return as_torch(w.ops.cast(w.ops.as_scalar(out), said.dtypes[0]))
 
