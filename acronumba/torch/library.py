@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import keyword
-import linecache
 import types
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -24,6 +23,7 @@ from acronumba.generics import Value
 from acronumba.memory import Array
 from acronumba.pipeline.boundary import add_library
 from acronumba.torch.advice import advice
+from acronumba.torch.entries import under, under_mode
 
 DTYPES = {
     name: getattr(torch, name)
@@ -33,15 +33,6 @@ DTYPES = {
 }  # fmt: skip
 
 
-def written(name: str, text: str, file: str, scope: dict[str, Any]) -> types.FunctionType:
-    """Return a function from its text, which messages show."""
-    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
-    scope["__name__"] = "of_torch"  # no module of PyTorch or of this package: it is compiled
-    exec(compile(text, file, "exec"), scope)
-    made: types.FunctionType = scope[name]
-    return made
-
-
 @functools.cache
 def _undecorated(fn: types.FunctionType) -> types.FunctionType | None:
     """Return a function that calls a decorated one under its `torch.no_grad()` or the like; None for others."""
@@ -49,10 +40,9 @@ def _undecorated(fn: types.FunctionType) -> types.FunctionType | None:
     if fn.__code__.co_name != "decorate_context" or "ctx_factory" not in cells or not hasattr(fn, "__wrapped__"):
         return None
     context = cells["ctx_factory"].cell_contents()
-    mode = "mode" if hasattr(context, "mode") else ""
-    text = f"def {fn.__name__}(*args, **kwargs):\n    with context({mode}):\n        return function(*args, **kwargs)\n"
-    scope = {"context": type(context), "function": fn.__wrapped__, "mode": getattr(context, "mode", None)}
-    return written(fn.__name__, text, f"<{type(context).__name__} around {fn.__qualname__}>", scope)
+    if hasattr(context, "mode"):
+        return under_mode(type(context), context.mode, fn.__wrapped__)
+    return under(type(context), fn.__wrapped__)
 
 
 def _arrays_of(tensors: Sequence[Any]) -> Sequence[Array] | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import inspect
 import types
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -22,12 +21,13 @@ from acronumba.api.results import Done, Results
 from acronumba.config import Options
 from acronumba.errors import AcronumbaError, InstanceErrors, InternalError, one_frame
 from acronumba.errors.codes import reject
-from acronumba.frontend.calls.tables import row_of
+from acronumba.frontend.calls.objects import is_foreign
 from acronumba.frontend.kinds.errors import conversion
 from acronumba.generics import Value
 from acronumba.pipeline.boundary import compiling
 from acronumba.torch.autograd import Output, follow
-from acronumba.torch.library import why_not, written
+from acronumba.torch.entries import calling, calling_module
+from acronumba.torch.library import why_not
 from acronumba.torch.plain import TorchCall
 from acronumba.torch.random_numbers import numbered, retried
 from acronumba.torch.results import TensorResults
@@ -80,11 +80,10 @@ class TorchModel(Model[..., Any]):
             raise reject("ACR210", seen=seen, rewrite=conversion(wrong), message="this module cannot be a model")
         if isinstance(method, types.MethodType):
             fn, owner = method.__func__, method.__self__
-            name = fn.__code__.co_varnames[0]
-            self.bound: Mapping[str, Value] = {name: owner}
-            fn = _entry(fn, name) if row_of(fn) is not None else fn
+            fn = calling_module(fn) if is_foreign(fn) else fn
+            self.bound: Mapping[str, Value] = {fn.__code__.co_varnames[0]: owner}
         elif isinstance(method, types.FunctionType):
-            fn = _entry(method) if row_of(method) is not None else method
+            fn = calling(method) if is_foreign(method) else method
         else:
             raise reject("ACR210", seen=repr(self.target), rewrite="pass a module, a method or a function")
         self._draws: set[bool | None] = set()  # the modes in which it draws random numbers
@@ -215,18 +214,6 @@ def _followed(forward: Forward, wanted: TensorSelection) -> Done:
         watched = list(wanted.watched.values())
         follow(forward, list(outputs.values()), trained, wanted.tensor_of, watched=watched)
     return Done(Results.of(forward.results), errors, call=forward.call)
-
-
-@functools.cache
-def _entry(fn: types.FunctionType, owner: str = "") -> types.FunctionType:
-    """Return a function of the user's kind that calls one of PyTorch, or the module that has it as its `forward`."""
-    names = [p.name for p in inspect.signature(fn).parameters.values() if p.default is p.empty]
-    given = ", ".join(name for name in names if name != owner)
-    text = f"def {fn.__name__}({', '.join(names)}):\n    return {owner or 'function'}({given})\n"
-    file = f"<{fn.__qualname__} of PyTorch>"
-    made = written(fn.__name__, text, file, {"function": fn})
-    made.__qualname__ = fn.__qualname__
-    return made
 
 
 def _made(target: Any, options: Options, device: str | None) -> TorchModel:

@@ -108,3 +108,12 @@ def test_a_class_pattern_of_one_of_several_modules_is_rejected() -> None:
     model, _, xs = _of("matched")
     with pytest.raises(AcronumbaError, match="class pattern"):
         model.batch(xs, KEYS)
+
+
+def test_modules_of_torch_are_models_with_their_defaults() -> None:
+    cell, xs, hs = nn.GRUCell(4, 4), [torch.randn(4) for _ in range(3)], [torch.randn(4) for _ in range(3)]
+    fast = acronumba.torch.model(cell)
+    for got, x, h in zip(fast.batch(xs, hs), xs, hs, strict=True):
+        torch.testing.assert_close(got, cell(x, h))
+    for got, x in zip(fast.batch(xs), xs, strict=True):
+        torch.testing.assert_close(got, cell(x))

@@ -20,7 +20,8 @@ from acronumba.ir.types import Array0T, ListT, StructT, TensorT, TorchT, Type
 
 _FOR_MODELS = (
     "acronumba.nn", "acronumba.random", "acronumba.compressed", "acronumba.zoo", "acronumba.bench",
-    "acronumba.frontend.library.", "acronumba.torch.rows.", "acronumba.torch.implements", "acronumba.torch.zoo.",
+    "acronumba.frontend.library.", "acronumba.torch.rows.", "acronumba.torch.implements",
+    "acronumba.torch.zoo.",
 )  # fmt: skip
 _FOREIGN = (sysconfig.get_path("stdlib"), str(Path(np.__file__).parent))
 
