@@ -9,7 +9,7 @@ import copy
 import functools
 import types
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -79,7 +79,7 @@ class TorchModel(Model[..., Any]):
             seen = f"{type(self.target).__name__}: {wrong}"
             raise reject("ACR210", seen=seen, rewrite=conversion(wrong), message="this module cannot be a model")
         if isinstance(method, types.MethodType):
-            fn, owner = method.__func__, method.__self__
+            owner, fn = method.__self__, cast(types.FunctionType, method.__func__)
             fn = calling_module(fn) if is_foreign(fn) else fn
             self.bound: Mapping[str, Value] = {fn.__code__.co_varnames[0]: owner}
         elif isinstance(method, types.FunctionType):
