@@ -25,7 +25,7 @@ from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, Ref, Sh
 from acronumba.frontend.kinds.unions import MaybeUnbound
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.magic import object_class
-from acronumba.frontend.names import alias, forget, forget_field, name_of_copy, name_views
+from acronumba.frontend.names import alias, as_cursor, check_part, forget, forget_field, name_of_copy, name_views
 from acronumba.frontend.overlay import (
     can_be_written,
     is_overlaid,
@@ -164,6 +164,10 @@ def set_attribute(w: Walker, owner: Val, name: str, val: Val) -> None:
         note_target(w, owner, name)
     w.check_poison(owner, val)
     about_to_change(w, owner)
+    if val.is_iterator:
+        found = as_cursor(w, val)
+        check_part(w, found or val)
+        val = found or val
     if owner.is_several:
         alias(val)
         w.each(owner, lambda v: _set_one(w, v, name, val))

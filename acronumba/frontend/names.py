@@ -105,7 +105,12 @@ def named_iterator(w: Walker, val: Val) -> Stream:
 
 def cursor(w: Walker, val: Val, name: str) -> Cursor | None:
     """Return an iterator whose position run time knows, if `next` advances the name to which it is bound."""
-    if not isinstance(val, Stream) or not val.advances or name not in advanced_names(w.frame.func.source.node):
+    return as_cursor(w, val) if name in advanced_names(w.frame.func.source.node) else None
+
+
+def as_cursor(w: Walker, val: Val) -> Cursor | None:
+    """Return an iterator over a list, tuple or range as one whose position run time knows; None for other values."""
+    if not isinstance(val, Stream) or not val.advances:
         return None
     inner = val.inner
     if isinstance(inner, StaticList):

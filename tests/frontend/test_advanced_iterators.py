@@ -198,6 +198,30 @@ def chosen(xs: list[int]) -> Any:
     return next(it, 0), next(it, 0)
 
 
-@pytest.mark.parametrize("f", [of_an_object, of_a_recursion, chosen], ids=lambda f: f.__name__)
+class Holder:
+    def __init__(self, it: Any) -> None:
+        self.it = it
+
+
+def held(xs: list[int]) -> Any:
+    h = Holder(3)
+    h.it = iter(xs)
+    first = [x + 1 for x in h.it]
+    return first, [x + 1 for x in h.it]
+
+
+def held_generator(xs: list[int]) -> Any:
+    h = Holder(3)
+    h.it = (x + 1 for x in xs)
+    first = [x + 1 for x in h.it]
+    return first, [x + 1 for x in h.it]
+
+
+def test_a_held_generator_is_rejected() -> None:
+    with pytest.raises(AcronumbaError, match="ACR114"):
+        model(held_generator).batch(INPUTS)
+
+
+@pytest.mark.parametrize("f", [of_an_object, of_a_recursion, chosen, held], ids=lambda f: f.__name__)
 def test_it_is_passed_on(f: Any) -> None:
     agree(outcomes(model(f).batch, INPUTS), plain(f, INPUTS))
