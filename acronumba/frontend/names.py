@@ -6,7 +6,7 @@ import ast
 import builtins
 import functools
 import types
-from typing import Any
+from typing import Any, cast
 
 from acronumba.data.shared import SharedConst, describe_value, values_of
 from acronumba.data.source_guard import ABSENT
@@ -21,7 +21,6 @@ from acronumba.frontend.kinds.iterators import Cursor, Generator, Range, Stream
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.numbers import number
 from acronumba.frontend.kinds.objects import MutableObject
-from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.source import NoSource, Source, read_source
 from acronumba.frontend.walker import GlobalRead, Walker
@@ -118,18 +117,18 @@ def as_cursor(w: Walker, val: Val) -> Cursor | None:
             return None
         w.make_real(inner.cell)  # as it may be mutated later
         raise Restart
-    if isinstance(inner, TupleVal):
-        inner = w.realise(StaticList(inner.items, w.cell(("items", w.frame.path, *w.site))))
-    assert isinstance(inner, ListVal | Range)
+    items = inner.sequence(w)
+    if items is not None:
+        inner = w.realise(StaticList(items, w.cell(("items", w.frame.path, *w.site))))
     cell = w.cell(("position", w.frame.path, *w.site))
     cell.real = True
-    return Cursor(inner, w.realise(StaticList((number(0),), cell)))
+    return Cursor(cast("ListVal | Range", inner), w.realise(StaticList((number(0),), cell)))
 
 
 @functools.lru_cache(maxsize=1024)
-def advanced_names(node: ast.AST) -> frozenset[str]:
+def advanced_names(body: ast.AST) -> frozenset[str]:
     """Return the names that are arguments of `next` anywhere in a function."""
-    calls = (n for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.args)
+    calls = (n for n in ast.walk(body) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.args)
     return frozenset(c.args[0].id for c in calls if c.func.id == "next" and isinstance(c.args[0], ast.Name))  # type: ignore[attr-defined]
 
 

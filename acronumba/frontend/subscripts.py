@@ -447,12 +447,12 @@ def item_place(w: Walker, target: ast.Subscript) -> tuple[Val, Index, Callable[[
     return base, w.expr(target.slice) if base.is_mapping else index_of(w, target.slice), found
 
 
-def _container(w: Walker, node: ast.expr) -> tuple[Val, Callable[[Val], Val]]:
-    if isinstance(node, ast.Attribute) and node.attr == "data" and isinstance(node.value, ast.Name):
-        owner = w.value(node.value)  # a name can be evaluated twice
+def _container(w: Walker, expression: ast.expr) -> tuple[Val, Callable[[Val], Val]]:
+    if isinstance(expression, ast.Attribute) and expression.attr == "data" and isinstance(expression.value, ast.Name):
+        owner = w.value(expression.value)  # a name can be evaluated twice
         if isinstance(owner, UnionVal) and all(isinstance(t, TorchT) for t in owner.possible):
-            return owner, lambda v: attribute(w, v, node.attr)
-    return w.value(node), lambda v: v
+            return owner, lambda v: attribute(w, v, expression.attr)
+    return w.value(expression), lambda v: v
 
 
 def each_place(w: Walker, base: Val, f: Callable[[Val], None]) -> None:

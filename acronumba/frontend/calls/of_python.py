@@ -32,7 +32,7 @@ from acronumba.frontend.kinds.iterators import (
     Stream,
     Zip,
 )
-from acronumba.frontend.kinds.lists import ListVal, StaticList
+from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.objects import Ref
 from acronumba.frontend.kinds.torch_tensors import TorchTensor
@@ -242,8 +242,7 @@ def _iter(w: Walker, a: Args) -> Val:
     if isinstance(a["x"], Cursor):
         return a["x"]
     inner = as_iterable(w, a["x"])
-    steady = isinstance(inner, ListVal | StaticList | TupleVal | Range) and a["x"].python_class in (list, tuple, range)
-    return Stream(inner, advances=steady)
+    return Stream(inner, advances=inner.has_positions and a["x"].python_class in (list, tuple, range))
 
 
 @row("iterator default", next, whole=True)

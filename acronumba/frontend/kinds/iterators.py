@@ -36,6 +36,7 @@ class Range(Value):
     stored_as = "list(...)"
 
     iterable = True
+    has_positions = True
 
     def describe(self, w: Blocks) -> str:
         return "a range"

@@ -154,6 +154,7 @@ class ListVal(_Container):
     own: bool = True  # certainly made in the call, so that it may be mutated
 
     built_in = list
+    has_positions = True
 
     @property
     def item(self) -> Type:
@@ -264,6 +265,7 @@ class StaticList(Value):
     loops: tuple[Any, ...] | None = None  # the loops around its allocation site; None: not known
 
     family = "list"
+    has_positions = True
     python_class = list
     compound = True
 

@@ -28,6 +28,7 @@ class TupleVal(Value):
 
     family = "tuple"
     python_class = tuple
+    has_positions = True
     compound = True
 
     def describe(self, w: Blocks) -> str:

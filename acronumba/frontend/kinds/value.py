@@ -53,6 +53,7 @@ class Value:
     iterable: ClassVar[bool] = False  # it can be iterated over at run time
     is_tensor: ClassVar[bool] = False  # a tensor of PyTorch, whose child is its array
     compound: ClassVar[bool] = False  # a structure, whose children vary one by one
+    has_positions: ClassVar[bool] = False  # an iterator over it is a position in it
     is_iterator: ClassVar[bool] = False  # its items can be read once
     is_function: ClassVar[bool] = False
     numeric: ClassVar[bool] = False  # a Python number or an array
