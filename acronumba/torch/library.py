@@ -33,16 +33,32 @@ DTYPES = {
 }  # fmt: skip
 
 
-@functools.cache
-def _undecorated(fn: types.FunctionType) -> types.FunctionType | None:
-    """Return a function that calls a decorated one under its `torch.no_grad()` or the like; None for others."""
+def decoration(fn: types.FunctionType) -> tuple[types.FunctionType, bool | None] | None:
+    """Return the function under a `torch.no_grad()` or the like, and whether gradients are followed in it; or None."""
+    context = _context_of(fn)
+    if context is None:
+        return None
+    follows: Any = foreign.Library.contexts.get(type(context), lambda *mode: None)
+    inner: Any = fn.__wrapped__  # type: ignore[attr-defined]
+    return inner, follows(*([context.mode] if hasattr(context, "mode") else ()))
+
+
+def _context_of(fn: types.FunctionType) -> Any:
+    """Return the context of a function that a context of PyTorch decorates; None for other functions."""
     cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))
     if fn.__code__.co_name != "decorate_context" or "ctx_factory" not in cells or not hasattr(fn, "__wrapped__"):
         return None
-    context = cells["ctx_factory"].cell_contents()
-    if hasattr(context, "mode"):
-        return under_mode(type(context), context.mode, fn.__wrapped__)
-    return under(type(context), fn.__wrapped__)
+    return cells["ctx_factory"].cell_contents()
+
+
+@functools.cache
+def undecorated(fn: types.FunctionType) -> types.FunctionType | None:
+    """Return a function that calls a decorated one under its `torch.no_grad()` or the like; None for others."""
+    context = _context_of(fn)
+    if context is None:
+        return None
+    inner = fn.__wrapped__  # type: ignore[attr-defined]
+    return under_mode(type(context), context.mode, inner) if hasattr(context, "mode") else under(type(context), inner)
 
 
 def _arrays_of(tensors: Sequence[Any]) -> Sequence[Array] | None:
@@ -70,7 +86,7 @@ foreign.Library.contexts = {
     torch.set_grad_enabled: lambda mode: mode, torch.profiler.record_function: lambda *names: None,
     torch.autograd.set_detect_anomaly: lambda *modes: None, contextlib.nullcontext: lambda: None,
 }  # fmt: skip
-foreign.Library.undecorated = _undecorated
+foreign.Library.undecorated = undecorated
 foreign.Library.folder = str(Path(torch.__file__).parent)
 add_library(foreign.Library.folder)
 

@@ -27,7 +27,7 @@ from acronumba.generics import Value
 from acronumba.pipeline.boundary import compiling
 from acronumba.torch.autograd import Output, follow
 from acronumba.torch.entries import calling, calling_module
-from acronumba.torch.library import why_not
+from acronumba.torch.library import decoration, why_not
 from acronumba.torch.plain import TorchCall
 from acronumba.torch.random_numbers import numbered, retried
 from acronumba.torch.results import TensorResults
@@ -78,12 +78,12 @@ class TorchModel(Model[..., Any]):
         if isinstance(self.target, torch.nn.Module) and (wrong := why_not(self.target)):
             seen = f"{type(self.target).__name__}: {wrong}"
             raise reject("ACR210", seen=seen, rewrite=conversion(wrong), message="this module cannot be a model")
-        if isinstance(method, types.MethodType):
-            owner, fn = method.__self__, cast(types.FunctionType, method.__func__)
-            fn = calling_module(fn) if is_foreign(fn) else fn
-            self.bound: Mapping[str, Value] = {fn.__code__.co_varnames[0]: owner}
+        if isinstance(method, types.MethodType) and isinstance(method.__func__, types.FunctionType):
+            own = getattr(type(method.__self__), "forward", None)
+            fn, self._follows = _walkable(method.__func__, calling_module, own)
+            self.bound: Mapping[str, Value] = {_first_of(fn): method.__self__}
         elif isinstance(method, types.FunctionType):
-            fn = calling(method) if is_foreign(method) else method
+            fn, self._follows = _walkable(method, calling, method)
         else:
             raise reject("ACR210", seen=repr(self.target), rewrite="pass a module, a method or a function")
         self._draws: set[bool | None] = set()  # the modes in which it draws random numbers
@@ -110,7 +110,8 @@ class TorchModel(Model[..., Any]):
         target = self.target
         for name in self.bound:
             owner = shared[name]
-            target = owner if isinstance(target, torch.nn.Module) else types.MethodType(self.__wrapped__, owner)
+            method = cast(types.MethodType, target)
+            target = owner if isinstance(target, torch.nn.Module) else types.MethodType(method.__func__, owner)
         rest = {name: value for name, value in shared.items() if name not in self.bound}
         return TorchCall.of(target, rest, options or self.options)
 
@@ -176,7 +177,12 @@ class TorchModel(Model[..., Any]):
         return TorchValueAndGrad(self)
 
     def _done(self, call: Call) -> Done:
-        if not (call.count and torch.is_grad_enabled()):
+        follows = torch.is_grad_enabled() if self._follows is None else self._follows
+        with torch.set_grad_enabled(follows):
+            return self._done_following(call, follows)
+
+    def _done_following(self, call: Call, follows: bool) -> Done:
+        if not (call.count and follows):
             return run_checked(self, call)
         fit, wanted = self._fit(call), TensorSelection.empty()
         if fit is not None:
@@ -214,6 +220,34 @@ def _followed(forward: Forward, wanted: TensorSelection) -> Done:
         watched = list(wanted.watched.values())
         follow(forward, list(outputs.values()), trained, wanted.tensor_of, watched=watched)
     return Done(Results.of(forward.results), errors, call=forward.call)
+
+
+def _walkable(
+    fn: types.FunctionType, entry: Callable[[Any], types.FunctionType], own: object
+) -> tuple[types.FunctionType, bool | None]:
+    """Return a function whose code is compiled, and whether its decorator follows gradients; None: it has none.
+
+    The function is the given one, or that under a `torch.no_grad()` or the like; for `own` of PyTorch, one that calls
+    it. Functions under other decorators of PyTorch are rejected.
+    """
+    follows = None
+    while (found := decoration(fn)) is not None:
+        fn, inner = found
+        follows = inner if follows is None or inner is not None else follows
+    if not is_foreign(fn):
+        return fn, follows
+    if fn is own:
+        return entry(fn), follows
+    seen = f"{fn.__qualname__}, a function of PyTorch or under one of its decorators"
+    raise reject("ACR210", seen=seen, rewrite="pass the function without its decorator, or the module")
+
+
+def _first_of(fn: types.FunctionType) -> str:
+    """Return the name of the parameter to which a method binds its object."""
+    if not fn.__code__.co_argcount:
+        seen = f"{fn.__qualname__}, whose decorator has the parameters `*args`"
+        raise reject("ACR210", seen=seen, rewrite="pass the method without its decorator")
+    return fn.__code__.co_varnames[0]
 
 
 def _made(target: Any, options: Options, device: str | None) -> TorchModel:
