@@ -30,7 +30,9 @@ def setup(app: Any) -> dict[str, Any]:
 
 
 def _begin(app: Any) -> None:
-    notebooks = sorted((HERE / "lessons").glob("*.md")) if app.config.nb_execution_mode == "cache" else []
+    left_out = {path for pattern in app.config.nb_execution_excludepatterns for path in HERE.glob(pattern)}
+    found = set((HERE / "lessons").glob("*.md")) - left_out
+    notebooks = sorted(found) if app.config.nb_execution_mode == "cache" else []
     app.work = work.Work(notebooks, Path(app.config.nb_execution_cache_path), app.config.nb_execution_timeout)
 
 

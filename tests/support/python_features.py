@@ -1915,5 +1915,5 @@ def numpy_keys(x, n, xs, ws, k):
 
 
 REJECTED = [  # what is not supported
-    "builtin_iter", "frozen_set", "itertools_repeat_without_end", "deque_rotate",
+    "frozen_set", "itertools_repeat_without_end", "deque_rotate",
 ]  # fmt: skip
