@@ -109,6 +109,16 @@ def _lstm_over(self, xs, h, c, name, backward):
 
 @implements(nn.GRU.forward, tensors=True)
 def gru(self, input, hx=None):
+    return _layers(self, input, hx, _gru_over)
+
+
+@implements(nn.RNN.forward, tensors=True)
+def rnn(self, input, hx=None):
+    return _layers(self, input, hx, _rnn_over)
+
+
+def _layers(self, input, hx, over):
+    """Return the outputs and last states of layers with one state; `over` computes one layer in one direction."""
     xs, batched = _steps(self, input)
     sides = 2 if self.bidirectional else 1
     hs = []
@@ -116,7 +126,7 @@ def gru(self, input, hx=None):
         outs = []
         for side in each(sides):
             h = _initial(self, xs, hx, layer * sides + side)
-            ys, h = _gru_over(self, xs, h, f"_l{layer}_reverse" if side else f"_l{layer}", side)
+            ys, h = over(self, xs, h, f"_l{layer}_reverse" if side else f"_l{layer}", side)
             outs.append(ys)
             hs.append(h)
         xs = _next_layer(self, outs, layer)
@@ -132,22 +142,6 @@ def _gru_over(self, xs, h, name, backward):
         h = _gru_step(zs[len(xs) - 1 - t if backward else t], h, weight, bias)
         outs.append(h)
     return _over_time(xs, outs, h, backward), h
-
-
-@implements(nn.RNN.forward, tensors=True)
-def rnn(self, input, hx=None):
-    xs, batched = _steps(self, input)
-    sides = 2 if self.bidirectional else 1
-    hs = []
-    for layer in each(self.num_layers):
-        outs = []
-        for side in each(sides):
-            h = _initial(self, xs, hx, layer * sides + side)
-            ys, h = _rnn_over(self, xs, h, f"_l{layer}_reverse" if side else f"_l{layer}", side)
-            outs.append(ys)
-            hs.append(h)
-        xs = _next_layer(self, outs, layer)
-    return _whole(self, xs, batched), tensor(np.stack(hs))
 
 
 def _rnn_over(self, xs, h, name, backward):
