@@ -27,11 +27,13 @@ from acronumba.frontend.kinds.functions import method_of
 from acronumba.frontend.kinds.iterators import Range
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.objects import SharedVal
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, AxisIndex, Index, Val
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.names import name_of_copy, path_of
 from acronumba.frontend.subscripts import WHOLE, cut, index_of_each_axis, index_tensor
-from acronumba.frontend.walker import UNROLL, Event, Walker
+from acronumba.frontend.walker import UNROLL, Event, Frame, Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import ListT, TensorT, union
 
@@ -527,22 +529,73 @@ def note_event(w: Walker, kind: Literal["made", "written", "kept"], ref: ArrayRe
     place, parts = ref.place.find(), ref.parts.var if ref.latest else None
     bound = kind == "kept" and isinstance(getattr(w.here, "ctx", None), ast.Store)
     loc = w.frame.last if bound else w.loc  # of an assignment, the whole statement
-    new = Event(kind=kind, place=place, parts=parts, loops=w.loops_around, loc=loc, whole=whole)
+    within = w.frame if kind == "kept" and w.frame.of_library and w.outer_loc is not None else None
+    new = Event(kind=kind, place=place, parts=parts, loops=w.loops_around, loc=loc, whole=whole, frame=within)
     old = [e for e in w.events if e.place.find() is place]
     if kind == "written":
         made = max((k for k, e in enumerate(old) if e.kind == "made" and e.parts is parts), default=-1)
         for e in old[made + 1 :]:
-            if e.kind == "kept":
+            if e.kind == "kept" and not _apart(e, new, old):
                 _reject_kept(w, e, new)
-    elif kind == "kept":
-        for e in old:
-            if e.kind == "written" and _comes_again(e, new, old):
-                _reject_kept(w, new, e)
+    elif within is None:
+        _check_kept(w, new, old)
     w.events.append(new)
+
+
+def _check_kept(w: Walker, new: Event, events: Sequence[Event]) -> None:
+    """Reject a copy if the next iteration of a loop may write into the array, after a write in this one."""
+    if new.kind == "kept":
+        for e in events:
+            if e.kind == "written" and e.place.find() is new.place.find() and _comes_again(e, new, events):
+                _reject_kept(w, new, e)
+
+
+def end_of_library(w: Walker, frame: Frame, first: int, seen: Sequence[Val]) -> None:
+    """Forget the copies that a function of the library has stored, such as the windows of a convolution.
+
+    They end with it if neither its arguments nor its result, `seen`, can hold them, and if it has called no function
+    of the user. `first`: the number of events before it.
+    """
+    events = [e for e in w.events[first:] if e.frame is frame]
+    if not events:
+        return
+    outer = w.frame if w.frame.of_library else None
+    ended = not frame.calls_user and not _holds_copies(seen[-1]) and not any(map(_holds_lists, seen))
+    for k in reversed(range(first, len(w.events))):
+        if w.events[k].frame is not frame:
+            continue
+        if ended:
+            del w.events[k]
+            continue
+        w.events[k] = replace(w.events[k], frame=outer)
+        if outer is None:
+            _check_kept(w, w.events[k], w.events[:k])
+
+
+def _holds_copies(val: Val) -> bool:
+    """Whether a value may be a copy of an array's elements, or have one in it."""
+    return any(map(_holds_copies, val.children())) if val.is_tensor or isinstance(val, TupleVal) else not val.is_own
+
+
+def _holds_lists(val: Val) -> bool:
+    """Whether a value may have lists, dicts or objects in it to which something can be added."""
+    if val.is_tensor or isinstance(val, TupleVal):
+        return any(map(_holds_lists, val.children()))
+    return not isinstance(val, SharedVal | ArrayRef) and not val.immutable
+
+
+def _apart(a: Event, b: Event, events: Sequence[Event]) -> bool:
+    """Whether two events certainly are of two arrays: the walk has met the making of each, apart from the other."""
+    if a.parts is b.parts:
+        return False
+    made = [e.parts for e in events if e.kind == "made"]
+    return all(any(e.parts is parts for parts in made) for e in (a, b))
 
 
 def _comes_again(written: Event, kept: Event, events: Sequence[Event]) -> bool:
     """Whether the next iteration of a loop may write into the array that was read in this one."""
+    if _apart(written, kept, events):
+        return False
     for loop in written.loops:
         if loop not in kept.loops:
             continue

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from acronumba.frontend.arrays import end_of_library
 from acronumba.frontend.attributes import attribute, attribute_of, attribute_owner, class_attribute
 from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.calls.arguments import bind
@@ -220,6 +221,9 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
     if not recursive and _is_walked(w, func):
         w.facts.recursive.add(code)
         raise Restart
+    if not is_of_library(func):
+        for frame in w.frames:
+            frame.calls_user = True
     cached = func.source.node in w.cached or (func.fn is not None and func.fn.__code__ in w.cached)
     w.inside_cached += cached
     try:
@@ -273,7 +277,8 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val], ends: bool = False)
     """Inline a call: walk the body of the function; `ends`: no name of it is used behind the call."""
     frame = w.push(func, (*w.frame.path, func.source.node.lineno, w.site))
     saved = w.source, w.here, w.loc, w.outer_loc, w.caller
-    w.outer_loc = w.loc if is_of_library(func) else None
+    frame.of_library, first = is_of_library(func), len(w.events)
+    w.outer_loc = w.loc if frame.of_library else None
     w.source, w.caller = func.source, w.loc
     frame.lent = [] if ends else None
     for name, val in params.items():
@@ -294,7 +299,10 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val], ends: bool = False)
         if not func.source.facts.nests:
             state = {k: v for k, v in state.items() if k[0] != frame.scope}
         points.append((block, state))
-    return w.join_values(points, [v for _, v, _ in frame.returns])
+    out = w.join_values(points, [v for _, v, _ in frame.returns])
+    if frame.of_library:
+        end_of_library(w, frame, first, (*params.values(), out))
+    return out
 
 
 def parameters_of(a: ast.arguments) -> dict[str, inspect.Parameter]:

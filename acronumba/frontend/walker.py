@@ -85,6 +85,7 @@ class Event:
     loops: tuple[Loop, ...]  # the loops around it
     loc: Loc
     whole: bool = False  # whether the copy could be the array itself, passed by reference
+    frame: Frame | None = None  # the function of the library that stores a copy, until it returns
 
 
 @dataclass
@@ -113,6 +114,8 @@ class Frame:
     overlays: list[tuple[tuple[Any, ...], frozenset[str], frozenset[str]]] = field(default_factory=list)
     consumer: Consumer | None = None  # of a generator function
     lent: list[Lent] | None = None  # the arrays to which it gives names, if these end with it
+    of_library: bool = False  # a function of the library that is inlined
+    calls_user: bool = False  # ... and calls a function of the user
 
 
 @dataclass

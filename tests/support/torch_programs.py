@@ -3,7 +3,8 @@
 """Random programs of PyTorch that write into tensors, through any of their names and views.
 
 `program(seed)` returns source code; the function `f` in it takes two tensors and an int. Shapes are followed while it
-is written, so that most programs run in PyTorch. As a command: `python -m tests.support.torch_programs 0 1000`.
+is written, so that most programs run in PyTorch. Programs from `MODULES` on also call modules, some of which write into
+their arguments. As a command: `python -m tests.support.torch_programs 0 1000`.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ import acronumba.torch
 from acronumba.errors import AcronumbaError
 
 Shape = tuple[int, ...]
+MODULES = 100000
 
 HELPERS = """
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 
@@ -83,6 +86,34 @@ def total(ts):
     return s
 
 
+class Block(nn.Module):
+    def __init__(self, down=None):
+        super().__init__()
+        self.first, self.second = nn.Conv1d(3, 3, 3, padding=1), nn.Conv1d(3, 3, 1)
+        self.relu, self.down = nn.ReLU(inplace=True), down
+
+    def forward(self, x):
+        identity = x
+        out = self.relu(self.first(x))
+        out = self.second(out)
+        if self.down is not None:
+            identity = self.down(x)
+        out += identity
+        out = self.relu(out)
+        return out
+
+
+torch.manual_seed(1)
+relu, lin = nn.ReLU(inplace=True), nn.Linear(4, 4)
+down = nn.Sequential(nn.Conv1d(3, 3, 1), nn.LayerNorm(4))
+blocks = nn.ModuleList([Block(), Block(down), Block(nn.ReLU(inplace=True)), Block()])
+chain = nn.Sequential(nn.Conv1d(3, 3, 1), nn.ReLU(inplace=True), *blocks)
+
+
+def windows(t):
+    return [t[:, k : k + 3] for k in range(2)]
+
+
 """
 
 
@@ -90,7 +121,7 @@ class Program:
     """A program while it is written: its lines, and the names that are bound, with their shapes."""
 
     def __init__(self, seed: int) -> None:
-        self.r = random.Random(seed)
+        self.r, self.modules = random.Random(seed), seed >= MODULES
         self.lines: list[str] = []
         self.depth = 1
         self.count = 0
@@ -308,6 +339,25 @@ class Program:
             self.emit(f"{new} = F.relu({name}, inplace={self.r.choice([True, False])})")
             self.bind(new, s, name)
 
+    def module(self) -> None:
+        """A call of a module or of a function that makes lists, some of which write into their argument."""
+        name, new = self.pick((3, 4), written=True), self.name()
+        if name is None:
+            return
+        if self.r.random() < 0.2:
+            self.emit(f"for b in {self.r.choice(['blocks', 'blocks[:k]', '(lin, relu, blocks[0])'])}:")
+            self.emit(f"    {name} = b({name})")
+            self.bind(name, (3, 4), name)
+            return
+        text = self.r.choice([
+            f"relu({name})", f"relu(lin({name}))", f"chain({name})", f"blocks[{self.r.randrange(4)}]({name})",
+            f"F.avg_pool1d({name}, 3, 1, 1)", f"F.max_pool1d({name}, 3, 1, 1)", f"torch.stack({name}.unbind(0))",
+            f"F.pad(windows({name})[{self.r.randrange(2)}], (0, 1))", f"torch.cat({name}.chunk(2, 1)[::-1], 1)",
+            f"down({name}) + {name}", f"torch.cat([relu(v) for v in {name}]).view(3, 4)",
+        ])  # fmt: skip
+        self.emit(f"{new} = {text}")
+        self.bind(new, (3, 4), name)
+
     def lists_(self) -> None:
         if self.lists and self.r.random() < 0.6:
             xs = self.r.choice(list(self.lists))
@@ -434,6 +484,8 @@ class Program:
             self.augmented, self.augmented, self.item, self.item, self.helper, self.lists_, self.box, self.block,
             self.accumulate,
         ]  # fmt: skip
+        if self.modules:
+            ways += [self.module] * 5
         self.r.choice(ways)()
 
     def text(self) -> str:
@@ -538,9 +590,8 @@ def gradients(f: Any, x: torch.Tensor, *rest: Any) -> tuple[str, str]:
         return ("crashed" if "ACR798" in str(error) else "rejected"), str(error)
     except ExceptionGroup as error:
         return "failed", str(error.exceptions[0])
-    assert own.grad is not None
-    got = torch.zeros_like(own) if given.grad is None else given.grad
-    return ("same" if torch.allclose(own.grad, got, rtol=1e-3, atol=1e-4, equal_nan=True) else "different"), ""
+    want, got = (torch.zeros_like(v) if v.grad is None else v.grad for v in (own, given))
+    return ("same" if torch.allclose(want, got, rtol=1e-3, atol=1e-4, equal_nan=True) else "different"), ""
 
 
 def gradients_of(seed: int) -> tuple[str, str]:

@@ -6,12 +6,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 import acronumba.torch  # noqa: E402
 from acronumba.errors import AcronumbaError  # noqa: E402
 from tests.support.torch_checks import check  # noqa: E402
-from tests.support.torch_programs import gradients, gradients_of, outcome  # noqa: E402
+from tests.support.torch_programs import MODULES, gradients, gradients_of, outcome  # noqa: E402
 
 x = torch.arange(12, dtype=torch.float32).reshape(3, 4)
 
@@ -24,7 +25,7 @@ def test_random_programs(start):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", range(1000, 2000, 50))
+@pytest.mark.parametrize("start", [*range(1000, 2000, 50), *range(MODULES, MODULES + 500, 50)])
 def test_more_random_programs(start):
     kinds = [outcome(seed)[0] for seed in range(start, start + 50)]
     assert set(kinds) <= {"same", "invalid", "rejected"}, kinds
@@ -321,10 +322,76 @@ def stacks(x):
     return stack
 
 
+class Block(nn.Module):
+    def __init__(self, down=None):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.relu, self.down = nn.ReLU(inplace=True), down
+
+    def forward(self, x):
+        identity = x
+        out = self.relu(self.first(x))
+        out = self.second(out)
+        if self.down is not None:
+            identity = self.down(x)
+        out += identity
+        out = self.relu(out)
+        return out
+
+
+torch.manual_seed(0)
+blocks = nn.ModuleList([Block(), Block(nn.Conv1d(3, 3, 1)), Block(nn.ReLU(inplace=True))])
+chain = nn.Sequential(nn.Linear(4, 4), nn.ReLU(inplace=True), *blocks[:2])
+conv, relu = nn.Conv1d(3, 3, 3, padding=1), nn.ReLU(inplace=True)
+
+
+def residual(x):
+    return chain(x)
+
+
+def residual_in_a_loop(x):
+    outs = []
+    for block in blocks:
+        x = block(x)
+        outs.append(x.mean())
+        if outs[-1].item() > 1.5:
+            return x, outs
+    return x * 2, outs
+
+
+def one_block_again(x):
+    x = relu(conv(x))
+    for _ in range(int(x[0, 0]) % 3 + 2):
+        before = x
+        x = conv(x).abs()
+        before.mul_(0.5)
+        x += before
+    return x, before
+
+
+def windows_that_end(x):
+    y = relu(conv(x))
+    z = conv(y)
+    y += z
+    w = F.avg_pool1d(y, 3, 1, 1)
+    y.mul_(2)
+    for _ in range(2):
+        y += conv(y)
+    return y, z, w
+
+
+def pieces_that_stay(x):
+    y = relu(x * 1)
+    rows, parts = y.unbind(0), list(y.chunk(2, 1))
+    y += 1
+    return rows, parts, y
+
+
 PROGRAMS = [
     added, chained, of_an_operand, in_a_display, by_a_function, in_branches, in_a_loop, kept_in_a_loop, from_a_number,
     scalars, in_attributes, views, gates, stand_ins, reshaped, items, masks, arrays, steps, integers, outputs,
-    written_data, viterbi, functions, lists, stacks,
+    written_data, viterbi, functions, lists, stacks, residual, residual_in_a_loop, one_block_again, windows_that_end,
+    pieces_that_stay,
 ]  # fmt: skip
 
 
@@ -333,7 +400,9 @@ def test_program(f):
     check(f, x)
 
 
-@pytest.mark.parametrize("f", [chained, in_branches, kept_in_a_loop, from_a_number, items, arrays, outputs, functions])
+@pytest.mark.parametrize(
+    "f", [chained, in_branches, kept_in_a_loop, from_a_number, items, arrays, outputs, functions, residual]
+)
 def test_gradient(f):
     assert gradients(f, torch.sin(x) * 2)[0] == "same"
 
