@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
+from acronumba.data.attribute_order import as_assigned
 from acronumba.data.classes import field_names, maker_of, set_field, setter_of
 from acronumba.data.texts import HEAD
 from acronumba.generics import Value
@@ -351,12 +352,13 @@ class Constructor:
     def __init__(self, layout: StructLayout) -> None:
         self.cls = layout.cls
         self.size = layout.size
-        self.fields = layout.fields
+        order = as_assigned(layout.cls, (f.name for f in layout.fields))
+        self.fields = sorted(layout.fields, key=lambda f: order.index(f.name))
         self.names = field_names(layout.cls)
         self.stored = frozenset(f.name for f in layout.fields)
         self.immutable = issubclass(layout.cls, tuple)  # a NamedTuple: made with all its fields at once
         self.optional = any(UNSET in members(f.type) for f in layout.fields)  # objects may be without some field
-        names = tuple(f.name for f in layout.fields)
+        names = tuple(f.name for f in self.fields)
         plain = not self.optional and all(name.isidentifier() and not iskeyword(name) for name in names)
         self._assign = assignment(names) if names and plain else None
 

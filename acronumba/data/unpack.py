@@ -170,8 +170,8 @@ class Class(Constructor):
     def __init__(self, layout: StructLayout) -> None:
         super().__init__(layout)
         self.put = setter_of(layout.cls)
-        self.reads = [(f.name, codec(f.type).read(f.type, f.offset)) for f in layout.fields]
-        self.finds = [codec(f.type).find(f.type, f.offset) for f in layout.fields if holds_references(f.type)]
+        self.reads = [(f.name, codec(f.type).read(f.type, f.offset)) for f in self.fields]
+        self.finds = [codec(f.type).find(f.type, f.offset) for f in self.fields if holds_references(f.type)]
 
     def fill(self, out: Value, reader: Reader, data: list[int], rest: dict[str, Value]) -> None:
         """Set the attributes of an object."""

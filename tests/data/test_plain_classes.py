@@ -308,3 +308,32 @@ def test_a_wrong_object_is_the_error_of_its_instance() -> None:
         f.batch(objects)
     assert list(caught.value.errors) == [2] and not isinstance(caught.value.errors[2], DataError)
     assert caught.value.results == [1, 2, None]
+
+
+class Counted:
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.begin()
+        self.again = 2 * size
+
+    def begin(self) -> None:
+        self.zero = 0
+
+
+class Spanned(Counted):
+    def __init__(self, tag: str, left: int) -> None:
+        self.tag = tag
+        super().__init__(left)
+        self.left = left
+
+
+def test_attributes_of_results_are_in_the_order_of_their_assignment() -> None:
+    def spans(n: int) -> list[Spanned]:
+        out = [Spanned("x", k) for k in range(n)]
+        for one in out:
+            one.last = one.size  # type: ignore[attr-defined]
+        return out
+
+    for some in (model(spans).batch([2, 3]), [model(spans).batch([2])[0]]):
+        for one in (one for row in some for one in row):
+            assert list(vars(one)) == list(vars(spans(1)[0])) == ["tag", "size", "zero", "again", "left", "last"]

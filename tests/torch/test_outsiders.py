@@ -296,3 +296,29 @@ class OneStep(torch.nn.Module):
 
 def test_recurrent_layers_of_one_step():
     compare(OneStep(), [torch.randn(n, 3) for n in (1, 3, 2)])
+
+
+def _squeezed(x):
+    y = x.squeeze()
+    return y, y.dim(), (x * 2 + 1).unsqueeze(0).squeeze() * y
+
+
+def _written_squeezed(x):
+    y = x.clone()
+    z = y.squeeze()
+    z += 1
+    return y
+
+
+@pytest.mark.parametrize("sizes", [(1, 3), (1, 1, 2), (0, 1, 1, 3)])
+def test_squeeze_of_all_sizes_of_1(sizes):
+    compare(_squeezed, [torch.rand(n, m) for n in sizes for m in (1, 3)])
+    compare(_squeezed, [torch.rand(n, m, k) for n in sizes for m in (1, 4) for k in (1, 2)])
+    compare(lambda x: (1 - x) * torch.cat([x, x], 1)[:, :4].squeeze(), [torch.rand(n, 4) for n in sizes])
+
+
+def test_squeeze_of_one_rank():
+    with pytest.raises(acronumba.InstanceErrors) as caught:
+        list(model(_written_squeezed).batch([torch.rand(2, 3), torch.rand(1, 3)]))
+    assert list(caught.value.errors) == [1] and "write squeeze(dim)" in str(caught.value.errors[1])
+    assert caught.value.results[0].shape == (2, 3)

@@ -74,7 +74,7 @@ def unflatten(input, dim, sizes):
 @implements(torch.squeeze, T.squeeze, views=True)
 def squeeze(input, dim=None):
     if dim is None:
-        return np.squeeze(input, ones_of(input))
+        return without_ones(np.squeeze(input, ones_of(input)))
     if isinstance(dim, tuple | list):
         return np.squeeze(input, tuple(axis_of(d, input.ndim) for d in dim if is_one(input, d)))
     at = axis_of(dim, max(input.ndim, 1))
@@ -103,11 +103,23 @@ def is_one(input, dim):
 
 
 def ones_of(input):
-    """Return the dimensions of extent 1; an instance fails where one that only run time knows is of extent 1, too."""
-    for n in input.shape:
-        if not is_known(n) and n == 1:
-            raise RuntimeError("squeeze() of a dimension whose size of 1 only run time knows: write squeeze(dim)")
+    """Return the dimensions that are known to be of size 1."""
     return tuple(k for k, n in enumerate(input.shape) if is_known(n) and n == 1)
+
+
+def without_ones(input):
+    """Return an array without its dimensions of size 1, where only run time knows which these are.
+
+    Where the sizes must not decide the rank, an instance fails that has such a dimension.
+    """
+    rank = input.ndim
+    for k in each(rank):
+        n = input.shape[rank - 1 - k]
+        if decides_rank(n):
+            input = without_axis(input, rank - 1 - k) if n == 1 else input
+        elif not is_known(n) and n == 1:
+            raise RuntimeError("squeeze() of a dimension whose size of 1 only run time knows: write squeeze(dim)")
+    return input
 
 
 @implements(torch.unsqueeze, T.unsqueeze, views=True)
