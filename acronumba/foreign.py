@@ -29,6 +29,7 @@ class Library:
     from_numpy: Callable[[Array], Foreign]
     dtypes: Mapping[str, Foreign]  # its dtypes by NumPy's names
     device: Foreign  # the CPU
+    size: type | None = None  # the class of shapes
     constants: tuple[type, ...] = ()  # classes of its constants: dtypes, devices
     folder: str = ""  # of its code
     name_of: Callable[[Foreign], str] = staticmethod(lambda value: "")  # "torch.tanh"; "" for what is not PyTorch's

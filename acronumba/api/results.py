@@ -283,7 +283,9 @@ class Stacked:
             return _rebuild(first, parts)
         if isinstance(first, list | tuple):
             items = [self.leaves([v[k] for v in values], f"{path}[{k}]") for k in range(len(first))]
-            return items if isinstance(first, list) else tuple(items)
+            if isinstance(first, list):
+                return items
+            return type(first)(items) if hasattr(first, "n_fields") else tuple(items)  # of PyTorch: `return_types.max`
         return first if all(v is first or v == first for v in values) else list(values)
 
     def joined(self, values: list[Value]) -> Value:

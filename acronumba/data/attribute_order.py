@@ -10,7 +10,6 @@ import dis
 import types
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import Any
 
 from acronumba.data.classes import field_names
 from acronumba.generics import Value
@@ -34,7 +33,7 @@ def _stores(classes: tuple[type, ...], method: str, walked: set[Value]) -> Itera
     A call of the method of the same name is that of the next class; a call of another one is of the whole class.
     """
     at = next((k for k, c in enumerate(classes) if method in vars(c)), None)
-    found: Any = None if at is None else vars(classes[at])[method]
+    found: object = None if at is None else vars(classes[at])[method]
     if not isinstance(found, types.FunctionType) or found in walked:
         return
     walked.add(found)

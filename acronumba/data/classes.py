@@ -57,6 +57,19 @@ def adapt(base: type, adapter: Adapter) -> None:
         known.cache_clear()
 
 
+_shown: dict[type, Callable[[list[Value]], Value]] = {}  # by NamedTuple: what makes its values in results
+
+
+def show_as(cls: type, make: Callable[[list[Value]], Value]) -> None:
+    """Declare how a NamedTuple is shown in results: by a function of the list of its fields."""
+    _shown[cls] = make
+
+
+def shown_as(cls: type) -> Callable[[list[Value]], Value]:
+    """Return the function that makes a NamedTuple in a result."""
+    return _shown.get(cls) or partial(tuple.__new__, cls)
+
+
 def adapter_of(cls: Any) -> Adapter | None:
     """Return the adapter of a class; None for classes without one."""
     return _adapter_of(cls)

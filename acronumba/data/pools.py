@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import numpy as np
 
 from acronumba.data.attribute_order import as_assigned
-from acronumba.data.classes import field_names, maker_of, set_field, setter_of
+from acronumba.data.classes import field_names, maker_of, set_field, setter_of, shown_as
 from acronumba.data.texts import HEAD
 from acronumba.generics import Value
 from acronumba.ir.types import NO_VALUE, UNSET, TensorT, Type, members
@@ -355,6 +355,7 @@ class Constructor:
         order = as_assigned(layout.cls, (f.name for f in layout.fields))
         self.fields = sorted(layout.fields, key=lambda f: order.index(f.name))
         self.names = field_names(layout.cls)
+        self.make = shown_as(layout.cls)  # of a NamedTuple
         self.stored = frozenset(f.name for f in layout.fields)
         self.immutable = issubclass(layout.cls, tuple)  # a NamedTuple: made with all its fields at once
         self.optional = any(UNSET in members(f.type) for f in layout.fields)  # objects may be without some field
@@ -375,7 +376,7 @@ class Constructor:
 
     def made(self, found: dict[str, Value]) -> Value:
         """Create an immutable object from all its attributes."""
-        out: Value = tuple.__new__(self.cls, [found.pop(name) for name in self.names])
+        out = self.make([found.pop(name) for name in self.names])
         for name, value in found.items():
             set_field(out, name, value)
         return out

@@ -44,7 +44,7 @@ def _wrapped(value: Value, wrap: Wrap, made: dict[int, Value]) -> Value:
         return value
     if isinstance(wrap, Whole):
         if id(value) not in made:
-            made[id(value)] = _MADE[wrap.kind](value, wrap.extra)
+            made[id(value)] = wrap.kind(value) if value.__class__ is tuple else _MADE[wrap.kind](value, wrap.extra)
         return made[id(value)]
     if wrap.keys is not None:
         return {k: _wrapped(value[k], w, made) for k, w in zip(wrap.keys, wrap.items, strict=True)}

@@ -141,7 +141,7 @@ def _of_sequences(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
     if isinstance(op, ast.Add) and a.python_class is b.python_class and a.python_class in kinds:
         head, tail = a.sequence(w), b.sequence(w)
         if head is not None and tail is not None:
-            return new_list(w, (*head, *tail)) if a.is_list else TupleVal((*head, *tail))
+            return new_list(w, (*head, *tail)) if a.is_list else TupleVal((*head, *tail), shown=a.shown or b.shown)
         return replace(list_concat(w, a, b), cls=a.python_class)
     for seq, times in ((a, b), (b, a)):
         if isinstance(op, ast.Mult) and isinstance(times, Num) and times.type == INT and seq.python_class in kinds:
@@ -155,7 +155,7 @@ def _repeated(w: Walker, seq: Val, times: Num) -> Val:
         return list_repeat(w, seq, times)
     items, count = seq.sequence(w), w.known(times)
     if items is not None and count is not NOT_CONST:
-        return TupleVal(items * count)
+        return TupleVal(items * count, shown=seq.shown)
     return replace(to_list(w, list_repeat(w, seq.plain, times)), cls=tuple)
 
 

@@ -267,7 +267,7 @@ def known_item(w: Walker, base: Val, items: tuple[Val, ...], where: Num | slice)
         if NOT_CONST in ends:
             return None
         part = items[slice(ends[0], ends[1], where.step)]
-        return TupleVal(part) if is_tuple(base) else new_list(w, part)
+        return TupleVal(part, shown=base.shown) if is_tuple(base) else new_list(w, part)
     k = w.known(w.as_int(where) if where.type == BOOL else where)
     if k is NOT_CONST and items:
         choice = can_be_chosen(items) and (len(items) <= MOST_CHOSEN or items[0].is_function)

@@ -232,7 +232,7 @@ def _attribute(w: Walker, val: TorchTensor, name: str) -> Val | None:
     inner = val.inner
     match name:
         case "shape":
-            return TupleVal(tuple(w.extent(d) for d in inner.dims))
+            return TupleVal(tuple(w.extent(d) for d in inner.dims), shown=Library.size)
         case "ndim":
             return number(val.rank)
         case "dtype":

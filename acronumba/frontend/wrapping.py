@@ -22,6 +22,8 @@ def unwrapped(w: Walker, val: Val) -> tuple[Val, Any]:
             seen = f"{w.describe(val)}, whose {'default' if cls is defaultdict else 'maxlen'} is not known"
             raise w.reject("ACR308", seen=seen, rewrite=val.stored_as)
         return inner, Whole(cls, extra)
+    if val.shown is not None:
+        return val, Whole(val.shown)
     parts = [unwrapped(w, v) for v in val.result_parts()]
     wraps = tuple(p for _, p in parts)
     if all(p is ANYTHING or p is None for p in wraps):
@@ -39,10 +41,19 @@ def either(w: Walker, a: Any, b: Any) -> Any:
         return b if a is ANYTHING else a
     if isinstance(a, Parts) and isinstance(b, Parts) and a.keys == b.keys and len(a.items) == len(b.items):
         return Parts(tuple(either(w, x, y) for x, y in zip(a.items, b.items, strict=True)), a.keys)
+    if a != b and all(x is None or (isinstance(x, Whole | Parts) and _is_tuple(x)) for x in (a, b)):
+        return None
     if a != b:
         kinds = " and ".join(f"a {x.kind.__name__}" if isinstance(x, Whole) else "another value" for x in (a, b))
         raise w.reject("ACR308", seen=f"results that are {kinds}", rewrite="return the same kind on every path")
     return a
+
+
+def _is_tuple(wrap: Whole | Parts) -> bool:
+    """Whether a wrapper may be left out, as it makes tuples of a class of tuples alone."""
+    if isinstance(wrap, Whole):
+        return issubclass(wrap.kind, tuple)
+    return all(x is None or x is ANYTHING or _is_tuple(x) for x in wrap.items)
 
 
 def finished(wrap: Any) -> Wrap:

@@ -113,6 +113,7 @@ def _is_instance(dtype: str, cls: type) -> bool:
 
 
 foreign.Library.is_instance = _is_instance
+foreign.Library.size = torch.Size
 foreign.Library.unclear = torch.Size, torch.nn.Parameter
 foreign.Library.name_of = _name_of
 foreign.Library.functions = _functions

@@ -13,6 +13,7 @@ import pytest
 
 from acronumba import InstanceErrors, model
 from acronumba.api.results import FEW, MANY, equal
+from acronumba.data import classes
 
 COUNT = MANY + FEW + 3  # several pieces, of which the last is small
 
@@ -212,3 +213,19 @@ def test_of_some_that_fail() -> None:
     with pytest.raises(InstanceErrors) as caught:
         f.batch(ns)
     assert list(caught.value.results) == [([10 // n], {"n": n}) if n else None for n in ns]
+
+
+class Found(NamedTuple):
+    value: int
+    index: int
+
+
+def test_a_named_tuple_that_is_shown_as_another_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(classes, "_shown", {Found: frozenset})
+
+    def found(k: int) -> tuple[Found, list[Found]]:
+        return Found(k, 2), [Found(k + 1, 3)] * k
+
+    outs = model(found).batch([5, 2, 0])
+    assert list(outs) == [(frozenset({k, 2}), [frozenset({k + 1, 3})] * k) for k in (5, 2, 0)]
+    assert model(found).batch([5])[0] == (frozenset({5, 2}), [frozenset({6, 3})] * 5)

@@ -322,3 +322,36 @@ def test_squeeze_of_one_rank():
         list(model(_written_squeezed).batch([torch.rand(2, 3), torch.rand(1, 3)]))
     assert list(caught.value.errors) == [1] and "write squeeze(dim)" in str(caught.value.errors[1])
     assert caught.value.results[0].shape == (2, 3)
+
+
+def _sizes_and_indices(x):
+    with torch.no_grad():
+        found = x.max(0), torch.min(x, 1, keepdim=True)
+    size = x.shape
+    turned = x.t().size() if x.sum() > 0 else x.size()
+    others = (2, *size), size[1:] + size[:1], tuple(size), list(size)
+    return size, others, turned, found, x.sort(0), x.topk(1, 1).indices, x.max(0)
+
+
+def _size_or_none(x):
+    if x.sum() > 0:
+        return x.size()
+    return None
+
+
+def test_results_of_the_classes_of_pytorch():
+    xs = [torch.randn(n, 3) for n in (2, 3, 1, 4)]
+    compare(_sizes_and_indices, xs)
+    compare(_size_or_none, xs)
+    assert model(_sizes_and_indices).check(xs).ok
+    stacked = model(_sizes_and_indices).batch(xs[:1] * 2).stack()
+    assert isinstance(stacked[-1], torch.return_types.max) and stacked[-1].values.shape == (2, 3)
+
+
+def _size_or_tuple(x):
+    return x.size() if x.sum() > 0 else (1, 2)
+
+
+def test_a_size_or_another_tuple_is_a_tuple():
+    xs = [torch.ones(2, 3), -torch.ones(2, 3)]
+    assert [(type(y), y) for y in model(_size_or_tuple).batch(xs)] == [(tuple, (2, 3)), (tuple, (1, 2))]

@@ -189,7 +189,7 @@ def as_arrays(w: Words, val: Val) -> Val:
     if isinstance(val, TorchTensor):
         return val.inner
     if isinstance(val, TupleVal):
-        return TupleVal(tuple(as_arrays(w, v) for v in val.items))
+        return val.with_children([as_arrays(w, v) for v in val.items])
     return val
 
 
@@ -198,7 +198,7 @@ def unfollowed(w: Walker, val: Val) -> Val:
     if val.is_several:
         return w.each(val, lambda v: unfollowed(w, v))
     if isinstance(val, TupleVal):
-        return TupleVal(tuple(unfollowed(w, v) for v in val.items))
+        return val.with_children([unfollowed(w, v) for v in val.items])
     inner = val.unwritten if isinstance(val, TorchTensor) else None
     if inner is None or not inner.type.dtype.startswith("float"):
         return val

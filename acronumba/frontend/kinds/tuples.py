@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from acronumba.frontend.join_shapes import JoinShape, PartsShape
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 class TupleVal(Value):
     items: tuple[Val, ...]
     cls: type = tuple  # of a key of a dict that is a NamedTuple: its class
+    shown: type | None = None
 
     family = "tuple"
     python_class = tuple
@@ -44,11 +46,17 @@ class TupleVal(Value):
         return self.items
 
     def with_children(self, children: Sequence[Val]) -> Value:
-        return TupleVal(tuple(children), self.cls)
+        return TupleVal(tuple(children), self.cls, self.shown)
+
+    def united(self, w: Merge, other: Val) -> Val:
+        return self if self.shown is other.shown else replace(self, shown=None)
 
     def _alike(self, other: Value) -> bool:
         assert isinstance(other, TupleVal)
         return len(self.items) == len(other.items) and self.cls is other.cls
+
+    def _same(self, other: Value) -> bool:
+        return self.shown is other.shown and Value._same(self, other)
 
     def word_type(self) -> Type | None:
         types = [v.word_type() for v in self.items]

@@ -60,6 +60,8 @@ class Value:
     compares_first: ClassVar[int] = 0  # of two operands of a comparison, the one with the higher number is asked first
     operand_rewrite: ClassVar[str] = ""  # the rewrite of an operator that rejects it
 
+    shown: type | None = None  # the class of a tuple in a result, if its words do not tell: torch.Size
+
     # ---- what it is
 
     @property

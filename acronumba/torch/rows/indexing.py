@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 import torch
 from torch.nn import functional as F
@@ -12,15 +10,9 @@ from acronumba import nn
 from acronumba.frontend.library.decorators import rejected
 from acronumba.torch.implements import implements, is_tensor, promoted
 from acronumba.torch.primitives import axis_of, inside, is_known, is_same, with_rows
+from acronumba.torch.returned import Sort, TopK
 
 T = torch.Tensor
-
-
-class ValuesAndIndices(NamedTuple):
-    """The result of `sort`, `topk` and the like, with PyTorch's names."""
-
-    values: Any
-    indices: Any
 
 
 # ---- elements by index
@@ -234,7 +226,7 @@ def argsort(input, dim=-1, descending=False, stable=False):
 @implements(torch.sort, T.sort)
 def sort(input, dim=-1, descending=False, stable=False):
     order = argsort(input, dim, descending)
-    return ValuesAndIndices(np.take_along_axis(input, order, dim) if input.ndim else input, order)
+    return Sort(np.take_along_axis(input, order, dim) if input.ndim else input, order)
 
 
 @implements(torch.msort, T.msort)
@@ -245,13 +237,13 @@ def msort(input):
 @implements(torch.topk, T.topk)
 def topk(input, k, dim=-1, largest=True, sorted=True):
     if input.ndim == 0:
-        return ValuesAndIndices(input, np.zeros((), np.int64))
+        return TopK(input, np.zeros((), np.int64))
     if k < 0 or k > input.shape[dim]:
         raise RuntimeError("selected index k out of range")
     d = axis_of(dim, input.ndim)
     order = argsort(input, d, largest)
     order = np.moveaxis(np.moveaxis(order, d, 0)[:k], 0, d)
-    return ValuesAndIndices(np.take_along_axis(input, order, d), order)
+    return TopK(np.take_along_axis(input, order, d), order)
 
 
 @implements(torch.searchsorted)

@@ -14,12 +14,13 @@ from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.walker import Walker
+from acronumba.torch import returned
 from acronumba.torch.implements import implements
 
 
 @implements(torch.Size, tensors=True)
 def size_of(dims=()):
-    return tuple(dims)
+    return returned.size(tuple(dims))
 
 
 @implements(torch.utils.checkpoint.checkpoint, tensors=True)

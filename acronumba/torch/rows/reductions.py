@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 import torch
 from torch.nn import functional as F
@@ -12,13 +10,7 @@ from acronumba import nn
 from acronumba.frontend.library.decorators import rejected
 from acronumba.frontend.library.numpy_elementwise import root
 from acronumba.torch.implements import implements, is_tensor, numpy_dtype, promoted
-
-
-class ValuesIndices(NamedTuple):
-    """Values, and their indices along an axis."""
-
-    values: Any
-    indices: Any
+from acronumba.torch.returned import Max, Min
 
 
 def axes_of(dim):
@@ -98,8 +90,8 @@ def largest(input, dim=None, keepdim=False, *, other=None, out=None):
     if dim is None:
         return np.max(input) if input.ndim else input.copy()
     if not input.ndim:
-        return ValuesIndices(input.copy(), np.zeros((), np.int64))
-    return at_index(input, np.argmax(input, axis=dim), dim, keepdim)
+        return Max(input.copy(), np.zeros((), np.int64))
+    return Max(*at_index(input, np.argmax(input, axis=dim), dim, keepdim))
 
 
 @implements(torch.min, torch.Tensor.min, asks=True)
@@ -110,8 +102,8 @@ def smallest(input, dim=None, keepdim=False, *, other=None, out=None):
     if dim is None:
         return np.min(input) if input.ndim else input.copy()
     if not input.ndim:
-        return ValuesIndices(input.copy(), np.zeros((), np.int64))
-    return at_index(input, np.argmin(input, axis=dim), dim, keepdim)
+        return Min(input.copy(), np.zeros((), np.int64))
+    return Min(*at_index(input, np.argmin(input, axis=dim), dim, keepdim))
 
 
 def at_index(x, index, dim, keepdim):
@@ -119,8 +111,8 @@ def at_index(x, index, dim, keepdim):
     index = np.expand_dims(index, dim)
     values = np.take_along_axis(x, index, axis=dim)
     if keepdim:
-        return ValuesIndices(values, index)
-    return ValuesIndices(np.squeeze(values, axis=dim), np.squeeze(index, axis=dim))
+        return values, index
+    return np.squeeze(values, axis=dim), np.squeeze(index, axis=dim)
 
 
 @implements(torch.argmax, torch.Tensor.argmax, asks=True)

@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from acronumba.frontend.library.decorators import rejected
+from acronumba.torch import returned
 from acronumba.torch.implements import arrays, implements, promoted, tensor
 from acronumba.torch.primitives import axis_of, decides_rank, each, is_known, is_same, reshaped, sizes, without_axis
 
@@ -20,7 +21,7 @@ T = torch.Tensor
 
 @implements(T.size)
 def size(input, dim=None):
-    return input.shape if dim is None else input.shape[axis_of(dim, input.ndim)]
+    return returned.size(input.shape) if dim is None else input.shape[axis_of(dim, input.ndim)]
 
 
 @implements(T.dim, T.ndimension)
