@@ -65,7 +65,7 @@ class Signature:
     """The parameters of a model."""
 
     def __init__(self, fn: Callable[..., Any], bound: Mapping[str, Value]) -> None:
-        self.fn = fn
+        self.fn, self.bound = fn, bound
         self.name = getattr(fn, "__qualname__", repr(fn))
         loc = def_loc(fn)
         try:
@@ -140,6 +140,8 @@ class Signature:
 
     def _starred(self, shared: Mapping[str, Value]) -> str:
         """Return the `def` line that makes the parameters passed by name shared; "" if no positional one is left."""
+        if any(name in self.bound for name in self.shared):  # a method: its parameters are not the user's to mark
+            return f"a column, which may repeat one value: {', '.join(f'[{n}] * n' for n in shared)}"
         varying = [p.name for p in self.positional if p.name not in shared]
         names = [*varying, "*", *(p.name for p in self.positional if p.name in shared), *self.shared]
         return f"`def {self.name}({', '.join(names)})`, if all instances share it" if varying else ""
@@ -148,4 +150,6 @@ class Signature:
         if self.positional and self.positional[0].name == "self":  # a method: nothing tells the object
             columns = ", ".join(p.name for p in self.positional[1:])
             rewrite = f"a function of both: `model(lambda {columns}, *, net: net.{self.fn.__name__}({columns}))`"
+        if not rewrite and self.shared.keys() <= self.bound.keys():
+            rewrite = "pass a sequence for each parameter, by position"
         return reject("ACR706", message=f"{self.name}: {message}", seen=seen, rewrite=rewrite)

@@ -198,7 +198,8 @@ def _how_alike(first: Value, value: Value) -> str:
         return "compute one dtype on every path; the warnings of `explain` name the lines where float64 begins"
     if arrays and len(first.shape) == len(value.shape) and first.shape[1:] == value.shape[1:]:
         return "`results.ragged()` joins arrays of different lengths"
-    return "stack the leaves of equal shape: `np.stack([r[0] for r in results])`"
+    library = "torch" if is_tensor(first) else "np"
+    return f"stack the leaves of equal shape: `{library}.stack([r[0] for r in results])`"
 
 
 def is_device_array(value: Any) -> bool:

@@ -11,6 +11,7 @@ import linecache
 import pickle
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -206,12 +207,12 @@ class InstanceErrors(AcronumbaError, ExceptionGroup):
     def __str__(self) -> str:
         lines = [self.message]
         for instance, error in list(self.errors.items())[:5]:
-            line = getattr(error, "line", None)
-            text = str(error)
+            text, line, file = str(error), getattr(error, "line", None), getattr(error, "file", None)
+            where = f" ({Path(file).name}:{line})" if line and file else f" (line {line})" if line else ""
             if isinstance(error, AcronumbaError):  # in one line, without position and rewrite
                 text = f"{error.code}: {error.message}" + (f" ({error.seen})" if error.seen else "")
             text = " ".join(text.split())
-            lines.append(f"  [{instance}] {type(error).__name__}{f' (line {line})' if line else ''}: {text}")
+            lines.append(f"  [{instance}] {type(error).__name__}{where}: {text}")
         if len(self.errors) > 5:
             lines.append(f"  ... and {len(self.errors) - 5} more")
         return "\n".join(lines)

@@ -23,10 +23,9 @@ def near(name: str, names: Iterable[str]) -> str:
     return f"did you mean `{found[0]}`?" if found else ""
 
 
-def unknown(w: Walker, code: str, seen: str, name: str, names: Iterable[str]) -> Rejected:
+def unknown(w: Walker, code: str, seen: str, name: str) -> Rejected:
     """Return the rejection of a function or method of PyTorch that has no row."""
-    rewrite = Library.advice(name) or near(name, names)
-    rewrite = rewrite or "compute it from operations that are supported, or before or after the batch"
+    rewrite = Library.advice(name) or "compute it from operations that are supported, or before or after the batch"
     return w.reject(code, seen=seen, rewrite=rewrite, message="this function of PyTorch is not supported")
 
 

@@ -272,7 +272,7 @@ def own_method(w: Walker, fn: Any) -> Val:
     if not isinstance(out, Func) and row_of(function) is None:  # made by `dataclass`, say
         if Library.name_of(function):
             owner, _, name = function.__qualname__.removesuffix(".forward").rpartition(".")
-            raise unknown(w, "ACR202", f"{owner}.{name}" if owner else name, name, ())
+            raise unknown(w, "ACR202", f"{owner}.{name}" if owner else name, name)
         raise w.reject("ACR201", seen=f"{function.__qualname__}, whose source cannot be read")
     return out
 

@@ -241,6 +241,9 @@ class Blocks:
         if code in ("ACR111", "ACR112") and self.facts.tensors:
             message = "this tensor cannot be written to" if code == "ACR111" else message
             rewrite = rewrite.replace(".copy()", ".clone()")
+        if code == "ACR501" and self.facts.tensors:
+            message = message or "this value cannot be read in a batch"
+            rewrite = rewrite or "a tensor, number, string or module, or a list or dict of them, as the attribute"
         error = reject(code, self.at(node), seen, rewrite, message)
         if code == "ACR304" and rewrite == NODES:
             raise Hopeless(error)

@@ -75,7 +75,7 @@ OPERATIONS: dict[str, str] = {
     "gelu": "return F.gelu(x)", "softplus": "return F.softplus(x)", "hardtanh": "return F.hardtanh(x)", "logsigmoid": "return F.logsigmoid(x)",
     "prod": "return x.prod(1)", "amax": "return x.amax(1)", "argmin": "return x.argmin(1)", "all": "return (x > 0).all()", "std": "return x.std()", "var": "return x.var(0)",
     "cumsum": "return x.cumsum(1)", "cumprod": "return x.cumprod(1)", "median": "return x.median()", "median, dim": "return x.median(1)", "mode": "return i.mode(1)",
-    "dot": "return v.dot(v)", "mv": "return x.mv(v)", "addmv": "return torch.addmv(torch.ones(3), x, v)", "baddbmm": "return torch.baddbmm(torch.zeros(1, 3, 3), x.unsqueeze(0), x.t().unsqueeze(0))",
+    "cdist": "return torch.cdist(x, x * 2)", "dot": "return v.dot(v)", "mv": "return x.mv(v)", "addmv": "return torch.addmv(torch.ones(3), x, v)", "baddbmm": "return torch.baddbmm(torch.zeros(1, 3, 3), x.unsqueeze(0), x.t().unsqueeze(0))",
     "ger": "return torch.ger(v, v)", "outer": "return torch.outer(v, v)", "einsum": "return torch.einsum('ij,j->i', x, v)", "cosine_similarity": "return F.cosine_similarity(x, x + 1)",
     "pairwise_distance": "return F.pairwise_distance(x, x + 1)", "dist": "return torch.dist(x, x + 1)", "allclose": "return torch.allclose(x, x)", "equal": "return torch.equal(x, x)",
     "ones": "return torch.ones(2)", "full": "return torch.full((2,), 1.5)", "empty": "return torch.empty(2).shape", "ones_like": "return torch.ones_like(x)", "full_like": "return torch.full_like(x, 2)",

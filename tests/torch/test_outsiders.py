@@ -355,3 +355,25 @@ def _size_or_tuple(x):
 def test_a_size_or_another_tuple_is_a_tuple():
     xs = [torch.ones(2, 3), -torch.ones(2, 3)]
     assert [(type(y), y) for y in model(_size_or_tuple).batch(xs)] == [(tuple, (2, 3)), (tuple, (1, 2))]
+
+
+def _distances(x, y):
+    return torch.cdist(x, y), torch.cdist(x[None], y, p=1), torch.cdist(x, y, 3.0)
+
+
+def test_distances_of_rows():
+    """Rows that are equal have distance 0, and gradient 0."""
+    xs = [torch.randn(n, 4, requires_grad=True) for n in (1, 3, 2)]
+    ys = [torch.cat([x.detach()[:1], torch.randn(2, 4)]).requires_grad_() for x in xs]
+    got = compare(_distances, xs, ys)
+    found, wanted = (
+        torch.autograd.grad(sum((d * d.shape[-2] + d * d).sum() for some in outs for d in some), [*xs, *ys])
+        for outs in (got, map(_distances, xs, ys))
+    )
+    torch.testing.assert_close(found, wanted)
+
+
+def test_failures_name_the_file():
+    with pytest.raises(acronumba.InstanceErrors) as caught:
+        list(model(_distances).batch([torch.ones(2, 3)] * 2, [torch.ones(2, 3), torch.ones(2, 4)]))
+    assert "[1] RuntimeError (test_outsiders.py:" in str(caught.value)

@@ -85,7 +85,7 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) 
         return NoneVal()
     theirs = Library.name_of(value)
     if theirs:
-        raise unknown(w, "ACR202", _name_of(w, theirs), theirs.rpartition(".")[2], Library.functions())
+        raise unknown(w, "ACR202", _name_of(w, theirs), theirs.rpartition(".")[2])
     module = getattr(value, "__module__", None)
     if module == "dataclasses" and getattr(value, "__name__", "") == "replace":
         return replace_fields(w, args, kwargs)
@@ -390,7 +390,7 @@ def call_method(w: Walker, owner: Val, name: str, args: list[Val], kwargs: dict[
         return replace_fields(w, [owner, *args], kwargs)
     seen = f"the method .{name} of {w.describe(owner)}"
     if cls is Library.tensor:
-        raise unknown(w, "ACR209", seen, name, (n for n in dir(cls) if row_of(getattr(cls, n)) is not None))
+        raise unknown(w, "ACR209", seen, name)
     raise w.reject("ACR209", seen=seen)
 
 

@@ -246,6 +246,14 @@ def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
     return input / np.where(size < eps, input.dtype.type(eps), size)
 
 
+@implements(torch.cdist, asks=True)
+def cdist(x1, x2, p=2.0, compute_mode=None):
+    if p < 1 or p == float("inf"):
+        return rejected("torch.cdist with another p than a finite one from 1 on", "the formula of the distance")
+    x, y = promoted(x1, x2)
+    return norm_of(np.expand_dims(x, -2) - np.expand_dims(y, -3), p, -1, False)
+
+
 @implements(F.pairwise_distance, torch.pairwise_distance, asks=True)
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     x, y = promoted(x1, x2)
