@@ -19,6 +19,7 @@ from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.dicts import changed_in_place
 from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import AUGMENTED, STATEMENTS, STORED, TARGETS, UNPACKED, handles
+from acronumba.frontend.impossible import impossible
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.iterators import Generator, Zip
@@ -73,7 +74,9 @@ def assign_starred(w: Walker, elts: Sequence[ast.expr], val: Val) -> None:
             w.assign(e, xs.item_at(w, place))
         return
     if len(items) < at + after:
-        raise w.reject("ACR305", seen=f"{len(items)} values for at least {at + after} names")
+        rejection = w.reject("ACR305", seen=f"{len(items)} values for at least {at + after} names")
+        text = f"not enough values to unpack (expected at least {at + after}, got {len(items)})"
+        raise w.fails("ValueError", rejection, text)
     star = elts[at]
     assert isinstance(star, ast.Starred)
     middle = items[at : len(items) - after]
@@ -90,7 +93,8 @@ def unpack(w: Walker, val: Val, count: int) -> Sequence[Val]:
     items = w.items_of(val)
     if items is not None:
         if len(items) != count:
-            raise w.reject("ACR305", seen=f"{len(items)} values for {count} names")
+            rejection = w.reject("ACR305", seen=f"{len(items)} values for {count} names")
+            raise w.fails("ValueError", rejection, f"expected {count} values to unpack, got {len(items)}")
         return items
     if has_method(w, val, "__iter__"):
         return unpack(w, iterated(w, val), count)
@@ -98,7 +102,7 @@ def unpack(w: Walker, val: Val, count: int) -> Sequence[Val]:
     if handler is not None:
         return handler(w, val, count)  # type: ignore[no-any-return]
     if not val.iterable:
-        raise w.reject("ACR305", seen=f"{w.describe(val)} cannot be unpacked")
+        raise impossible(w, iter, (val,), w.reject("ACR305", seen=f"{w.describe(val)} cannot be unpacked"))
     return _of_list(w, to_list(w, val), count)
 
 
@@ -113,7 +117,7 @@ def _of_list(w: Walker, val: ListVal, count: int) -> Sequence[Val]:
 @handles(UNPACKED, Tensor, ArrayRef)
 def _of_array(w: Walker, val: Tensor | ArrayRef, count: int) -> Sequence[Val]:
     if not val.dims:
-        raise w.reject("ACR305", seen=f"{w.describe(val)} cannot be unpacked")
+        raise impossible(w, iter, (val,), w.reject("ACR305", seen=f"{w.describe(val)} cannot be unpacked"))
     n = w.ops.same_extent(val.dims[0], count, "values to unpack")
     x = w.ops.refine(val, (n, *val.dims[1:])) if isinstance(val, Tensor) else val
     return [get_item(w, x, number(k)) for k in range(count)]

@@ -20,6 +20,7 @@ from acronumba.frontend.calls.objects import as_function
 from acronumba.frontend.calls.tables import row_of
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import ATTRIBUTES, DESCRIPTORS, EXPRESSIONS, ITEMS, handles
+from acronumba.frontend.impossible import impossible
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.errors import ErrorValue, conversion
 from acronumba.frontend.kinds.functions import OF_MODELS, Func, Partial, Static, method_of
@@ -62,7 +63,8 @@ def attribute(w: Walker, owner: Val, name: str) -> Val:
     if owner.python_class is not object and hasattr(owner.python_class, name):
         return builtin_method(w, owner, owner.python_class, name)
     names = field_names(owner.cls) if isinstance(owner, ObjectValue) else dir(owner.python_class)
-    raise w.reject("ACR307", seen=f"{w.describe(owner)} has no attribute {name!r}", rewrite=near(name, names))
+    rejection = w.reject("ACR307", seen=f"{w.describe(owner)} has no attribute {name!r}", rewrite=near(name, names))
+    raise impossible(w, lambda x: getattr(x, name), (owner,), rejection)
 
 
 def attribute_at_run_time(w: Walker, owner: Ref, name: str, raw: bool = False) -> Val:
@@ -212,7 +214,11 @@ def class_attribute(w: Walker, owner: Val, cls: type, name: str) -> Val:
     raw = w.source_guard.attribute(cls, name)
     if raw is ABSENT or isinstance(raw, types.MemberDescriptorType):
         names = (*field_names(cls), *dir(cls))
-        raise w.reject("ACR307", seen=f"{cls.__name__} has no attribute {name!r}", rewrite=near(name, names))
+        rejection = w.reject("ACR307", seen=f"{cls.__name__} has no attribute {name!r}", rewrite=near(name, names))
+        if raw is not ABSENT or isinstance(owner, Static) or w.has(cls, "__getattr__"):
+            raise rejection
+        w.inherited.setdefault((cls, name), w.loc)  # no object may have it
+        raise w.fails("AttributeError", rejection, no_attribute(cls, name))
     return bound_attribute(w, owner, cls, name, raw, w.source_guard.owner(cls, name))
 
 
@@ -424,5 +430,6 @@ def tensor_attribute(w: Walker, x: Tensor, name: str) -> Val:
         case "nbytes":
             return w.scalar("mul", w.ops.count(x.dims), number(np.dtype(x.type.dtype).itemsize))
     if not hasattr(np.ndarray, name):
-        raise w.reject("ACR307", seen=f"an array has no attribute {name!r}")
+        rejection = w.reject("ACR307", seen=f"an array has no attribute {name!r}")
+        raise rejection if w.facts.tensors else impossible(w, lambda x: getattr(x, name), (x,), rejection)
     return builtin_method(w, x, np.ndarray, name)

@@ -22,7 +22,7 @@ from acronumba.frontend.kinds.arrays import AllocationSite, ArrayRef
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.lists import ElementInfo
 from acronumba.frontend.kinds.numbers import EnumVal, Num, members_of, number
-from acronumba.frontend.kinds.value import NOT_CONST, Val
+from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
 from acronumba.frontend.naming import note_named
 from acronumba.frontend.numbering import Key, Numbering, fits, gives_natural
 from acronumba.frontend.source import Source, spot
@@ -189,6 +189,9 @@ class Blocks:
         self.used: set[int] = set()  # ids of the parts of shared values that were read
         self.constants: dict[str, Any] = {}
         self.errors: list[AcronumbaError] = []
+        # The calls of functions that are not the user's around the current node, the outermost first: see `impossible`.
+        self.asked: list[tuple[Callable[..., Constant], Sequence[Val]]] = []
+        self.certain: list[AcronumbaError] = []  # failures of all instances that get there: see `fails`
         self.notes: list[Note] = []  # for `explain`
         self.left_out: dict[Loc, None] = {}  # calls that only tell
         self.widenings: dict[Loc, None] = {}  # where float32 becomes float64 by NumPy's rules
@@ -248,6 +251,23 @@ class Blocks:
         if code == "ACR304" and rewrite == NODES:
             raise Hopeless(error)
         return Rejected(error)
+
+    def fails(self, error: str, rejection: Rejected, text: str = "") -> Exception:
+        """Return the exception to raise where Python raises `error`, whatever the values: it is the instance's failure.
+
+        The code behind it is unreachable. If no instance can get past it, the program is rejected instead.
+        """
+        if rejection.error is None or self.block is None:
+            return Dead()
+        here, self.loc = self.loc, rejection.error.loc
+        text = text or rejection.error.seen
+        self.fail(error, text.replace("{", "{{").replace("}", "}}"))
+        self.certain.append(rejection.error)
+        self.notes.append(
+            Note(loc=self.loc, kind="fails", text=f"{error} where an instance gets here: {text}", option="")
+        )
+        self.loc = here
+        return Dead()
 
     # ---- descriptions in errors
 

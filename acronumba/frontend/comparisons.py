@@ -21,6 +21,7 @@ from acronumba.frontend.calls.tables import row
 from acronumba.frontend.conditions import truth, truth_value
 from acronumba.frontend.exceptions import Dead, Hopeless, Restart
 from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, handles
+from acronumba.frontend.impossible import impossible
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.lists import ListVal, StaticList
@@ -198,7 +199,13 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = No
     kinds = {a.family, b.family}
     if isinstance(op, EQUALITY) and len(kinds) == 2 and "" not in kinds:  # a string never equals a tuple
         return number(negated)
-    raise w.reject("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
+    raise not_compared(w, op, a, b)
+
+
+def not_compared(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Exception:
+    """Return the exception to raise for a comparison that the language does not know."""
+    rejection = w.reject("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
+    return impossible(w, _COMPARE_BY.get(type(op), operator.is_), (a, b), rejection)
 
 
 EQUALITY = ast.Eq | ast.NotEq | ast.Is | ast.IsNot
@@ -218,7 +225,7 @@ def _compare_arrays(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Val | None:
     if isinstance(op, ast.Is | ast.IsNot):
         return None
     if {a.family, b.family} & {"None", "str"}:
-        raise w.reject("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
+        raise not_compared(w, op, a, b)
     return w.ops.ufunc(_COMPARE[type(op)], (a, b))
 
 
@@ -411,7 +418,7 @@ def compare_known(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
             return number(bool(_COMPARE_BY[type(op)](x, y)))
         except TypeError:  # a dtype and a string that is none
             pass
-    raise w.reject("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
+    raise not_compared(w, op, a, b)
 
 
 def compare_floats(w: Walker, name: str, a: Num, b: Num) -> Num:
@@ -447,7 +454,8 @@ def contains(w: Walker, a: Val, b: Val) -> Num:
         return known
     items = w.items_of(b)
     if items is None:
-        raise w.reject("ACR301", seen=f"`in` {w.describe(b)}", rewrite="any(x == a for x in xs)")
+        rejection = w.reject("ACR301", seen=f"`in` {w.describe(b)}", rewrite="any(x == a for x in xs)")
+        raise impossible(w, lambda x: None in x, (b,), rejection)
     out = number(False)
     for item in items:
         out = w.either(out, same_element(w, a, item))

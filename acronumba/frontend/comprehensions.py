@@ -13,6 +13,7 @@ import numpy as np
 from acronumba.frontend.advice import one_type
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import ARRAYS, EXPRESSIONS, ITEMS, handles
+from acronumba.frontend.impossible import not_iterable
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.functions import Func
 from acronumba.frontend.kinds.iterators import Generator, Range
@@ -292,7 +293,7 @@ def as_iterable(w: Walker, val: Val, at_once: bool = True) -> Val:
     if val.iterable or w.items_of(val) is not None:
         return val.plain
     check_free(w, val)
-    raise w.reject("ACR301", seen=f"{w.describe(val)} cannot be iterated over")
+    raise not_iterable(w, val)
 
 
 FIRST = ".0"  # Python's name for the first iterable of a generator expression

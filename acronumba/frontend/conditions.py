@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import operator
 import types
 from collections.abc import Callable, Iterator
 
@@ -14,6 +16,7 @@ from acronumba.frontend.calls.objects import (
 )
 from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import CONDITIONS, EXPRESSIONS, handles
+from acronumba.frontend.impossible import impossible
 from acronumba.frontend.kinds.functions import OneOfFunctions, Static
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.objects import SharedVal
@@ -149,7 +152,9 @@ def host_value(w: Walker, val: Val, what: str, index: bool = False) -> Num:
     found = val.host_number(w, what, index)
     if found is None:
         rewrite = "int(x)" if val.numeric else ""
-        raise w.reject("ACR301", seen=f"{what} of {w.describe(val)}", rewrite=rewrite)
+        rejection = w.reject("ACR301", seen=f"{what} of {w.describe(val)}", rewrite=rewrite)
+        asks = operator.index if index else getattr(builtins, what.removesuffix("()"), float)
+        raise impossible(w, asks, (val,), rejection)
     return found
 
 

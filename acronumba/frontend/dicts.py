@@ -6,6 +6,7 @@ A dict with constant keys that is never mutated exists only in the compiler (`Di
 from __future__ import annotations
 
 import ast
+import operator
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
 from itertools import chain
@@ -15,6 +16,7 @@ from acronumba.frontend.comprehensions import go_on_where, own_names
 from acronumba.frontend.conditions import truth
 from acronumba.frontend.exceptions import Dead, Restart
 from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, INDEXED, OPERANDS, handles
+from acronumba.frontend.impossible import impossible
 from acronumba.frontend.keyed import (
     copied,
     erase,
@@ -330,7 +332,8 @@ def compare_maps(w: Walker, op: ast.cmpop, a: MapVal, b: MapVal) -> Num:
     if isinstance(op, ast.Gt | ast.GtE):
         return compare_maps(w, ast.Lt() if isinstance(op, ast.Gt) else ast.LtE(), b, a)
     if not isinstance(op, ast.Eq) and not (a.is_set and isinstance(op, ast.Lt | ast.LtE)):
-        raise w.reject("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
+        rejection = w.reject("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
+        raise impossible(w, operator.lt if isinstance(op, ast.Lt) else operator.le, (a, b), rejection)
     if a.is_set is not b.is_set:
         return number(False)
     name = {ast.Eq: "eq", ast.Lt: "lt", ast.LtE: "le"}[type(op)]

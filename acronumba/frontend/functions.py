@@ -19,8 +19,9 @@ from acronumba.frontend.calls.arguments import bind
 from acronumba.frontend.calls.call import call_method, call_static
 from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.conditions import is_type_test, truth_value
-from acronumba.frontend.exceptions import Dead, Restart
+from acronumba.frontend.exceptions import Dead, Rejected, Restart
 from acronumba.frontend.handlers import CALLS, EXPRESSIONS, handles
+from acronumba.frontend.impossible import impossible
 from acronumba.frontend.instances import call_instance
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import Func, MethodName, OneOfFunctions, Static, method_of
@@ -141,11 +142,16 @@ def callee(w: Walker, node: ast.expr) -> Val:
     return val
 
 
+def not_callable(w: Walker, func: Val) -> Exception:
+    """Return the exception to raise for a call of a value that is no function."""
+    return impossible(w, lambda f: f(), (func,), w.reject("ACR301", seen=f"{w.describe(func)} cannot be called"))
+
+
 def call_object(w: Walker, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """Call the `__call__` of an object."""
     cls = next(iter(func.object_classes()), None)
     if cls is None or not w.has(cls, "__call__"):
-        raise w.reject("ACR301", seen=f"{w.describe(func)} cannot be called")
+        raise not_callable(w, func)
     return w.call(class_attribute(w, func, cls, "__call__"), args, kwargs)
 
 
@@ -155,13 +161,17 @@ def bind_arguments(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[s
     name = func.source.name
     if args and isinstance(args[-1], Starred):
         args = spread(w, func, args, kwargs)
-    out, _ = bind(w, name, parameters_of(a), args, kwargs)
+    try:
+        out, _ = bind(w, name, parameters_of(a), args, kwargs)
+    except Rejected as error:
+        raise w.fails("TypeError", error) from None
     if a.vararg is not None and args and isinstance(args[-1], Starred):
         out[a.vararg.arg] = replace(args[-1].inner, cls=tuple)
     add_defaults(w, func, out)
     missing = [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs) if p.arg not in out]
     if missing:
-        raise w.reject("ACR203", seen=f"{name} without {', '.join(missing)}")
+        rejection = w.reject("ACR203", seen=f"{name} without {', '.join(missing)}")
+        raise w.fails("TypeError", rejection, f"{name}() missing {len(missing)} arguments: {', '.join(missing)}")
     return out
 
 
@@ -276,9 +286,10 @@ def shared_by_calls(w: Walker, val: Val, name: str) -> Val:
 def inline(w: Walker, func: Func, params: Mapping[str, Val], ends: bool = False) -> Val:
     """Inline a call: walk the body of the function; `ends`: no name of it is used behind the call."""
     frame = w.push(func, (*w.frame.path, func.source.node.lineno, w.site))
-    saved = w.source, w.here, w.loc, w.outer_loc, w.caller
+    saved = w.source, w.here, w.loc, w.outer_loc, w.caller, w.asked
     frame.of_library, first = is_of_library(func), len(w.events)
     w.outer_loc = w.loc if frame.of_library else None
+    w.asked = w.asked if frame.of_library else []
     w.source, w.caller = func.source, w.loc
     frame.lent = [] if ends else None
     for name, val in params.items():
@@ -291,7 +302,7 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val], ends: bool = False)
     open_boxes(w, frame)
     w.body(func.source.body)
     w.end_call(NoneVal(), frame.last)
-    w.source, w.here, w.loc, w.outer_loc, w.caller = saved
+    w.source, w.here, w.loc, w.outer_loc, w.caller, w.asked = saved
     w.frames.pop()
     take_back(frame.lent or [])
     points = []

@@ -250,8 +250,8 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     """Emit the code of a recursive function for one set of argument types."""
     func = instance.func
     errors, notes = len(w.errors), len(w.notes)
-    saved = w.code, w.block, w.state, w.source, w.here, w.loc, w.frames, w.caller, w.following
-    w.following = True  # for all calls of it
+    saved = w.code, w.block, w.state, w.source, w.here, w.loc, w.frames, w.caller, w.following, w.asked
+    w.following, w.asked = True, []  # for all calls of it
     w.code = FunctionCode(function_name(w, func), func.source.loc(func.source.node))
     w.here, w.loc, w.source = func.source.node, w.code.loc, func.source
     w.frames, w.caller = [], None
@@ -273,7 +273,7 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     w.functions[instance.index] = w.code
     instance.walking = False
     instance.told = w.errors[errors:], w.notes[notes:]
-    w.code, w.block, w.state, w.source, w.here, w.loc, w.frames, w.caller, w.following = saved
+    w.code, w.block, w.state, w.source, w.here, w.loc, w.frames, w.caller, w.following, w.asked = saved
 
 
 def function_name(w: Walker, func: Func) -> str:

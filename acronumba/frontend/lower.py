@@ -322,6 +322,8 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         sweep.end_call(NoneVal(), loc)
     wrap = _read_results(sweep, frame)
     finish(sweep, key, frame)
+    if not frame.returns:  # all instances fail
+        sweep.errors += sweep.certain
     sweep.functions[0] = code
     result = sweep.facts.results.get(key) or NoneT()
     distinct: Mapping[str, tuple[str, ...]] = {}

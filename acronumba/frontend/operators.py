@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import operator
 import types
+from collections.abc import Callable
 from dataclasses import replace
 
 from acronumba.data.source_guard import ABSENT
@@ -14,13 +16,14 @@ from acronumba.frontend.comprehensions import list_concat, list_repeat, to_list
 from acronumba.frontend.conditions import host_value, truth_value
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import EXPRESSIONS, OPERANDS, handles
+from acronumba.frontend.impossible import impossible
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
 from acronumba.frontend.kinds.objects import SharedVal
 from acronumba.frontend.kinds.torch_tensors import unfollowed
 from acronumba.frontend.kinds.tuples import TupleVal
-from acronumba.frontend.kinds.value import NOT_CONST, Val
+from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.walker import Walker
@@ -35,6 +38,14 @@ BINARY = {
 OPERATORS = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
     ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>", ast.MatMult: "@",
+}  # fmt: skip
+
+
+PYTHON: dict[type[ast.operator | ast.unaryop], Callable[..., Constant]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow, ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_, ast.BitXor: operator.xor, ast.LShift: operator.lshift, ast.RShift: operator.rshift,
+    ast.MatMult: operator.matmul, ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert,
 }  # fmt: skip
 
 
@@ -55,7 +66,8 @@ def unary(w: Walker, op: ast.unaryop, val: Val) -> Val:
             return known
         if name is not None and has_method(w, v, name):
             return call_special(w, v, name, ())
-        raise w.reject("ACR301", seen=f"{type(op).__name__} of {w.describe(v)}")
+        rejection = w.reject("ACR301", seen=f"{type(op).__name__} of {w.describe(v)}")
+        raise impossible(w, PYTHON[type(op)], (v,), rejection)
 
     name = {ast.USub: "__neg__", ast.UAdd: "__pos__", ast.Invert: "__invert__"}.get(type(op))
     return w.each(val, lambda v: one(as_python(w, v, (name,)) if name else v))
@@ -105,7 +117,10 @@ def binary_one(w: Walker, op: ast.operator, a: Val, b: Val) -> Val:
         w.fail("TypeError", "unsupported operand type(s): this value is None here")
         raise Dead
     seen = f"{w.describe(a)} {OPERATORS[type(op)]} {w.describe(b)}"
-    raise w.reject("ACR301", seen=seen, rewrite=operands(op, a, b))
+    rejection = w.reject("ACR301", seen=seen, rewrite=operands(op, a, b))
+    if isinstance(op, ast.Mod) and a.family == "str":  # the format decides
+        raise rejection
+    raise impossible(w, PYTHON[type(op)], (a, b), rejection)
 
 
 def by_kind(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
@@ -181,7 +196,8 @@ def arithmetic(w: Walker, op: str, a: Num, b: Num) -> Num:
         return (w.both if op == "and" else w.either)(w.read(a), w.read(b))
     if op in ("and", "or", "xor", "lshift", "rshift"):
         if FLOAT in (a.type, b.type):
-            raise w.reject("ACR301", seen=f"{w.describe(a)} {op} {w.describe(b)}")
+            rejection = w.reject("ACR301", seen=f"{w.describe(a)} {op} {w.describe(b)}")
+            raise impossible(w, next(PYTHON[k] for k, name in BINARY.items() if name == op), (a, b), rejection)
         a, b = w.read(w.as_int(a)), w.read(w.as_int(b))
         if op in ("lshift", "rshift"):
             w.check(w.scalar("ge", b, number(0)), "ValueError", "negative shift count")

@@ -35,7 +35,7 @@ class Shapes(TensorOps):
         values = [self.w.known(n) for n in shape]
         holes = [k for k, v in enumerate(values) if v is not NOT_CONST and v < 0]
         if len(holes) > 1:
-            raise self.w.reject("ACR404", seen=f"reshape to {tuple(values)}")
+            raise self.no_reshape(f"reshape to {tuple(values)}")
         total = self.count(x.dims)
         loose = [k for k, v in enumerate(values) if v is NOT_CONST and not is_natural(shape[k], self.w.naturals)]
         if loose and not holes:
@@ -50,7 +50,7 @@ class Shapes(TensorOps):
         if holes:
             if given.const is not NOT_CONST and total.const is not NOT_CONST:
                 if given.const == 0 or total.const % given.const:
-                    raise self.w.reject("ACR404", seen=f"{self.w.describe(x)} to {tuple(values)}")
+                    raise self.no_reshape(f"{self.w.describe(x)} to {tuple(values)}")
                 dims[holes[0]] = total.const // given.const
             else:
                 self.w.check(self.w.scalar("gt", given, number(0)), "ValueError", message, (total, given))
@@ -59,7 +59,7 @@ class Shapes(TensorOps):
                 dims[holes[0]] = self.w.as_extent(self.w.scalar("floordiv", total, given))
         elif given.const is not NOT_CONST and total.const is not NOT_CONST:
             if given.const != total.const:
-                raise self.w.reject("ACR404", seen=f"{self.w.describe(x)} to {tuple(values)}")
+                raise self.no_reshape(f"{self.w.describe(x)} to {tuple(values)}")
         else:
             self.w.check(self.w.scalar("eq", total, given), "ValueError", message, (total, given))
         return self.reshape(x, dims)
@@ -85,7 +85,7 @@ class Shapes(TensorOps):
 
     def transpose(self, x: Tensor, order: Sequence[int]) -> Tensor:
         if sorted(order) != list(range(x.type.rank)):
-            raise self.w.reject("ACR402", seen=f"axes {tuple(order)} of a tensor of rank {x.type.rank}")
+            raise self.no_axis(f"axes {tuple(order)} of a tensor of rank {x.type.rank}")
         if list(order) == list(range(x.type.rank)):
             return x
         dims = tuple(x.dims[a] for a in order)
@@ -93,11 +93,11 @@ class Shapes(TensorOps):
 
     def broadcast_to(self, x: Tensor, dims: Sequence[ir.Extent]) -> Tensor:
         if x.type.rank > len(dims):
-            raise self.w.reject("ACR401", seen=f"{self.w.describe(x)} to {dims_text(dims)}")
+            raise self.mismatch(f"{self.w.describe(x)} to {dims_text(dims)}")
         for have, want in zip(x.dims, dims[len(dims) - x.type.rank :], strict=True):
             if isinstance(have, int) and isinstance(want, int):
                 if have not in (1, want):
-                    raise self.w.reject("ACR401", seen=f"{self.w.describe(x)} to {dims_text(dims)}")
+                    raise self.mismatch(f"{self.w.describe(x)} to {dims_text(dims)}")
             elif have is not want and have != 1:
                 one = self.w.scalar("eq", self.w.extent(have), number(1))
                 good = self.w.either(one, self.w.scalar("eq", self.w.extent(have), self.w.extent(want)))
@@ -235,9 +235,9 @@ class Shapes(TensorOps):
             raise self.w.reject("ACR401", seen="no arrays to concatenate")
         rank = tensors[0].type.rank
         if any(t.type.rank != rank for t in tensors):
-            raise self.w.reject("ACR401", seen=", ".join(map(self.w.describe, tensors)))
+            raise self.mismatch(", ".join(map(self.w.describe, tensors)))
         if not rank:
-            raise self.w.reject("ACR401", seen="numbers, which cannot be concatenated", rewrite="use np.stack")
+            raise self.mismatch("numbers, which cannot be concatenated", "use np.stack")
         axis = self.axes_of(axis, rank)[0]
         cast = self.promote if dtype is None else self.cast
         dtype = dtype or self.dtype_name(np.result_type(*(np.dtype(t.type.dtype) for t in tensors)))
@@ -260,7 +260,7 @@ class Shapes(TensorOps):
         rank = tensors[0].type.rank + 1
         axis = self.axes_of(axis, rank)[0]
         if any(t.type.rank != rank - 1 for t in tensors):
-            raise self.w.reject("ACR401", seen=", ".join(map(self.w.describe, tensors)))
+            raise self.mismatch(", ".join(map(self.w.describe, tensors)))
         out = self.concat([self.reshape(t, (*t.dims[:axis], 1, *t.dims[axis:])) for t in tensors], axis)
         return replace(out, known=tensors[0].known) if len(tensors) == 1 else out
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import enum
+import operator
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -16,8 +17,9 @@ from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.comprehensions import extend, stack_list, to_list
 from acronumba.frontend.conditions import host_value
-from acronumba.frontend.exceptions import Dead, Rejected
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import EXPRESSIONS, INDEXED, SUBSCRIPTS, handles
+from acronumba.frontend.impossible import impossible
 from acronumba.frontend.keyed import put
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
@@ -162,9 +164,11 @@ def is_generic(w: Walker, value: Constant) -> bool:
     return isinstance(value, GenericAlias) or type(value).__module__ == "typing"
 
 
-def not_indexed(w: Walker, base: Val, where: Index) -> Rejected:
-    """Return the rejection of an index of a value that has no items."""
-    return w.reject("ACR301", seen=f"{w.describe(base)} cannot be indexed by {w.describe(index_value(where))}")
+def not_indexed(w: Walker, base: Val, where: Index) -> Exception:
+    """Return the exception to raise for an index of a value that has no items."""
+    index = index_value(where)
+    rejection = w.reject("ACR301", seen=f"{w.describe(base)} cannot be indexed by {w.describe(index)}")
+    return impossible(w, operator.getitem, (base, index), rejection)
 
 
 def element(w: Walker, base: Val, where: Index) -> Val:

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from acronumba.frontend.exceptions import Rejected
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.value import Val
@@ -150,14 +149,13 @@ class TensorMath(Ufuncs):
 
     def matmul(self, x: Tensor, y: Tensor) -> Tensor:
         if not x.type.rank or not y.type.rank:
-            raise self.w.reject("ACR401", seen=f"{self.w.describe(x)} @ {self.w.describe(y)}", rewrite="use *")
+            raise self.mismatch(f"{self.w.describe(x)} @ {self.w.describe(y)}", "use *")
         ins, dtype = self.resolve(np.matmul, [x, y])
         x, y = self.promote(x, ins[0]), self.promote(y, ins[1])
         inner = 0 if y.type.rank == 1 else y.type.rank - 2
-        try:
-            k = self.same_extent(x.dims[-1], y.dims[inner], "the inner dimensions of a matrix product")
-        except Rejected:
-            raise self.w.reject("ACR401", seen=f"{self.w.describe(x)} @ {self.w.describe(y)}") from None
+        if isinstance(x.dims[-1], int) and isinstance(y.dims[inner], int) and x.dims[-1] != y.dims[inner]:
+            raise self.mismatch(f"{self.w.describe(x)} @ {self.w.describe(y)}")
+        k = self.same_extent(x.dims[-1], y.dims[inner], "the inner dimensions of a matrix product")
         x = self.refine(x, (*x.dims[:-1], k))
         y = self.refine(y, tuple(k if a == inner else d for a, d in enumerate(y.dims)))
         weight = isinstance(x.ref, ir.SharedArg) and not isinstance(y.ref, ir.SharedArg) and x.type.rank == 2

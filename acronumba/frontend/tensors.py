@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from acronumba.errors import Loc
+from acronumba.frontend.impossible import impossible
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import Num, number
@@ -149,7 +150,8 @@ class TensorOps:
         try:
             found = ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout))
         except TypeError as error:
-            raise self.w.reject("ACR301", seen=f"{ufunc.__name__}: {str(error).splitlines()[0]}") from None
+            rejection = self.w.reject("ACR301", seen=f"{ufunc.__name__}: {str(error).splitlines()[0]}")
+            raise impossible(self.w, ufunc, args, rejection) from None
         ins, out = list(found[: ufunc.nin]), found[ufunc.nin]
         if out != np.float16:  # float32 represents all float16 values, and gives the same answers
             ins = [np.dtype(np.float32) if d == np.float16 else d for d in ins]
@@ -187,7 +189,7 @@ class TensorOps:
             fixed = {n for n in column if isinstance(n, int) and n != 1}
             if len(fixed) > 1:
                 texts = " and ".join(dims_text(s) for s in shapes)
-                raise self.w.reject("ACR401", seen=f"shapes {texts} do not broadcast")
+                raise self.mismatch(f"shapes {texts} do not broadcast")
             loose = list(dict.fromkeys(n for n in column if isinstance(n, ir.Var)))
             if fixed:
                 size: ir.Extent = fixed.pop()
@@ -220,7 +222,7 @@ class TensorOps:
         """Check that two extents are equal; return the constant one, if either is constant."""
         if isinstance(a, int) and isinstance(b, int):
             if a != b:
-                raise self.w.reject("ACR401", seen=f"{what}: {a} and {b}")
+                raise self.mismatch(f"{what}: {a} and {b}")
             return a
         self._check_extent(a, b, False)
         return a if isinstance(a, int) else b
@@ -268,11 +270,23 @@ class TensorOps:
         out = []
         for a in axes:
             if not -rank <= a < rank:
-                raise self.w.reject("ACR402", seen=f"axis {a} of a tensor of rank {rank}")
+                raise self.no_axis(f"axis {a} of a tensor of rank {rank}")
             out.append(a % rank)
         if len(set(out)) != len(out):
             raise self.w.reject("ACR402", seen=f"axis {axis} twice")
         return tuple(sorted(out))
+
+    def no_axis(self, seen: str) -> Exception:
+        """Return the exception to raise for an axis that a tensor does not have."""
+        return self.w.fails("IndexError" if self.w.facts.tensors else "AxisError", self.w.reject("ACR402", seen=seen))
+
+    def mismatch(self, seen: str, rewrite: str = "") -> Exception:
+        """Return the exception to raise for tensors of shapes that never fit."""
+        return self.w.fails("ShapeMismatch", self.w.reject("ACR401", seen=seen, rewrite=rewrite))
+
+    def no_reshape(self, seen: str) -> Exception:
+        """Return the exception to raise for a new shape with another number of elements."""
+        return self.w.fails("ValueError", self.w.reject("ACR404", seen=seen))
 
     def count(self, dims: Sequence[ir.Extent]) -> Num:
         """Return the product of extents."""

@@ -19,6 +19,7 @@ from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.frontend.block import WAYS_ON, Facts, Fork, FunctionCode, Point, State
 from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import CALLS, CONDITIONS, EXPRESSIONS, MADE, STATEMENTS, TARGETS
+from acronumba.frontend.impossible import impossible, not_iterable
 from acronumba.frontend.join_shapes import JoinShape
 from acronumba.frontend.kinds.arrays import AllocationSite, Lent
 from acronumba.frontend.kinds.errors import ErrorValue
@@ -355,7 +356,8 @@ class Walker(Merge):
         """Call a value."""
         handler = CALLS.get(type(func))
         if handler is None:
-            raise self.reject("ACR301", seen=f"{self.describe(func)} cannot be called")
+            rejection = self.reject("ACR301", seen=f"{self.describe(func)} cannot be called")
+            raise impossible(self, lambda f: f(), (func,), rejection)
         return handler(self, func, args, kwargs)  # type: ignore[no-any-return]
 
     def items_of(self, val: Val) -> tuple[Val, ...] | None:
@@ -366,7 +368,7 @@ class Walker(Merge):
         """Return functions for the iteration over a value at run time (see `Value.turns`)."""
         found = val.turns(self)
         if found is None:
-            raise self.reject("ACR301", seen=f"{self.describe(val)} cannot be iterated over")
+            raise not_iterable(self, val)
         return found
 
     # ---- frames
@@ -388,7 +390,7 @@ class Walker(Merge):
     def mark(self) -> Mark:
         """Return a mark of the current state, for `go_back` after a trial."""
         grows: list[list[Any]] = [
-            self.errors, self.notes, self.walked, self.frames, self.events, self.silent, self.parts
+            self.errors, self.certain, self.notes, self.walked, self.frames, self.events, self.silent, self.parts
         ]  # fmt: skip
         for frame in self.frames:
             grows += [frame.returns, frame.loops, frame.overlays]

@@ -32,6 +32,7 @@ KINDS: dict[str, NoteKind] = {  # in the order in which they are shown
     "fibers": NoteKind("fork-join: runs concurrently with other fibers of the instance"),
     "serial": NoteKind("waits for other code of the same instance, as it may need its results"),
     "kept": NoteKind("kept for the backward pass: the gradient of its kernel reads it", "magenta"),
+    "fails": NoteKind("instances that get here fail, as in Python: this operation raises for any values", "red"),
     "stops": NoteKind("no gradient flows through here", "yellow"),
     "wait": NoteKind("sync point: needs the value of a tensor, so all recorded operations run first", "red"),
 }

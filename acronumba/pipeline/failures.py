@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import builtins
 
+import numpy as np
+
 from acronumba import errors
 from acronumba.errors import AcronumbaError, DataError, Loc, ShapeMismatch
 from acronumba.errors.codes import CODES, reject
@@ -23,7 +25,7 @@ def machine_failure(error: str, text: str, loc: Loc, *, endless: bool = False) -
     elif error == "DataError":
         made = DataError(text, loc=loc)
     else:
-        cls = getattr(errors, error, None) or getattr(builtins, error, None)
+        cls = getattr(errors, error, None) or getattr(builtins, error, None) or getattr(np.exceptions, error, None)
         if isinstance(cls, type) and issubclass(cls, BaseException) and not issubclass(cls, AcronumbaError):
             made = cls(text)
         else:

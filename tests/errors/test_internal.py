@@ -133,12 +133,12 @@ def test_an_exception_of_the_users_data_stays_its_own():
         one.batch(Column([1, 2]))
 
 
-def nosuch(i, n):
-    return np.zeros((1, n)).nosuch(1, i)
+def unsupported(i, n):
+    return np.zeros((1, n)).setflags(1, i)
 
 
 def chosen(x):
-    return nosuch(np.argmax(x), x.shape[1])
+    return unsupported(np.argmax(x), x.shape[1])
 
 
 def test_a_rejection_that_a_loop_has_undone_is_told():
@@ -155,6 +155,6 @@ def test_a_rejection_that_a_loop_has_undone_is_told():
                 state = m * new[0], m * new[1]
         return state[0]
 
-    with pytest.raises(Exception, match="nosuch") as caught:
+    with pytest.raises(Exception, match="setflags") as caught:
         loop.batch([np.ones((4, 8))] * 2, w=np.ones((8, 8)))
-    assert caught.value.code == "ACR307" and caught.value.line == nosuch.__code__.co_firstlineno + 1
+    assert caught.value.code == "ACR209" and caught.value.line == unsupported.__code__.co_firstlineno + 1

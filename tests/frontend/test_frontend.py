@@ -402,12 +402,12 @@ def several(x):
     return W + np.ones(3, np.float32) + z
 
 
-@rejected("ACR301 | best + x | None + int", columns=XS)
-def rejected_in_a_loop(xs):
+@rejected("ACR301 | best + xs[0] | None + int", columns=XS)
+def rejected_behind_a_loop(xs):
     best = None
     for x in xs:
-        best = best + x
-    return best
+        best = None if x > 0 else best
+    return best + xs[0]
 
 
 @pytest.mark.parametrize(("fn", "columns", "expected"), REJECTED, ids=[fn.__name__ for fn, _, _ in REJECTED])

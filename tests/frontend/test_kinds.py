@@ -88,13 +88,13 @@ def float_bound(i):
     return [1, i].index(1, 0.0)
 
 
-def missing_attribute(n):
+def unsupported_attribute(n):
     for c in n.kids:
-        h = missing_attribute(c)  # noqa: F841
+        h = unsupported_attribute(c)  # noqa: F841
     if n.v > 1:
         v = 1  # noqa: F841
     else:
-        u = (1).foo  # type: ignore[attr-defined]  # noqa: F841
+        u = (1).denominator  # noqa: F841
     return n.v
 
 
@@ -254,7 +254,7 @@ def set_into_a_dict(xs):
         (counter_in_a_condition, 3, "ACR206"), (foreign_call_into_a_cell, 3, "ACR201"),
         (foreign_call_into_a_cell_of_a_recursion, 3, "ACR201"), (no_attribute_into_a_cell, 3, "ACR307"),
         (method_of_an_enum, 1, "ACR210"), (method_of_a_tuple, 1, "ACR210"), (float_bound, 1, "ACR301"),
-        (missing_attribute, TREE, "ACR307"),
+        (unsupported_attribute, TREE, "ACR209"),
     ],
 )  # fmt: skip
 def test_it_is_rejected(f, x, code):

@@ -6,7 +6,7 @@ import pytest
 
 from acronumba.errors import NOWHERE
 from acronumba.frontend.block import Facts, FunctionCode
-from acronumba.frontend.exceptions import Rejected
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.merge import Merge
 from acronumba.frontend.tensor_math import TensorMath
 from acronumba.ir import nodes as ir
@@ -31,5 +31,6 @@ def test_a_product_of_a_reshaped_array(w: Merge) -> None:
 
 def test_extents_that_do_not_fit_are_rejected(w: Merge) -> None:
     x = w.tensor(w.var("x", TensorT("float32", (2, 3))))
-    with pytest.raises(Rejected):
+    with pytest.raises(Dead):
         w.ops.matmul(x, x)
+    assert [e.code for e in w.certain] == ["ACR401"]

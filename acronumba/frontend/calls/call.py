@@ -30,8 +30,9 @@ from acronumba.frontend.calls.of_views import array_view, function_view
 from acronumba.frontend.calls.signatures import signature_of
 from acronumba.frontend.calls.tables import Row, row_of
 from acronumba.frontend.conditions import host_value
-from acronumba.frontend.exceptions import Dead
+from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import METHODS, handles
+from acronumba.frontend.impossible import impossible
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.iterators import Starred
@@ -41,7 +42,7 @@ from acronumba.frontend.kinds.objects import ObjectValue
 from acronumba.frontend.kinds.torch_tensors import unfollowed
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
-from acronumba.frontend.kinds.value import NOT_CONST, Val
+from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
 from acronumba.frontend.library.decorators import late_row
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.made import made_by_fields, made_by_init, set_attribute, super_of
@@ -104,7 +105,18 @@ def _name_of(w: Walker, default: str) -> str:
 
 def call_row(w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """Call a function or method by the handler of its row."""
-    val = _call_row(w, row, args, kwargs)
+
+    def called(*values: Constant) -> Constant:
+        return row.function(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True)))
+
+    around, w.asked = w.asked, [*w.asked, (called, (*args, *kwargs.values()))]
+    try:
+        val = _call_row(w, row, args, kwargs)
+    except Rejected as error:
+        wrong = error.error is not None and error.error.code in ("ACR203", "ACR301")
+        raise impossible(w, called, (), error) if wrong else error from None
+    finally:
+        w.asked = around
     return val if w.following or w.block is None else unfollowed(w, stop_made(w, val, args))
 
 

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from acronumba.frontend.join_shapes import ArrayShape, JoinShape, Parameter, StaticShape, TensorShape, TypeShape
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal
 from acronumba.frontend.kinds.numbers import Num, as_number, number
-from acronumba.frontend.kinds.value import NOT_CONST, Turns, Val, Value, all_same
+from acronumba.frontend.kinds.value import NOT_CONST, Constant, Turns, Val, Value, all_same
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import INT, Array0T, ArrayForm, ArrayT, TensorT, Type, type_text, union
 from acronumba.records import record
@@ -56,6 +58,12 @@ class Tensor(Value):
     assignable = True
     numeric = True
     compares_first = 4
+
+    def example(self, w: Words) -> Constant:
+        one = np.ones((1,) * self.type.rank, self.type.dtype)
+        if self.type.rank or self.array0 is None:
+            return one[()]  # a view, or a scalar
+        return one if self.array0.const is True else NOT_CONST
 
     @property
     def python_type(self) -> TensorT | Array0T:

@@ -50,6 +50,9 @@ class Static(Value):
     def static(self, w: Words) -> Constant:
         return self.value
 
+    def example(self, w: Words) -> Constant:
+        return self.value
+
     def static_key(self, w: Walker, which: bool) -> object:
         return id(self.value)
 

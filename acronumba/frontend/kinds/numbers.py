@@ -210,6 +210,9 @@ class NoneVal(Value):
     def static(self, w: Words) -> Constant:
         return None
 
+    def example(self, w: Words) -> Constant:
+        return None
+
     def static_key(self, w: Walker, which: bool) -> object:
         return None
 
@@ -241,7 +244,8 @@ class NoneVal(Value):
 
     def attribute(self, w: Walker, name: str) -> Val:
         if not self.given:
-            raise w.reject("ACR307", seen=f"None has no attribute {name!r}")
+            rejection = w.reject("ACR307", seen=f"None has no attribute {name!r}")
+            raise w.fails("AttributeError", rejection, f"'NoneType' object has no attribute '{name}'")
         w.fail("AttributeError", f"'NoneType' object has no attribute '{name}'")
         raise Dead
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from acronumba.frontend.join_shapes import JoinShape, PartsShape
 from acronumba.frontend.kinds.lists import StaticList, at_run_time
 from acronumba.frontend.kinds.numbers import number
-from acronumba.frontend.kinds.value import Constant, Turns, Val, Value, static_items
+from acronumba.frontend.kinds.value import NOT_CONST, Constant, Turns, Val, Value, static_items
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import DictT, ListT, TupleT, Type
 from acronumba.records import record
@@ -38,6 +38,10 @@ class TupleVal(Value):
 
     def static(self, w: Words) -> Constant:
         return static_items(w, self.items)
+
+    def example(self, w: Words) -> Constant:
+        items = [v.example(w) for v in self.items]
+        return NOT_CONST if any(e is NOT_CONST for e in items) or self.cls is not tuple else tuple(items)
 
     def static_key(self, w: Walker, which: bool) -> object:
         return tuple(v.static_key(w, which) for v in self.items)

@@ -22,6 +22,7 @@ from acronumba.frontend.handlers import (
     PROTOCOLS,
 )
 from acronumba.frontend.join_shapes import JoinShape, Parameter, PartsShape, StaticShape, TypeShape
+from acronumba.frontend.kinds.examples import example_of
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import Type, type_text
 
@@ -121,6 +122,13 @@ class Value:
     def static(self, w: Words) -> Constant:
         """Return its Python value, if that is known at compile time, else NOT_CONST."""
         return NOT_CONST
+
+    def example(self, w: Words) -> Constant:
+        """Return a Python value for which an operation raises `TypeError` only if it does for all values of this kind.
+
+        NOT_CONST if there is none.
+        """
+        return example_of(self.python_class, NOT_CONST)
 
     def static_key(self, w: Walker, which: bool) -> object:
         """Return a key, equal for equal compile-time values; without `which`, shared ones count by their structure."""

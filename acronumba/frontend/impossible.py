@@ -1,0 +1,40 @@
+"""Operations that Python rejects, too: they fail at run time, in the instances that get there.
+
+In: an operation that the language does not know for some values. Out: the exception to raise; whether Python has the
+operation is asked of Python, with examples of the values (`Value.example`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from acronumba.frontend.exceptions import Rejected
+from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
+from acronumba.frontend.words import Words
+
+
+def impossible(w: Words, operation: Callable[..., Constant], operands: Sequence[Val], rejection: Rejected) -> Exception:
+    """Return the exception to raise for a rejected operation: `Dead`, behind a failure, where Python raises, too.
+
+    Inside of a call of a function of Python or NumPy, Python is asked of that call.
+    """
+    if w.asked:
+        operation, operands = w.asked[0]
+    elif w.outer_loc is not None:
+        return rejection
+    examples = [v.example(w) for v in operands if rejection.error is not None]
+    if any(e is NOT_CONST for e in examples):
+        return rejection
+    try:
+        operation(*examples)
+    except (TypeError, AttributeError) as error:
+        name = "TypeError" if isinstance(error, TypeError) else "AttributeError"
+        return w.fails(name, rejection, str(error).partition("\n")[0])
+    except Exception:  # depends on the values
+        return rejection
+    return rejection
+
+
+def not_iterable(w: Words, val: Val) -> Exception:
+    """Return the exception to raise for a value over which the language cannot iterate."""
+    return impossible(w, iter, (val,), w.reject("ACR301", seen=f"{w.describe(val)} cannot be iterated over"))
