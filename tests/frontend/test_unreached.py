@@ -39,16 +39,16 @@ P, B, W = Point(1.0), Bare(2.0), np.ones((3, 4))
 
 """
 FAILING = [
-    "None < 3", "3 >= None", '"a" < 1', "{} < {}", "[1] < (1,)", "P < P", "B <= 1", "None + 1", '"a" + 1', "[1] + (2,)",
-    "1.5 << 8", "1.5 | x", "~1.5", '-"a"', "-None", "P + 1", "B @ B", "NONE[0]", "ONE[0]", "[1, 2][P.x]",
-    "(1, P)[TEXT]", "B[0]", "P.nothing", "B.nothing", "None.x", "(1).nothing", "[1].nothing", '"a".nothing', "W.nothing", "P.norm(1)",
-    "x()", "P()", "len(5)", "len(None)", "sum(3)", "max(3)", "sorted(3)", "abs(None)", "abs([])", "round(None)",
-    "float(None)", "int([1])", "range(1.5)", "math.sqrt(None)", 'math.exp("a")', "1 in 4", "3 in None", "helper()",
-    "helper(1, 2, 3)", "helper(a=1, c=2)", "[k for k in 7]", "list(3)", 'np.exp("a")', "W @ W", "W @ np.ones(3)",
-    "W + np.ones(3)",
-    "W.reshape(5, 2)", "W.sum(axis=2)", "W.transpose(0, 2)", "np.concatenate([W, np.ones(3)])",
-    "W < None", "W << 1", "helper(None)", "any(None)", "isinstance(P.nothing, int)", "not P.nothing",
-    "[P.nothing, 1][1]", "{1: P.nothing}[1]", "P.nothing if x else 1", "x and None + 1", "[*P.nothing, *x]",
+    "None < 3", "3 >= None", '"a" < 1', "{} < {}", "[1] < (1,)", "P < P", "B <= 1", "None + 1", '"a" + 1',
+    "[1] + (2,)", "1.5 << 8", "1.5 | x", "~1.5", '-"a"', "-None", "P + 1", "B @ B", "NONE[0]", "ONE[0]",
+    "[1, 2][P.x]", "(1, P)[TEXT]", "B[0]", "P.nothing", "B.nothing", "None.x", "(1).nothing", "[1].nothing",
+    '"a".nothing', "W.nothing", "P.norm(1)", "x()", "P()", "len(5)", "len(None)", "sum(3)", "max(3)", "sorted(3)",
+    "abs(None)", "abs([])", "round(None)", "float(None)", "int([1])", "range(1.5)", "math.sqrt(None)",
+    'math.exp("a")', "1 in 4", "3 in None", "helper()", "helper(1, 2, 3)", "helper(a=1, c=2)", "[k for k in 7]",
+    "list(3)", 'np.exp("a")', "W @ W", "W @ np.ones(3)", "W + np.ones(3)", "W.reshape(5, 2)", "W.sum(axis=2)",
+    "W.transpose(0, 2)", "np.concatenate([W, np.ones(3)])", "W < None", "W << 1", "helper(None)", "any(None)",
+    "isinstance(P.nothing, int)", "not P.nothing", "[P.nothing, 1][1]", "{1: P.nothing}[1]", "P.nothing if x else 1",
+    "x and None + 1", "[*P.nothing, *x]",
 ]  # fmt: skip
 SHAPES = (ValueError, IndexError)  # NumPy's own, of which `ShapeMismatch` is one
 
