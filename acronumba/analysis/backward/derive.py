@@ -264,26 +264,39 @@ class _Derivation:
         b, done = self.b, set()
         for k in wanted:
             matrix, other = node.args[k], node.args[1 - k]
-            table, row = self._matrix(matrix)
+            table, row, swapped = self._matrix(matrix)
             if table is None or other not in self.own or other in self.shared:
                 continue
-            turned = k == 0 and len(b.shape(other)) > 1  # columns
-            for x, at in self._beside(b.swap(other) if turned else other):
-                parts, start = ((b.swap(g) if turned else g, x), (0, at)) if k == 0 else ((x, g), (at, 0))
-                self.terms.append(_RawGradient("outer", table, parts, start, row))
+            columns = k == 0 and len(b.shape(other)) > 1
+            adjoint = b.swap(g) if columns else g
+            for x, at in self._beside(b.swap(other) if columns else other):
+                if (k == 0) != swapped:
+                    term = _RawGradient("outer", table, (adjoint, x), (0, at), row)
+                else:
+                    term = _RawGradient("outer", table, (x, adjoint), (at, 0), row)
+                self.terms.append(term)
             done.add(k)
         return done
 
-    def _matrix(self, x: int) -> tuple[int | None, int | None]:
-        """Return the shared value that a matrix is, and the index into it if it is a stack of matrices; or Nones."""
+    def _matrix(self, x: int) -> tuple[int | None, int | None, bool]:
+        """Return the shared value that a matrix is made of.
+
+        Returns
+        -------
+        tuple
+            The value, or None; the index into it if it is a stack of matrices; and whether the matrix is its transpose.
+        """
         node = self.b.nodes[x]
         if len(node.shape) != 2:
-            return None, None
+            return None, None, False
+        if node.op == "transpose" and node.attrs == ((1, 0),):
+            table, row, swapped = self._matrix(node.args[0])
+            return table, row, not swapped
         if x not in self.own or x in self.shared:
-            return x, None
+            return x, None, False
         if node.op == "take" and node.attrs == (0,) and node.args[0] not in self.own and not self.b.shape(node.args[1]):
-            return node.args[0], self.b.cast(node.args[1], "int64")
-        return None, None
+            return node.args[0], self.b.cast(node.args[1], "int64"), False
+        return None, None, False
 
     def _beside(self, x: int) -> list[tuple[int, int]]:
         """Return the pieces of rows that lie side by side, each with its first column."""
