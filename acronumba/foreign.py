@@ -64,6 +64,11 @@ def is_tensor_of(value: Foreign, dtype: str, shape: tuple[int | None, ...]) -> b
     )
 
 
+def place_of(value: Foreign) -> object:
+    """Return where a tensor of PyTorch keeps its elements, and how; None for any other value."""
+    return (value.data_ptr(), value.dtype, value.shape, value.stride()) if is_tensor(value) else None
+
+
 def rows_of(value: Foreign) -> Foreign:
     """Return the rows of a tensor of PyTorch as a list; any other value unchanged."""
     return list(value.unbind()) if is_tensor(value) and value.ndim else value

@@ -6,6 +6,7 @@ one type run together by compiled code if it has a backward pass, else one at a 
 
 from __future__ import annotations
 
+import weakref
 import zlib
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -49,7 +50,7 @@ class ForwardPart(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class _Compiled:
     """Instances that ran as a mini-batch of compiled code."""
 
@@ -154,7 +155,7 @@ class Forward:
     """
 
     def __init__(
-        self, model: Lossy, call: Call, wanted: Selection, together: bool, mark: Callable[[Array], int] | None = None,
+        self, model: Lossy, call: Call, wanted: Selection, together: bool, mark: Callable[[Array], int | None] | None = None,
         fit: Fit | None = None,
     ) -> None:  # fmt: skip
         self.call, self.wanted, self._mark = call, wanted, mark or checksum
@@ -212,18 +213,18 @@ class Forward:
             self.arrays[k] = [a.array for a in found[k] if a.words[-1] not in apart and not given(a.words[-1])]
         asked = [a for a in wanted.asked(compiled, packed, members) if a.instance not in run.errors]
         asked += wanted.asked_of_shared(compiled, leaves, run)
-        self.parts.append(
-            _Compiled(
-                wanted=wanted,
-                passes=passes,
-                run=run,
-                found=found,
-                place=place,
-                references=references,
-                asked=asked,
-                tensors=tensors,
-            )
+        part = _Compiled(
+            wanted=wanted,
+            passes=passes,
+            run=run,
+            found=found,
+            place=place,
+            references=references,
+            asked=asked,
+            tensors=tensors,
         )
+        weakref.finalize(part, passes.give, run.prepared).atexit = False
+        self.parts.append(part)
 
     def _apart(self, members: Sequence[int], wanted: Selection, compiled: Compiled, leaves: Sequence[Value]) -> None:
         recorder = compiled.recorder_of_tapes(leaves)

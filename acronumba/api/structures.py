@@ -14,7 +14,7 @@ import numpy as np
 from acronumba.api.results import parts_of
 from acronumba.data.classes import is_object, names_of, new_object, set_field
 from acronumba.errors.codes import reject
-from acronumba.foreign import as_numpy, is_foreign, is_simple
+from acronumba.foreign import as_numpy, is_foreign, is_simple, is_tensor
 from acronumba.generics import Value
 
 
@@ -110,6 +110,8 @@ def _holds_foreign(value: Value) -> bool:
 
 def float_arrays(value: Value) -> list[Value]:
     """Return the float arrays of a value, each once."""
+    if is_tensor(value):
+        return [value] if is_float_array(value) else []
     found: list[Value] = []
     structured(value, found.append)
     return found

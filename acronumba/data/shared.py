@@ -579,7 +579,8 @@ def _match_const(value: Value) -> Match:
 
 def _match_tensor(dtype: DType, shape: tuple[int | None, ...], kinds: Any, tensor: bool) -> Match:
     if tensor:
-        return lambda v: is_tensor(v) and is_tensor_of(v, dtype.name, shape)
+        name = dtype.name
+        return lambda v: is_tensor(v) and is_tensor_of(v, name, shape)
 
     def run(v: Value) -> bool:
         if is_tensor(v):

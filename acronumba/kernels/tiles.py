@@ -81,11 +81,14 @@ class Packer(Protocol):
     def allocate(self) -> Callable[[int], NDArray[np.uint8]]:
         """Allocator: from a size in bytes to memory aligned to 64 bytes."""
 
-    def turn(self, array: NDArray[np.generic], packed: NDArray[np.generic], n: int) -> None:
-        """Write an array, `transposed`, with contiguous rows, to its packed form, without the padding."""
+    def write(self, array: NDArray[np.generic], packed: NDArray[np.generic], n: int, transposed: bool) -> None:
+        """Write an array with contiguous rows to its packed form, without the padding."""
 
     def restart(self) -> None:
         """Allocate the same memory again, in the same order, from now on."""
+
+    def repeat(self) -> bool:
+        """Pack what was packed since `restart` again; False if nothing was done, since that takes more than `write`."""
 
 
 @record()
@@ -190,8 +193,8 @@ class Packing:
         packed = (aligned if by is None else by.allocate)(self.bytes).view(self.dtype)
         packed = packed.reshape(self.panels, self.k, self.gates, self.columns)
         packed[full:] = 0
-        if by is not None and self.transposed and array.strides[-1] == array.itemsize:
-            by.turn(array, packed, self.n)
+        if by is not None and array.strides[-1] == array.itemsize and array.dtype == packed.dtype:
+            by.write(array, packed, self.n, self.transposed)
             return packed
         by_gate = (array.T if self.transposed else array).reshape(self.k, self.gates, self.n)
         head = by_gate[:, :, : full * self.columns].reshape(self.k, self.gates, full, self.columns)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from acronumba.data.pack import Batch
     from acronumba.pipeline.compiled import Compiled
     from acronumba.runtime.run import Run
+    from acronumba.runtime.shared import Prepared
 
 
 def pullback(
@@ -61,6 +62,10 @@ class Pullback:
         if (many := sum(failure.site == MEMORY for failure in run.errors.values())) > 1:
             raise reject("ACR704", seen=f"{many} of {len(run.ran)} instances did not fit in memory beside the others")
         return run
+
+    def give(self, prepared: Prepared) -> None:
+        """Let later mini-batches use the packed weights of a run whose backward pass runs no more."""
+        self.back.forward.shared.give(prepared)
 
     def pullback(
         self, run: Run, seeds: Sequence[tuple[int, int, Array]], asked: Sequence[Asked]

@@ -47,7 +47,7 @@ from acronumba.runtime.summing import SumRows, Sums, tables_of
 from acronumba.runtime.tables import Tables
 from acronumba.runtime.trace import BackRecord
 
-_CALLED = ("transpose", "make_room", "join", "pack_turned", "collect", "rows_of_links")  # from Python
+_CALLED = ("transpose", "make_room", "join", "pack_all", "collect", "rows_of_links")  # from Python
 _LINKS = 1 << 16  # bytes of the first room for links
 _PLACES = 1 << 20  # bytes of the first memory for results
 _ZEROS = 1 << 12  # bytes of the first zeros
@@ -178,6 +178,7 @@ class Workspace:
         self._arrays: dict[str, Words] = {}
         self._places: dict[str, NDArray[np.uint8]] = {}
         self._prepared: Prepared | None = None
+        self.inputs: Words  # int64[3, shared]: see `_inputs`
         self.read: dict[int, Array] = {}  # shared tensors as kernels want them, by their addresses
         for dtype in of.sums:
             self.kernels.add_function(of.adder(dtype), *of.backend.adder(dtype), cost=500)
@@ -206,8 +207,11 @@ class Workspace:
         """Pack shared tensors in the layouts of the backward kernels."""
         arrays, here = prepared.arrays, prepared is self._prepared
         if not here:
-            self.read = {}
+            self.read, self.inputs = {}, self._inputs(prepared)
         self._prepared = None
+        if here and self.packer.repeat():
+            self._prepared = prepared
+            return
         self.packer.restart()
         for spec, entry, params in zip(self.of.back.specs, self.of.entries, self.kernels.params, strict=True):
             for k, use in enumerate(entry.shared):
@@ -217,6 +221,14 @@ class Workspace:
                     params[FIXED + len(spec.results) + k] = at = address(found)
                     self.read[at] = found
         self._prepared = prepared
+
+    def _inputs(self, prepared: Prepared) -> Words:
+        """Return, for each shared tensor, its address, its size in bytes, and the kernel that adds up its adjoints."""
+        table = np.zeros((3, len(prepared.table)), np.int64)
+        for k, array in prepared.arrays.items():
+            dtype = array.dtype.name
+            table[:, k] = address(array), array.nbytes, self.of.adder(dtype) if dtype in self.of.sums else 0
+        return table
 
 
 class _BackwardRun:
@@ -382,10 +394,7 @@ class _BackwardRun:
         shareds, owns = len(self.prepared.table), len(own) - 1
         heads = n * self.most + shareds + owns
         self.state.room((2 + of.most) * buffers["batches"] + shareds + owns + 1, entries + heads)
-        arrays, sizes, adds = np.zeros((3, shareds), np.int64)
-        for k, array in self.prepared.arrays.items():
-            arrays[k], sizes[k] = address(array), array.nbytes
-            adds[k] = of.adder(array.dtype.name) if array.dtype.name in of.sums else 0
+        arrays, sizes, adds = workspace.inputs
         counts = np.zeros(of.rows.parts + 1, np.int64)
         self.heads = workspace.array("heads", words.HEAD.count * heads)
         self.firsts = workspace.array("firsts", shareds + owns + 1)

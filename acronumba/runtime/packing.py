@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.emit.compile import Compiled
-from acronumba.memory import Array, address
+from acronumba.memory import Array, Words, address
 from acronumba.runtime.buffers import ArenaPool, Pieces
 
 
@@ -29,10 +29,13 @@ class Packer:
         self._library, self._pieces = library, Pieces(pool)
         self._given: list[NDArray[np.uint8]] = []
         self._next = 0
+        self._jobs: list[tuple[int, ...]] = []  # of `pack_all`, since `restart`
+        self._table: Words | None = None  # these jobs
 
     def restart(self) -> None:
         """Start again: the same weights, packed in the same order, use the same memory."""
         self._next = 0
+        self._jobs, self._table = [], None
 
     def allocate(self, size: int) -> NDArray[np.uint8]:
         """See `kernels.tiles.Packer`."""
@@ -42,9 +45,27 @@ class Packer:
         self._next += 1
         return self._given[self._next - 1]
 
-    def turn(self, array: Array, packed: Array, n: int) -> None:
+    def write(self, array: Array, packed: Array, n: int, transposed: bool) -> None:
         """See `kernels.tiles.Packer`."""
         _, k, gates, columns = packed.shape
-        self._library.call(
-            "pack_turned", address(array), array.strides[0], address(packed), k, gates, n, columns, array.itemsize
-        )
+        job = transposed, address(array), array.strides[0], address(packed), k, gates, n, columns, array.itemsize
+        self._jobs.append(job)
+        self._run(np.array([job], np.int64))
+
+    def repeat(self) -> bool:
+        """Pack all that was packed since `restart` again, from and into the same memory.
+
+        Returns
+        -------
+        bool
+            False if nothing was done, since compiled code has not packed everything.
+        """
+        if len(self._jobs) < self._next:
+            return False
+        if self._table is None:
+            self._table = np.array(self._jobs, np.int64).reshape(len(self._jobs), 9)
+        self._run(self._table)
+        return True
+
+    def _run(self, jobs: Words) -> None:
+        self._library.call("pack_all", address(jobs), len(jobs))

@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike
 
 from acronumba.analysis.plan import Plan
 from acronumba.data.words import RECORD
-from acronumba.foreign import numpy_array
+from acronumba.foreign import as_numpy, numpy_array, place_of
 from acronumba.ir.nodes import Once, Shared, SharedParam
 from acronumba.ir.spec import plan_words
 from acronumba.ir.types import FloatT, TensorT
@@ -53,6 +53,7 @@ class Prepared:
     table: Words  # one word each
     address: int  # of `table`
     copies: Mapping[int, Array]  # parameters whose array could not be used as it is
+    places: Mapping[int, object]  # of these: where the given tensors keep their elements; None: they do not share them
     entries: tuple[tuple[int, ...], ...]  # per kernel: the last words of its parameter table
     keep: tuple[Array, ...]  # arrays and value records
     memory: Mapping[int, Array]  # those that have elements, by their addresses
@@ -70,9 +71,15 @@ class Prepared:
             and all(equal_bits(_as_read(self.given[k], old.dtype), old) for k, old in self.copies.items())
         )
 
+    def is_in_place(self) -> bool:
+        """Whether the tensors of another library lie where they lay; False if an array had to be copied."""
+        return all(place is not None and place_of(self.given[k]) == place for k, place in self.places.items())
+
     def pack_anew(self) -> None:
         """Pack the arrays as they are now, into the same memory."""
         assert self.by is not None
+        if self.by.repeat():
+            return
         self.by.restart()
         for ks, packing in self.packed:
             packing.apply(*(self.arrays[k] for k in ks), by=self.by)
@@ -144,6 +151,12 @@ class Making:
 def _as_read(value: object, dtype: DTypeLike) -> Array:
     """Return a value as the array that compiled code reads, which may be the value itself."""
     return np.asarray(numpy_array(value), dtype, order="C")
+
+
+def _place(value: object, read: Array) -> object:
+    """Return `place_of` a value if the array that is read shares its elements, else None."""
+    found = as_numpy(value)
+    return place_of(value) if isinstance(found, np.ndarray) and address(found) == address(read) else None
 
 
 def same(a: object, b: object) -> bool:
@@ -295,6 +308,7 @@ class SharedValues:
             table=making.table,
             address=address(making.table),
             copies=copies,
+            places={k: _place(given[k], array) for k, array in copies.items()} if anew else {},
             entries=entries,
             keep=tuple(making.keep),
             memory={address(array): array for array in making.keep if array.nbytes},
@@ -310,7 +324,7 @@ class SharedValues:
 
     def give(self, prepared: Prepared) -> None:
         """Return shared values that a call has packed and no longer needs to the pool."""
-        if prepared.by is not None and not prepared.copies and self._constant:
+        if prepared.by is not None and self._constant:
             self._idle.append(prepared)
 
     def _take_idle(self, given: Sequence[object]) -> Prepared | None:
@@ -320,7 +334,7 @@ class SharedValues:
                 found = self._idle.popleft()
             except IndexError:
                 break
-            if all(map(same, given, found.given)):
+            if all(map(same, given, found.given)) and found.is_in_place():
                 return found
         return None
 

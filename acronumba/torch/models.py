@@ -186,8 +186,7 @@ class TorchModel(Model[..., Any]):
             return run_checked(self, call)
         fit, wanted = self._fit(call), TensorSelection.empty()
         if fit is not None:
-            mine = wanted.of(fit.compiled, fit.leaves, fit.packed, call)
-            if not (mine.arrays or mine.columns):
+            if not wanted.any_of(fit.leaves, fit.packed):
                 return run_checked(self, call, found=fit)
         return verified(self, call, _followed(Forward(self, call, wanted, True, _mark, fit), wanted))
 

@@ -44,6 +44,15 @@ class TensorSelection(Selection):
             instances=instances, names=names or {},
         )  # fmt: skip
 
+    def any_of(self, leaves: Iterable[Value], packed: Batch | None) -> bool:
+        """Whether some shared values, or packed instances, hold a tensor that requires a gradient."""
+        given = (t for leaf in leaves for t in ([leaf] if is_tensor(leaf) else float_arrays(leaf)))
+        return any(map(_is_trained, given)) or any(map(_is_trained, self._in_instances(packed)))
+
+    def _in_instances(self, packed: Batch | None) -> Iterable[Any]:
+        """Return the arrays of other libraries in instances, if they get gradients."""
+        return () if packed is None or not self.instances else (t for heap in packed.heaps for t in heap.foreign)
+
     def of(self, compiled: Compiled, leaves: Sequence[Value], packed: Batch | None, call: Call) -> TensorSelection:
         """Return the selection for some instances of a call, which a specialisation fits."""
         arrays: dict[int, Value] = {}
@@ -53,7 +62,7 @@ class TensorSelection(Selection):
             for t in trained(tensors):
                 arrays[id(t)] = t
                 self.seen.setdefault(id(t), (self.names.get(id(t), param.path), t))
-        own = [] if packed is None or not self.instances else trained(t for heap in packed.heaps for t in heap.foreign)
+        own = trained(self._in_instances(packed))
         self.seen.update((id(t), ("", t)) for t in own if id(t) not in self.seen)
         params = range(len(compiled.schema.params))
         columns = {k: list(call.columns[k]) for k in params if own and holds_arrays(compiled.schema, k)}
@@ -98,4 +107,8 @@ class TensorSelection(Selection):
 
 def trained(tensors: Iterable[Any]) -> list[Any]:
     """Return the tensors of floats that require gradients."""
-    return [t for t in tensors if is_tensor(t) and t.requires_grad]
+    return [t for t in tensors if _is_trained(t)]
+
+
+def _is_trained(tensor: Any) -> bool:
+    return is_tensor(tensor) and bool(tensor.requires_grad)

@@ -80,6 +80,7 @@ def _measured(name: str, size: str | int, batch: int, rounds: int, threads: int)
     import torch
 
     from acronumba.torch import model
+    from acronumba.torch.results import TensorResults
 
     zoo = importlib.import_module(f"acronumba.torch.zoo.{name}")
     net, instances = zoo.module(size), zoo.instances(batch)
@@ -97,7 +98,9 @@ def _measured(name: str, size: str | int, batch: int, rounds: int, threads: int)
 
     def training(run: Callable[[], Any]) -> Any:
         net.zero_grad(set_to_none=True)
-        sum(x.pow(2).sum() for out in run() for x in _tensors(out)).backward()
+        outs = run()
+        parts = [outs.stack()] if isinstance(outs, TensorResults) else outs
+        sum(x.pow(2).sum() for out in parts for x in _tensors(out)).backward()
         return [None if p.grad is None else p.grad.clone() for p in net.parameters()]
 
     first = {}

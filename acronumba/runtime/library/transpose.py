@@ -376,6 +376,32 @@ def pack_turned(array: i64, stride: i64, to: i64, k: i64, gates: i64, n: i64, co
                     turn(source, stride, place, size * gates * columns, min(16, k - low), min(16, many - first), size)
 
 
+def pack_straight(array: i64, stride: i64, to: i64, k: i64, gates: i64, n: i64, columns: i64, size: i64) -> None:
+    """Write an array of k rows of gates * n elements in the layout of `kernels.tiles.Packing`."""
+    for panel in range((n + columns - 1) // columns):
+        many = min(columns, n - panel * columns)
+        for low in range(k):
+            for gate in range(gates):
+                source = array + stride * low + size * (gate * n + panel * columns)
+                place = to + size * ((panel * k + low) * gates + gate) * columns
+                if size == 4:
+                    for c in range(many):
+                        st32(place, c, ld32(source, c))
+                else:
+                    for c in range(many):
+                        st(place, c, ld(source, c))
+
+
+def pack_all(jobs: i64, count: i64) -> None:
+    """Pack arrays; a row of int64[9] for each: whether it is turned, then the arguments of the function."""
+    for j in range(count):
+        at = jobs + 72 * j
+        if ld(at, 0) != 0:
+            pack_turned(ld(at, 1), ld(at, 2), ld(at, 3), ld(at, 4), ld(at, 5), ld(at, 6), ld(at, 7), ld(at, 8))
+        else:
+            pack_straight(ld(at, 1), ld(at, 2), ld(at, 3), ld(at, 4), ld(at, 5), ld(at, 6), ld(at, 7), ld(at, 8))
+
+
 def turn(source: i64, stride: i64, to: i64, step: i64, rows: i64, columns: i64, size: i64) -> None:
     """Write a piece of an array transposed."""
     if size == 4:
