@@ -155,7 +155,7 @@ class Forward:
     """
 
     def __init__(
-        self, model: Lossy, call: Call, wanted: Selection, together: bool, mark: Callable[[Array], int | None] | None = None,
+        self, model: Lossy, call: Call, wanted: Selection, together: bool, mark: Callable[[Array], int] | None = None,
         fit: Fit | None = None,
     ) -> None:  # fmt: skip
         self.call, self.wanted, self._mark = call, wanted, mark or checksum

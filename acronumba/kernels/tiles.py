@@ -26,6 +26,7 @@ the distance from k to k + 1. The left operand comes as rows of `segs` pieces, n
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
@@ -84,11 +85,14 @@ class Packer(Protocol):
     def write(self, array: NDArray[np.generic], packed: NDArray[np.generic], n: int, transposed: bool) -> None:
         """Write an array with contiguous rows to its packed form, without the padding."""
 
+    def copied(self) -> None:
+        """Note that an array that is written next is a copy: to write it again needs another copy."""
+
     def restart(self) -> None:
         """Allocate the same memory again, in the same order, from now on."""
 
     def repeat(self) -> bool:
-        """Pack what was packed since `restart` again; False if nothing was done, since that takes more than `write`."""
+        """Pack what was packed since `restart` again; False if nothing was done, since `write` did not write it all."""
 
 
 @record()
@@ -109,8 +113,18 @@ class CodePacking:
     group: int  # adjacent codes of a column, which one instruction multiplies and sums
     transposed: bool
 
-    def apply(self, array: NDArray[np.generic], by: Packer | None = None) -> NDArray[np.generic]:
-        """Return the packed copy of `array`, aligned to 64 bytes; `by`: as for `Packing`."""
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Shape of the packed copy."""
+        columns = self.q * self.lanes
+        return -(-self.n // columns), -(-self.k // self.group) + (self.group == 4), self.gates, columns * self.group
+
+    dtype = "int8"
+
+    def apply(
+        self, array: NDArray[np.generic], by: Packer | None = None, to: NDArray[np.generic] | None = None
+    ) -> NDArray[np.generic]:
+        """Return the packed copy of `array`, aligned to 64 bytes; `by` and `to`: as for `Packing`."""
         wide = self.gates * self.n
         expected = (wide, self.k) if self.transposed else (self.k, wide)
         if array.shape != expected or array.dtype != np.int8:
@@ -122,9 +136,7 @@ class CodePacking:
         full[:, : self.n, : self.k] = rows
         by_panel = full.reshape(self.gates, panels, columns, groups, self.group).transpose(1, 3, 0, 2, 4)
         head = self.group == 4
-        wide = self.gates * columns * self.group
-        packed = (aligned if by is None else by.allocate)(panels * (groups + head) * wide).view(np.int8)
-        packed = packed.reshape(panels, groups + head, self.gates, columns * self.group)
+        packed = allocated(self.shape, self.dtype, by) if to is None else to
         packed[:, head:] = by_panel.reshape(panels, groups, self.gates, columns * self.group)
         if head:
             begin = -128 * by_panel.sum(axis=(1, 4), dtype=np.int32)
@@ -163,14 +175,13 @@ class Packing:
         return self.gates * self.columns * np.dtype(self.dtype).itemsize
 
     @property
-    def panel_bytes(self) -> int:
-        return self.k * self.step
+    def shape(self) -> tuple[int, int, int, int]:
+        """Shape of the packed copy."""
+        return self.panels, self.k, self.gates, self.columns
 
-    @property
-    def bytes(self) -> int:
-        return self.panels * self.panel_bytes
-
-    def apply(self, array: NDArray[np.generic], by: Packer | None = None) -> NDArray[np.generic]:
+    def apply(
+        self, array: NDArray[np.generic], by: Packer | None = None, to: NDArray[np.generic] | None = None
+    ) -> NDArray[np.generic]:
         """Return the packed copy of `array`, aligned to 64 bytes.
 
         Parameters
@@ -179,6 +190,8 @@ class Packing:
             The weight.
         by
             What packs it; None: NumPy.
+        to
+            The memory for the copy, of its `shape`, with contiguous rows.
 
         Raises
         ------
@@ -190,8 +203,7 @@ class Packing:
         if array.shape != expected:
             raise ValueError(f"packing expects shape {expected}, got {array.shape}")
         full = self.n // self.columns
-        packed = (aligned if by is None else by.allocate)(self.bytes).view(self.dtype)
-        packed = packed.reshape(self.panels, self.k, self.gates, self.columns)
+        packed = allocated(self.shape, self.dtype, by) if to is None else to
         packed[full:] = 0
         if by is not None and array.strides[-1] == array.itemsize and array.dtype == packed.dtype:
             by.write(array, packed, self.n, self.transposed)
@@ -202,6 +214,12 @@ class Packing:
         if full < self.panels:
             packed[full, :, :, : self.n - full * self.columns] = by_gate[:, :, full * self.columns :]
         return packed
+
+
+def allocated(shape: tuple[int, ...], dtype: str, by: Packer | None) -> NDArray[np.generic]:
+    """Return memory for a packed copy, aligned to 64 bytes."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    return (aligned if by is None else by.allocate)(size).view(dtype).reshape(shape)
 
 
 def group_of(target: Target) -> int:

@@ -13,6 +13,8 @@ from acronumba.emit.compile import Compiled
 from acronumba.memory import Array, Words, address
 from acronumba.runtime.buffers import ArenaPool, Pieces
 
+JOB = 11  # words of a job
+
 
 class Packer:
     """Packs the weights of one call; or of several, one after the other.
@@ -29,12 +31,14 @@ class Packer:
         self._library, self._pieces = library, Pieces(pool)
         self._given: list[NDArray[np.uint8]] = []
         self._next = 0
+        self._left = 0  # bytes that `write` has not written
+        self._copied = False
         self._jobs: list[tuple[int, ...]] = []  # of `pack_all`, since `restart`
         self._table: Words | None = None  # these jobs
 
     def restart(self) -> None:
         """Start again: the same weights, packed in the same order, use the same memory."""
-        self._next = 0
+        self._next, self._left, self._copied = 0, 0, False
         self._jobs, self._table = [], None
 
     def allocate(self, size: int) -> NDArray[np.uint8]:
@@ -43,27 +47,30 @@ class Packer:
             self._given.append(self._pieces(size))
         assert self._given[self._next].nbytes == size
         self._next += 1
+        self._left += size
         return self._given[self._next - 1]
 
     def write(self, array: Array, packed: Array, n: int, transposed: bool) -> None:
         """See `kernels.tiles.Packer`."""
         _, k, gates, columns = packed.shape
-        job = transposed, address(array), array.strides[0], address(packed), k, gates, n, columns, array.itemsize
+        job = (
+            transposed, address(array), array.strides[0], address(packed), k, gates, n, columns, array.itemsize,
+            packed.strides[0], packed.strides[1],
+        )  # fmt: skip
+        self._left -= packed.nbytes
         self._jobs.append(job)
         self._run(np.array([job], np.int64))
 
-    def repeat(self) -> bool:
-        """Pack all that was packed since `restart` again, from and into the same memory.
+    def copied(self) -> None:
+        """See `kernels.tiles.Packer`."""
+        self._copied = True
 
-        Returns
-        -------
-        bool
-            False if nothing was done, since compiled code has not packed everything.
-        """
-        if len(self._jobs) < self._next:
+    def repeat(self) -> bool:
+        """See `kernels.tiles.Packer`."""
+        if self._left or self._copied:
             return False
         if self._table is None:
-            self._table = np.array(self._jobs, np.int64).reshape(len(self._jobs), 9)
+            self._table = np.array(self._jobs, np.int64).reshape(len(self._jobs), JOB)
         self._run(self._table)
         return True
 

@@ -51,7 +51,7 @@ class Product:
                 c[:] = np.nan
                 arguments = (
                     where.ctypes.data, rows, len(pieces), lengths.ctypes.data,
-                    packed.ctypes.data + panel * p.panel_bytes, p.step, c.ctypes.data, c.strides[0], passed,
+                    packed.ctypes.data + panel * p.k * p.step, p.step, c.ctypes.data, c.strides[0], passed,
                 )  # fmt: skip
                 name = tiles.TileKey(rows, self.shape.vectors, p.dtype).name
                 if self.interpreted:
@@ -197,7 +197,7 @@ def test_packing(dtype: str, gates: int, n: int, k: int, q: int, lanes: int) -> 
     turned = tiles.Packing(gates, n, k, q, lanes, dtype, True)
     packed = plain.apply(w)
     assert packed.ctypes.data % 64 == 0
-    assert packed.nbytes == plain.bytes == plain.panels * plain.panel_bytes
+    assert packed.shape == plain.shape and packed.nbytes == plain.panels * plain.k * plain.step
     assert packed.flags.c_contiguous
     np.testing.assert_array_equal(packed, turned.apply(np.ascontiguousarray(w.T)))
     np.testing.assert_array_equal(packed, plain.apply(np.asfortranarray(w)))

@@ -7,13 +7,14 @@ weights of several products may lie side by side.
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.ir.ops import TENSORS, Attrs
 from acronumba.ir.spec import KernelOp, KernelSpec
-from acronumba.kernels.tiles import CodePacking, Packer, Packing
-from acronumba.memory import aligned
+from acronumba.kernels.tiles import CodePacking, Packer, Packing, allocated
 from acronumba.records import record
 
 
@@ -26,8 +27,13 @@ class Step:
     shape: tuple[int, ...]
 
     def apply(self, array: NDArray[np.generic]) -> NDArray[np.generic]:
+        """Return the value, a view where NumPy has one."""
         if self.op == "take":
-            return np.asarray(np.take(array, self.attrs[1], axis=self.attrs[0]))
+            axis, k = self.attrs
+            return np.asarray(np.moveaxis(array, axis, 0)[k])
+        if self.op == "slice":
+            ends = [(start, start + step * n, step) for start, step, n in zip(*self.attrs, self.shape, strict=True)]
+            return array[tuple(slice(start, end if end >= 0 else None, step) for start, end, step in ends)]
         return np.asarray(TENSORS[self.op].reference([array], self.attrs, self.shape, array.dtype.name))
 
 
@@ -38,11 +44,25 @@ class ViewPacking:
     steps: tuple[Step, ...]
     packing: Packing | CodePacking
 
-    def apply(self, array: NDArray[np.generic], by: Packer | None = None) -> NDArray[np.generic]:
-        """Return the packed copy of the view, aligned to 64 bytes."""
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Shape of the packed copy."""
+        return self.packing.shape
+
+    @property
+    def dtype(self) -> str:
+        return self.packing.dtype
+
+    def apply(
+        self, array: NDArray[np.generic], by: Packer | None = None, to: NDArray[np.generic] | None = None
+    ) -> NDArray[np.generic]:
+        """Return the packed copy of the view, aligned to 64 bytes; `by` and `to`: as for `Packing`."""
+        view = array
         for step in self.steps:
-            array = step.apply(array)
-        return self.packing.apply(array, by)
+            view = step.apply(view)
+        if by is not None and not np.may_share_memory(view, array):
+            by.copied()
+        return self.packing.apply(view, by, to)
 
 
 @record()
@@ -53,10 +73,12 @@ class SideBySide:
 
     def apply(self, *arrays: NDArray[np.generic], by: Packer | None = None) -> NDArray[np.generic]:
         """Return the packed copy of the arrays, one per part, aligned to 64 bytes."""
-        packed = [part.apply(array, by) for part, array in zip(self.parts, arrays, strict=True)]
-        panels, k, _, columns = packed[0].shape
-        out = (aligned if by is None else by.allocate)(sum(p.nbytes for p in packed)).view(packed[0].dtype)
-        return np.concatenate(packed, axis=2, out=out.reshape(panels, k, -1, columns))
+        panels, k, _, columns = self.parts[0].shape
+        gates = [part.shape[2] for part in self.parts]
+        packed = allocated((panels, k, sum(gates), columns), self.parts[0].dtype, by)
+        for part, array, end in zip(self.parts, arrays, accumulate(gates), strict=True):
+            part.apply(array, by, packed[:, :, end - part.shape[2] : end])
+        return packed
 
 
 @record()

@@ -364,42 +364,44 @@ def give_part(
     give(W, head, data, key, size, max(min(index, last), 0) * width, 0, 0, 0)
 
 
-def pack_turned(array: i64, stride: i64, to: i64, k: i64, gates: i64, n: i64, columns: i64, size: i64) -> None:
-    """Write an array of gates * n rows of k elements in the layout of `kernels.tiles.Packing`, piece by piece."""
+def pack_all(jobs: i64, count: i64) -> None:
+    """Write arrays in the layout of `kernels.tiles.Packing`; a job is a row of int64[11], see `pack_turned`."""
+    for j in range(count):
+        at = jobs + 88 * j
+        if ld(at, 0) != 0:
+            pack_turned(at)
+        else:
+            pack_straight(at)
+
+
+def pack_turned(job: i64) -> None:
+    """Write an array of gates * n rows of k elements, piece by piece.
+
+    A job: whether the array is turned, its address and the distance of its rows, the address of the packed form, k,
+    gates, n, columns of a panel, bytes of an element, bytes from panel to panel and from k to k + 1.
+    """
+    array, stride, to, k, gates, n = ld(job, 1), ld(job, 2), ld(job, 3), ld(job, 4), ld(job, 5), ld(job, 6)
+    columns, size, panels, step = ld(job, 7), ld(job, 8), ld(job, 9), ld(job, 10)
     for panel in range((n + columns - 1) // columns):
         many = min(columns, n - panel * columns)
         for gate in range(gates):
             for low in range(0, k, 16):
                 for first in range(0, many, 16):
                     source = array + stride * (gate * n + panel * columns + first) + size * low
-                    place = to + size * (((panel * k + low) * gates + gate) * columns + first)
-                    turn(source, stride, place, size * gates * columns, min(16, k - low), min(16, many - first), size)
+                    place = to + panels * panel + step * low + size * (gate * columns + first)
+                    turn(source, stride, place, step, min(16, k - low), min(16, many - first), size)
 
 
-def pack_straight(array: i64, stride: i64, to: i64, k: i64, gates: i64, n: i64, columns: i64, size: i64) -> None:
-    """Write an array of k rows of gates * n elements in the layout of `kernels.tiles.Packing`."""
+def pack_straight(job: i64) -> None:
+    """Write an array of k rows of gates * n elements; for the job see `pack_turned`."""
+    array, stride, to, k, gates, n = ld(job, 1), ld(job, 2), ld(job, 3), ld(job, 4), ld(job, 5), ld(job, 6)
+    columns, size, panels, step = ld(job, 7), ld(job, 8), ld(job, 9), ld(job, 10)
     for panel in range((n + columns - 1) // columns):
         many = min(columns, n - panel * columns)
         for low in range(k):
             for gate in range(gates):
                 source = array + stride * low + size * (gate * n + panel * columns)
-                place = to + size * ((panel * k + low) * gates + gate) * columns
-                if size == 4:
-                    for c in range(many):
-                        st32(place, c, ld32(source, c))
-                else:
-                    for c in range(many):
-                        st(place, c, ld(source, c))
-
-
-def pack_all(jobs: i64, count: i64) -> None:
-    """Pack arrays; a row of int64[9] for each: whether it is turned, then the arguments of the function."""
-    for j in range(count):
-        at = jobs + 72 * j
-        if ld(at, 0) != 0:
-            pack_turned(ld(at, 1), ld(at, 2), ld(at, 3), ld(at, 4), ld(at, 5), ld(at, 6), ld(at, 7), ld(at, 8))
-        else:
-            pack_straight(ld(at, 1), ld(at, 2), ld(at, 3), ld(at, 4), ld(at, 5), ld(at, 6), ld(at, 7), ld(at, 8))
+                copy_bytes(to + panels * panel + step * low + size * gate * columns, source, size * many)
 
 
 def turn(source: i64, stride: i64, to: i64, step: i64, rows: i64, columns: i64, size: i64) -> None:
