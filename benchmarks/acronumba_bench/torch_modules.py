@@ -161,8 +161,8 @@ def modules_view(s: ModuleSpeeds) -> RenderableType:
             three(row.first["training"]),
         )
     legend = (
-        "ms: a mini-batch from Python objects to tensors, median; x: how many times longer\n"
-        "the module takes, called one by one; training: forward and backward pass; first: \n"
-        "CPU time of the first calls, which compile."
+        "ms: a mini-batch from Python objects to tensors, median; x: how many times\n"
+        "longer the module takes, called one by one; training: forward and backward\n"
+        "pass; first: CPU time of the first calls, which compile."
     )
     return Group(*parts, table, "", Text(legend, "dim"))

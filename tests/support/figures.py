@@ -26,6 +26,7 @@ from acronumba_bench import views
 from acronumba_bench.ragged import Attention, Layer, Ragged
 from acronumba_bench.scaling import Scale, Scaling
 from acronumba_bench.starts import Start, Starts
+from acronumba_bench.torch_modules import ModuleSpeed, ModuleSpeeds, modules_view
 from acronumba_bench.training import Steps, TrainingStep
 from tests.support import results
 
@@ -65,6 +66,11 @@ def _view(shown: dict[str, Any]) -> Any:
         alone = tuple(Attention(**row) for row in shown.pop("attention"))
         return views.ragged_view(Ragged(layers=layers, attention=alone, **shown))
     rows = shown.pop("rows")
+    if "torch" in shown:
+        for row in rows:
+            row |= {k: {name: Quartiles(**q) for name, q in row[k].items()} for k in ("forward", "training")}
+        modules = [ModuleSpeed(**row) for row in rows]
+        return modules_view(ModuleSpeeds(rows=tuple(modules), **shown))
     if "verdicts" in rows[0]:
         made = [Speed(seconds={name: Quartiles(**q) for name, q in row.pop("seconds").items()}, **row) for row in rows]
         return view.speeds_view(Speeds(rows=tuple(made), ceiling=Ceiling(**shown.pop("ceiling")), **shown))
