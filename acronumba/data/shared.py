@@ -19,6 +19,7 @@ import types
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from operator import is_
 from typing import Any, TypeAlias
 
@@ -48,6 +49,7 @@ from acronumba.ir.types import (
     TupleT,
     Type,
     dtype_type,
+    members,
     union,
     wrong_key,
 )  # fmt: skip
@@ -279,7 +281,7 @@ def _container(
     """Return the structure of a dict, set, list or tuple; any other value cannot be shared."""
     if isinstance(value, dict):
         made_as, factory = type(value), getattr(value, "default_factory", None)
-        if len(value) > LONG_DICT or made_as is not dict or not all(type(k) is str for k in value):
+        if len(value) > LONG_DICT or made_as is not dict or not all(type(k) is str for k in value) or _varies(value):
             table = table_type(value)
             if table is not None:
                 return SharedLeaf(path, table, cls=made_as, factory=factory)
@@ -393,6 +395,16 @@ def list_of_numbers(value: list[Value] | tuple[Value, ...]) -> ListT | None:
 LONG_DICT = 32  # dicts with more entries, all of one type and none an array, are data, not structure
 
 
+FEW_KEYS = 4  # dicts of a dict with more different sets of keys are data, not structure
+
+
+def _varies(value: Mapping[Value, Value]) -> bool:
+    """Whether the values of a dict are dicts with many different sets of keys."""
+    if len(value) <= FEW_KEYS or not all(type(v) is dict for v in value.values()):
+        return False
+    return len(set(map(frozenset, value.values()))) > FEW_KEYS
+
+
 def is_table(items: Iterable[Type]) -> bool:
     """Whether the values of a dict are of one type, and neither arrays nor objects."""
     whole = union(*items)
@@ -402,12 +414,17 @@ def is_table(items: Iterable[Type]) -> bool:
 def _is_plain(t: Type) -> bool:
     if isinstance(t, TupleT):
         return all(map(_is_plain, t.items))
+    if isinstance(t, MapT):
+        return _is_plain(t.key) and t.item is not None and _is_plain(t.item)
     return _is_plain(t.item) if isinstance(t, ListT) else isinstance(t, IntT | FloatT | BoolT | TextT | EnumT)
 
 
 def table_type(value: dict[Value, Value]) -> MapT | None:
     """Return the map type of a dict; None if it cannot be a map."""
     key = union(*map(_key_type, _kinds(value)))
+    if _varies(value):
+        inner = _joined(value.values())
+        return None if inner is None or wrong_key(key) else MapT(key, inner, given=True)
     items = [_value_type(v) for v in _kinds(value.values())]
     item = union(*(t for t in items if t is not None))
     whole = isinstance(item, TensorT) or _is_plain(item) or (isinstance(item, ListT) and isinstance(item.item, TensorT))
@@ -416,6 +433,18 @@ def table_type(value: dict[Value, Value]) -> MapT | None:
     if len(value) <= LONG_DICT or all(type(k) is not str for k in value) or _is_plain(item):
         return MapT(key, item, given=True)
     return None
+
+
+def _joined(dicts: Iterable[dict[Value, Value]]) -> MapT | None:
+    """Return the map type of all of some dicts of numbers or strings, or of such dicts; None if they have none."""
+    filled = [d for d in dicts if d]
+    key = union(*map(_key_type, _kinds(chain.from_iterable(filled))))
+    values = list(chain.from_iterable(d.values() for d in filled))
+    inner = _joined(values) if all(type(v) is dict for v in values) else None
+    items = [_value_type(v) for v in _kinds(values)] if inner is None else [inner]
+    item = union(*(t for t in items if t is not None))
+    plain = item != NEVER and all(map(_is_plain, members(item)))
+    return None if None in items or wrong_key(key) or not plain else MapT(key, item, given=True)
 
 
 def _kinds(values: Iterable[Value]) -> list[Any]:

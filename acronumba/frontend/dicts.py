@@ -280,14 +280,21 @@ def delete_item(w: Walker, base: MapVal, where: Val) -> None:
 @handles(CONTAINS, MapView)
 def _in_view(w: Walker, key: Val, base: MapView) -> Num:
     """`x in d.items()`."""
-    if base.what in ("keys", "elements"):
-        return _in_map(w, key, base.base)
     if base.what == "values":
         return search(w, key, base)
-    pair = w.items_of(key)
-    if pair is None or len(pair) != 2:
+    pair = w.items_of(key) if base.what == "items" else (key,)
+    if pair is None or (base.what == "items" and len(pair) != 2):
         raise w.reject("ACR301", seen=f"{w.describe(key)} in the items of a dict")
-    return same_entry(w, base.base, pair[0], pair[1])
+
+    def one(held: Val) -> Val:
+        assert isinstance(held, MapVal)
+        return same_entry(w, held, *pair) if base.what == "items" else _in_map(w, key, held)
+
+    out = w.each(base.base, one)
+    if w.block is None:
+        raise Dead
+    assert isinstance(out, Num)
+    return out
 
 
 @handles(CONTAINS, MapVal)

@@ -26,6 +26,7 @@ from acronumba.frontend.join_shapes import (
 from acronumba.frontend.kinds.errors import GROWS, ErrorValue, conversion
 from acronumba.frontend.kinds.iterators import Range
 from acronumba.frontend.kinds.lists import at_run_time
+from acronumba.frontend.kinds.maps import MapView
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.objects import ObjectValue, is_field
 from acronumba.frontend.kinds.tuples import TupleVal
@@ -37,7 +38,7 @@ from acronumba.frontend.source import assigned_names, yields
 from acronumba.frontend.unrolling import note_turns, unrolled_range
 from acronumba.frontend.walker import Loop, Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import ListT, TupleT, nesting, unlike
+from acronumba.ir.types import ListT, MapT, TupleT, nesting, unlike
 from acronumba.ir.visit import reads, writes
 
 
@@ -380,12 +381,14 @@ def fold(w: Walker, name: str, iterable: Val, body: Callable[[Val, Val], Val], s
 
 
 def one_iterable(w: Walker, val: Val) -> Val:
-    """Return a union of strings, or of lists and tuples, as one iterable; reject other unions."""
+    """Return a union of strings, of dicts, or of lists and tuples, as one iterable; reject other unions."""
     if not isinstance(val, UnionVal):
         return val
     one = one_string(w, not_none(w, val))
     if not isinstance(one, UnionVal):
         return one
+    if all(isinstance(t, MapT) and t.item is not None for t in one.possible):
+        return MapView(one, "keys")
     if not all(isinstance(t, ListT | TupleT) for t in one.possible):
         tuples = "test it first: `isinstance`; if it comes from a list of unlike things, make that a tuple: (a, b)"
         raise w.reject("ACR302", seen=w.describe(one), rewrite=tuples if unlike(one.possible) else "")

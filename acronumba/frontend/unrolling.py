@@ -4,8 +4,8 @@ In: a range, the target and the body of a loop. Out: the numbers of the range if
 a loop of the host program.
 
 The iterations of an unrolled loop can share a kernel, and each can have types, shapes and weights of its own. This
-costs code, which nested loops multiply. So a large loop is not unrolled, unless its iterations read different weights
-or parts of different types.
+costs code, which nested loops multiply. So a large loop is not unrolled, nor one in a large program, unless its
+iterations read different weights or parts of different types.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from acronumba.frontend.walker import MOST_INSTRUCTIONS, MOST_OPERATIONS, UNROLL
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.types import TensorT
+
+BUDGET = 2048  # instructions of the program, beyond which only loops of
+FEW_INSTRUCTIONS = 64  # instructions in all are unrolled for the index alone
 
 
 def unrolled_range(
@@ -136,7 +139,9 @@ def _tried(w: Walker, items: Sequence[Val], turn: Callable[[Val], object]) -> bo
                 break
         apart = w.picked > picked or any(map(_reads_weight, written()))
     w.picked = picked + apart
-    return apart or counts[0] + (counts[-1] - counts[0] or counts[0]) * (len(items) - 1) <= MOST_INSTRUCTIONS
+    whole = sum(len(instrs) for code in (*w.functions, w.code) if code is not None for instrs in code.blocks)
+    most = MOST_INSTRUCTIONS if whole < BUDGET else FEW_INSTRUCTIONS
+    return apart or counts[0] + (counts[-1] - counts[0] or counts[0]) * (len(items) - 1) <= most
 
 
 def _reads_weight(instr: ir.Instr) -> bool:

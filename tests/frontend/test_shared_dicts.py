@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from acronumba import model
+from acronumba import model, pack
 from acronumba.errors import AcronumbaError
 from tests.support.plain_call import agree, outcomes, plain
 
@@ -101,3 +101,25 @@ def test_the_order_is_not_forgotten() -> None:
         )
     with pytest.raises(AcronumbaError, match="ACR"):
         model(compared).batch([1], table=OrderedDict({1: 2, 3: 4}), other=OrderedDict({3: 4, 1: 2}))
+
+
+def scored(features: list[str], *, weights: Any) -> Any:
+    total = {}
+    for name in features:
+        for label, value in weights.get(name, {}).items():
+            total[label] = total.get(label, 0) + value
+    best = max(weights[features[0]].items(), key=lambda pair: pair[1]) if features else None
+    rest = dict(weights[features[-1]] if len(features) > 1 else {"A": 1})
+    return total, best, rest, list(weights.get("f0", {})), ("A", 2.0) in weights.get("f1", {"A": 2}).items()
+
+
+@pytest.mark.parametrize("kind", ["floats", "ints", "both"])
+def test_a_dict_of_dicts_with_many_sets_of_keys(kind: str) -> None:
+    names = ["ABCDE"[k % 3 : k % 5 + 1] or "B" for k in range(16)]
+    made: Any = {"floats": float, "ints": int}.get(kind, lambda k: k if k % 2 else k / 2)
+    weights = {f"f{k}": {label: made(j + k) for j, label in enumerate(keys)} for k, keys in enumerate(names)}
+    f = model(scored)
+    instances = [["f1"], ["f0", "f2"], [], ["none"], ["f3", "f3", "f1"]]
+    agree(outcomes(f.batch, instances, weights=weights), plain(scored, instances, weights=weights))
+    weights["f1"]["A"] = weights["f1"].pop("B", made(7))
+    agree(outcomes(f.batch, instances, weights=pack(weights)), plain(scored, instances, weights=weights))

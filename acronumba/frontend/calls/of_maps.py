@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import KeysView, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from acronumba.frontend.calls.arguments import Args
@@ -31,6 +31,7 @@ from acronumba.frontend.keyed import (
     set_default,
     take_out,
 )
+from acronumba.frontend.kinds.functions import method_of
 from acronumba.frontend.kinds.maps import DictVal, MapVal, MapView, constant_value
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
@@ -54,7 +55,9 @@ def _dict(w: Walker, a: Args) -> Val:
         pairs = [(constant_value(w, k), v) for k, v in zip(val.keys, val.items, strict=True)]
         return new_dict(w, [*pairs, *named])
     if not isinstance(val, MapVal):
-        val = as_iterable(w, val)
+        view = as_iterable(w, val)
+        several = val.is_several and view.python_class is KeysView
+        val = w.call(method_of(val, "items"), (), {}) if several else view
         items = w.items_of(val)
         inner = None if items is None else [w.items_of(item) for item in items]
         if inner is not None and all(pair is not None and len(pair) == 2 for pair in inner):

@@ -6,7 +6,7 @@ from collections.abc import ItemsView, KeysView, Sequence, ValuesView
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from acronumba.frontend.exceptions import Restart
+from acronumba.frontend.exceptions import Dead, Restart
 from acronumba.frontend.join_shapes import ContainerShape, JoinShape, Parameter
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal, _Container, inner_value
@@ -197,7 +197,7 @@ class MapVal(_Container):
 class MapView(Value):
     """A view of a dict: its "keys", "values" or "items"; or the "elements" of a set, in any order."""
 
-    base: MapVal
+    base: Val  # a `MapVal`, or one of several
     what: str
 
     stored_as = "list(...)"
@@ -218,33 +218,40 @@ class MapView(Value):
         return (self.base,)
 
     def with_children(self, children: Sequence[Val]) -> Value:
-        return MapView(children[0], self.what)  # type: ignore[arg-type]
+        return MapView(children[0], self.what)
 
     def _alike(self, other: Value) -> bool:
         assert isinstance(other, MapView)
         return self.what == other.what
 
     def truth(self, w: Walker) -> Num:
-        return self.base.truth(w)
+        return w.scalar("gt", self.length(w), number(0))
 
     def length(self, w: Walker) -> Num:
-        return self.base.length(w)
+        out = w.each(self.base, lambda base: base.length(w) or ErrorValue())
+        if w.block is None:
+            raise Dead
+        assert isinstance(out, Num)
+        return out
 
     def turns(self, w: Walker) -> Turns:
-        base, what = self.base, self.what
-        if (
-            base.is_set and not base.type.given and what not in ("elements", "entries")
-        ):  # the order of an input is known
-            seen = "the order of a set made in the call, which Python does not say"
-            raise w.reject("ACR301", seen=seen, rewrite="sorted(s)")
-        n = base.length(w)
+        what, kind = self.what, "dictionary"
+        if isinstance(self.base, MapVal) and self.base.is_set:
+            kind = "Set"
+            if not self.base.type.given and what not in ("elements", "entries"):  # the order of an input is known
+                seen = "the order of a set made in the call, which Python does not say"
+                raise w.reject("ACR301", seen=seen, rewrite="sorted(s)")
+        n = self.length(w)
 
         def length() -> Num:
-            kind = "Set" if base.is_set else "dictionary"
-            w.check(w.scalar("eq", n, base.length(w)), "RuntimeError", f"{kind} changed size during iteration")
+            w.check(w.scalar("eq", n, self.length(w)), "RuntimeError", f"{kind} changed size during iteration")
             return n
 
         def get(index: Num) -> Val:
+            return w.each(self.base, lambda base: one(base, index))
+
+        def one(base: Val, index: Num) -> Val:
+            assert isinstance(base, MapVal)
             key, item = base.entry(w, index)
             return TupleVal((key, item)) if what in ("items", "entries") else item if what == "values" else key
 
