@@ -62,10 +62,10 @@ def _some(column: Value, members: Sequence[int]) -> Value:
 
 
 class Signature:
-    """The parameters of a model."""
+    """The parameters of a model; `by_name`: those without a column may be given by name, for all instances."""
 
-    def __init__(self, fn: Callable[..., Any], bound: Mapping[str, Value]) -> None:
-        self.fn, self.bound = fn, bound
+    def __init__(self, fn: Callable[..., Any], bound: Mapping[str, Value], *, by_name: bool = False) -> None:
+        self.fn, self.bound, self._by_name = fn, bound, by_name
         self.name = getattr(fn, "__qualname__", repr(fn))
         loc = def_loc(fn)
         try:
@@ -104,13 +104,10 @@ class Signature:
         if not columns or len(columns) > len(names):
             seen = f"{len(columns)} positional arguments"
             raise self._wrong(f"takes a column for each of: {', '.join(names)}", seen)
-        for name in shared:
-            if name not in self.shared:
-                kind = "varies by instance: pass its column by position" if name in names else "is not a parameter"
-                raise self._wrong(f"`{name}` {kind}", f"{name}=...", self._starred(shared) if name in names else "")
+        own = self._given_by_name(len(columns), names, shared)
         values: dict[str, Value] = {}
         frozen = set()
-        for name, p in self.shared.items():
+        for name, p in (self.shared | own).items():
             if name not in shared and p.default is p.empty:
                 raise self._wrong(
                     f"the shared parameter `{name}` is missing", ", ".join(shared) or "no shared parameter"
@@ -121,16 +118,29 @@ class Signature:
                 if not isinstance(value, list):
                     frozen.add(name)
             values[name] = value
-        given = as_columns(columns, names, self.hint)
+        given = as_columns(columns, [name for name in names if name not in own], self.hint)
         count = len(given[0])
         for name, column in zip(names, given, strict=False):
             if len(column) != count:
                 seen = f"{names[0]}: {count} instances, {name}: {len(column)}"
                 raise reject("ACR707", message=f"{self.name}: the columns have different lengths", seen=seen)
         for p in self.positional[len(given) :]:
-            if p.default is p.empty:
+            if p.default is p.empty and p.name not in own:
                 raise self._wrong(f"the column for `{p.name}` is missing", f"{len(given)} positional arguments")
         return Call(columns=tuple(given), shared=values, frozen=frozenset(frozen), count=count)
+
+    def _given_by_name(
+        self, columns: int, names: Sequence[str], shared: Mapping[str, Value]
+    ) -> dict[str, inspect.Parameter]:
+        """Return the positional parameters that all instances share in this call, as they are given by name."""
+        free = {p.name: p for p in self.positional[columns:] if self._by_name and p.kind is not p.POSITIONAL_ONLY}
+        for name in shared:
+            if self._by_name and name in names[:columns]:
+                raise self._wrong(f"`{name}` has a column already", f"{name}=...")
+            if name not in self.shared and name not in free:
+                kind = "varies by instance: pass its column by position" if name in names else "is not a parameter"
+                raise self._wrong(f"`{name}` {kind}", f"{name}=...", self._starred(shared) if name in names else "")
+        return {name: p for name, p in free.items() if name in shared}
 
     def hint(self, name: str) -> Hint:
         """Return the hint for classes and arrays from the annotation of a parameter."""
@@ -140,8 +150,6 @@ class Signature:
 
     def _starred(self, shared: Mapping[str, Value]) -> str:
         """Return the `def` line that makes the parameters passed by name shared; "" if no positional one is left."""
-        if any(name in self.bound for name in self.shared):  # a method: its parameters are not the user's to mark
-            return f"a column, which may repeat one value: {', '.join(f'[{n}] * n' for n in shared)}"
         varying = [p.name for p in self.positional if p.name not in shared]
         names = [*varying, "*", *(p.name for p in self.positional if p.name in shared), *self.shared]
         return f"`def {self.name}({', '.join(names)})`, if all instances share it" if varying else ""

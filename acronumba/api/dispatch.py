@@ -80,7 +80,7 @@ def bind(model: Batched, columns: Sequence[Value], shared: Mapping[str, Value]) 
     for see in _watching:
         see(model, columns, shared)
     if model._signature is None or not model._signature.is_valid(model.__wrapped__):
-        model._signature = Signature(model.__wrapped__, model.bound)
+        model._signature = Signature(model.__wrapped__, model.bound, by_name=model.tensors)
     check_device(model.device)
     call = model._signature.bind([rows_of(c) for c in columns] if model.tensors else columns, shared)
     return model._numbered(call)

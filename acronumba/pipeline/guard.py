@@ -48,6 +48,7 @@ class Guard:
     ) -> None:
         self._schema, self._lowered = schema, lowered
         self._columns = column_names(fn, tree.roots)
+        self._shared = tree.roots.keys()
         params = lowered.program.shared
         # What a written attribute was before the batch matters only if instances may read it.
         written = {} if lowered.begin_shared else lowered.overlaid
@@ -114,7 +115,7 @@ class Guard:
 
         For snapshots (the parameters in `frozen`) the result is cached while they are the same objects.
         """
-        if not self._source_guard.is_valid():
+        if shared.keys() != self._shared or not self._source_guard.is_valid():
             return None
         last = self._last
         if last is not None and frozen == last[0].keys() and all(shared[n] is v for n, v in last[0].items()):

@@ -64,6 +64,8 @@ class Attempt:
         from acronumba.data.extents import with_columns
         from acronumba.data.pack import infer
 
+        if shared.keys() != self._tree.roots.keys():
+            return False
         if not all(w.is_valid() for w in self._source_guards) or not self._same_outer():
             return False
         roots = self._roots(shared) if self._demanded else shared

@@ -140,7 +140,7 @@ class TorchModel(Model[..., Any]):
         *columns : sequences
             One per parameter that varies; the rows of a tensor are instances.
         **shared
-            Keyword-only parameters of a function, the same for all instances.
+            Parameters by name, the same for all instances: keyword-only ones, and those without a column.
 
         Returns
         -------
