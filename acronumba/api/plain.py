@@ -91,7 +91,7 @@ class PlainCall:
         """
         before, outer = sys.gettrace(), inside.plain
         args, shared = self.arguments(instance)
-        snapshot = None if self.outer is None else Snapshot([args, shared, self.outer.values], self.outer.names)
+        snapshot = None if self.outer is None else Snapshot([shared, self.outer.values], self.outer.names, args)
         sys.settrace(Meter(self.steps, self.memory_limit))
         inside.plain = True
         try:

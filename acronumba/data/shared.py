@@ -184,12 +184,38 @@ def values_of(shared: Shared, value: Value) -> Iterable[tuple[SharedLeaf, Value]
     if isinstance(shared, SharedLeaf):
         yield shared, value
     elif isinstance(shared, SharedNode):
-        for k, (name, item) in enumerate(zip(shared.names, shared.items, strict=True)):
-            if shared.kind == "object":
-                inner = getattr(value, name)
-            else:
-                inner = value[name if shared.kind == "dict" else k]
+        for item, inner in parts_of(shared, value):
             yield from values_of(item, inner)
+
+
+def parts_of(node: SharedNode, value: Value) -> Iterable[tuple[Shared, Value]]:
+    """Yield the structures of the parts of a value with these parts."""
+    held: Any = value
+    for k, (name, item) in enumerate(zip(node.names, node.items, strict=True)):
+        yield item, getattr(held, name) if node.kind == "object" else held[name if node.kind == "dict" else k]
+
+
+class SameObjects:
+    """Which paths of shared values lead to one object."""
+
+    def __init__(self) -> None:
+        self._first: dict[int, tuple[str, Value]] = {}  # of each object: its first path, and itself
+        self.paths: dict[str, str] = {}  # of each other path: the first one of its object
+
+    def first(self, path: str) -> str:
+        """Return the path under which an object is known."""
+        return self.paths.get(path, path)
+
+    def add(self, shared: Shared, value: Value) -> None:
+        """Add the objects of a structure, which `value` has."""
+        if not isinstance(shared, SharedNode):
+            return
+        if shared.kind == "object":
+            first, _ = self._first.setdefault(id(value), (shared.path, value))
+            if first != shared.path:
+                self.paths[shared.path] = first
+        for part, inner in parts_of(shared, value):
+            self.add(part, inner)
 
 
 def reaches_twice(value: object, seen: set[int]) -> str:

@@ -27,7 +27,6 @@ from acronumba.frontend.kinds.functions import method_of
 from acronumba.frontend.kinds.iterators import Range
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import Num, number
-from acronumba.frontend.kinds.objects import SharedVal
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, AxisIndex, Index, Val
 from acronumba.frontend.loops import iterate
@@ -581,7 +580,7 @@ def _holds_lists(val: Val) -> bool:
     """Whether a value may have lists, dicts or objects in it to which something can be added."""
     if val.is_tensor or isinstance(val, TupleVal):
         return any(map(_holds_lists, val.children()))
-    return not isinstance(val, SharedVal | ArrayRef) and not val.immutable
+    return not (val.immutable or val.is_input or val.numeric)
 
 
 def _apart(a: Event, b: Event, events: Sequence[Event]) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from acronumba.data.schema import NODES
-from acronumba.data.shared import Shared, SharedLeaf
+from acronumba.data.shared import SameObjects, Shared, SharedLeaf
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.errors.codes import reject
 from acronumba.frontend.exceptions import Abandoned, Dead, Hopeless, Rejected, Restart
@@ -89,6 +89,8 @@ class Facts:
         # where (see `overlay`); and the classes of these objects.
         self.overlaid: dict[str | type, dict[str, Loc]] = {}
         self.overlay_classes: dict[str | type, type] = {}
+        self.same = SameObjects()
+        self.compared: set[type] = set()  # classes of shared objects whose identity is compared
         self.fixed: set[type] = set()  # classes of which no object that came in can be written to
         self.undecided: set[tuple[type, str]] = set()  # attributes of the data that no iteration wrote in the end,
         self.decided: set[tuple[type, str]] = set()  # and those of them that a later one did

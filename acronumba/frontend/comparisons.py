@@ -251,8 +251,9 @@ def same_container(w: Walker, a: Val, b: Val) -> Num | None:
 
     Lists and dicts of known items are made at run time from the next iteration on: only then they have an identity.
     """
-    if isinstance(a, SharedVal) and isinstance(b, SharedVal) and a.node.path == b.node.path:
-        return number(True)
+    if isinstance(a, SharedVal) and isinstance(b, SharedVal) and (a.node.path == b.node.path or a.is_object_as(b)):
+        w.facts.compared.add(a.node.cls)
+        return number(w.facts.same.first(a.node.path) == w.facts.same.first(b.node.path))
     if is_tuple(a) and is_tuple(b) and not a.is_local() and not b.is_local():
         if isinstance(a, ListVal) and isinstance(b, ListVal):  # inputs; all empty tuples are one object
             empty = [w.scalar("eq", w.ops.list_lengths(v), number(0)) for v in (a, b)]

@@ -27,11 +27,11 @@ from acronumba.frontend.kinds.errors import GROWS, ErrorValue, conversion
 from acronumba.frontend.kinds.iterators import Range
 from acronumba.frontend.kinds.lists import at_run_time
 from acronumba.frontend.kinds.maps import MapView
-from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.numbers import ALWAYS, Num, number
 from acronumba.frontend.kinds.objects import ObjectValue, is_field
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
-from acronumba.frontend.kinds.value import Val
+from acronumba.frontend.kinds.value import Steps, Val
 from acronumba.frontend.magic import iterated, one_string
 from acronumba.frontend.names import scope_of
 from acronumba.frontend.source import assigned_names, yields
@@ -340,6 +340,10 @@ def iterate(
                 note_turns(w, len(items))
         unrolled(w, items, turn, otherwise)
         return
+    steps = iterable.steps(w)
+    if steps is not None:
+        _stepwise(w, steps, turn, otherwise)
+        return
     length, get = w.turns(iterable)
     w.counter += 1
     index_key = (w.frame.scope, f"#{w.counter}")
@@ -412,6 +416,29 @@ def unrolled(
         end_turn(w, loop)
     frame.loops.pop()
     end_loop(w, w.leave(), loop, otherwise)
+
+
+def _stepwise(
+    w: Walker, steps: Steps, turn: Callable[[Val], None], otherwise: Callable[[], None] | None
+) -> None:  # fmt: skip
+    """Call `turn` for each item, of which run time knows whether there is one."""
+    loop, ends = Loop(), list[Point]()
+    w.frame.loops.append(loop)
+
+    def one(read: Callable[[], Val] | None) -> None:
+        if read is None:
+            ends.extend(w.leave())
+        else:
+            turn(read())
+
+    for step in steps:
+        if w.block is None:
+            break
+        test, read = step()
+        loop.continues += w.along([(test, read), (ALWAYS, None)], one)[0]
+        end_turn(w, loop)
+    w.frame.loops.pop()
+    end_loop(w, [*ends, *w.leave()], loop, otherwise)
 
 
 def _is_rejected(val: Val | None) -> bool:

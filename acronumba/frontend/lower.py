@@ -31,7 +31,7 @@ from acronumba.config import verify_level
 from acronumba.data.layouts import make_layouts
 from acronumba.data.result_wrappers import Wrap
 from acronumba.data.schema import NODES, classes_of
-from acronumba.data.shared import Inherited, SharedConst, SharedTree, hiding, nodes_of
+from acronumba.data.shared import Inherited, SharedConst, SharedTree, hiding, nodes_of, values_of
 from acronumba.data.source_guard import Changed, SourceGuard
 from acronumba.errors import NOWHERE, AcronumbaError, Loc, together
 from acronumba.errors.codes import reject
@@ -69,7 +69,7 @@ from acronumba.frontend.kinds.objects import ClassNumber, Ref
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.names import behind, function_value
-from acronumba.frontend.overlay import begin_overlays, check_distinct
+from acronumba.frontend.overlay import Paths, begin_overlays, check_distinct, on_all_paths
 from acronumba.frontend.walker import Frame, GlobalRead, Walker
 from acronumba.frontend.wrapping import ANYTHING, either, finished, unwrapped
 from acronumba.generics import Value
@@ -77,7 +77,7 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.printer import function_text
 from acronumba.ir.source import line_text
-from acronumba.ir.types import ListT, NoneT, Type, all_parts, nesting, words
+from acronumba.ir.types import INT, ListT, NoneT, Type, all_parts, nesting, words
 from acronumba.ir.visit import reassigned, rename, writes
 from acronumba.records import record
 
@@ -98,8 +98,8 @@ class Lowered:
     fields: Mapping[type, Mapping[str, Type]]  # types of the fields of all rows
     notes: tuple[Note, ...] = ()  # decisions, for `Model.explain`
     apart: Mapping[tuple[str, ...], Loc] = field(default_factory=dict)  # shared values that reach no object twice
-    # Of shared objects with written attributes, by path: the paths at which they must not be found, too.
-    distinct: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Of each class of shared objects with written attributes, for each object: the paths that must lead to it.
+    distinct: tuple[Paths, ...] = ()
     # The written attributes of shared objects by path, and of objects of the data by class, and where: see `overlay`.
     overlaid: Mapping[str | type, Mapping[str, Loc]] = field(default_factory=dict)
     begin_shared: bool = False  # whether those of shared objects may be read as they were before the batch
@@ -128,7 +128,7 @@ def lower(
     params: Sequence[Type],
     fields: Mapping[type, Mapping[str, Type]],
     shared: SharedTree,
-    constants: Mapping[str, Any],
+    values: Mapping[str, Value],
     rejected: list[Read] | None = None,
     tensors: bool = False,
     state: str = "written",
@@ -145,8 +145,9 @@ def lower(
         Fields of the classes of the instances.
     shared : SharedTree
         Structure of the keyword-only parameters.
-    constants : mapping of path to int
-        Values of the shared ints; paths of ints that the program needs at compile time are in `Lowered.demanded`.
+    values : mapping
+        The keyword-only parameters. Paths of ints in them that the program needs at compile time are in
+        `Lowered.demanded`.
     rejected : list, optional
         If the function is rejected, the `Read` of it is appended to this list.
     tensors : bool
@@ -165,7 +166,7 @@ def lower(
         importlib.import_module("acronumba.torch.rows")  # adds the rows of PyTorch's functions
     sweeps: list[Walker] = []
     try:
-        lowered = _lower(fn, params, fields, shared, constants, sweeps, Facts(tensors=tensors, state=state))
+        lowered = _lower(fn, params, fields, shared, values, sweeps, Facts(tensors=tensors, state=state))
     except Exception as error:
         if not _agree(sweeps):
             raise Changed from None
@@ -176,7 +177,7 @@ def lower(
         raise Changed
     lowered = replace(lowered, unread=_unread(lowered, shared, sweeps))
     if verify_level() > 1:
-        complete = _lower(fn, params, fields, shared, constants, [], Facts(complete=True, tensors=tensors, state=state))
+        complete = _lower(fn, params, fields, shared, values, [], Facts(complete=True, tensors=tensors, state=state))
         same = _function_texts(lowered.program) <= _function_texts(complete.program)
         assert same or lowered.demanded != complete.demanded, f"{fn.__name__}: a complete walk gives another program"
     return lowered
@@ -217,7 +218,7 @@ def _read_by(sweeps: Sequence[Walker]) -> Read:
 
 def _lower(
     fn: types.FunctionType, params: Sequence[Type], fields: Mapping[type, Mapping[str, Type]], shared: SharedTree,
-    constants: Mapping[str, Any], sweeps: list[Walker], facts: Facts
+    values: Mapping[str, Value], sweeps: list[Walker], facts: Facts
 ) -> Lowered:  # fmt: skip
     """Implement `lower`; append each iteration's walker to `sweeps`."""
     facts.given = {cls: dict(table) for cls, table in fields.items()}
@@ -225,6 +226,10 @@ def _lower(
     given = (*params, *(t for table in fields.values() for t in table.values()), *(leaf.type for leaf in shared.leaves))
     facts.outside = {*fields, *(c for leaf in shared.leaves for c in classes_of(leaf.type))}
     facts.came = {*facts.outside}
+    constants: dict[str, Any] = {}
+    for name, root in shared.roots.items():
+        facts.same.add(root, values[name])
+        constants |= {leaf.path: v for leaf, v in values_of(root, values[name]) if leaf.type == INT}
     told: object = None
     settled = 0  # number of successive iterations with the same rejections
     for _ in range(SWEEPS):
@@ -326,7 +331,7 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         sweep.errors += sweep.certain
     sweep.functions[0] = code
     result = sweep.facts.results.get(key) or NoneT()
-    distinct: Mapping[str, tuple[str, ...]] = {}
+    distinct: tuple[Paths, ...] = ()
     if not sweep.facts.changed and not sweep.errors:
         _check_visible(sweep, shared)
         _check_returns(sweep)
@@ -350,7 +355,7 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         notes=tuple(dict.fromkeys(sweep.notes)),
         apart=sweep.apart,
         distinct=distinct,
-        overlaid={key: dict(names) for key, names in sweep.facts.overlaid.items()},
+        overlaid=on_all_paths(sweep),
         begin_shared=sweep.facts.state == "initial",
         wrap=wrap,
     )

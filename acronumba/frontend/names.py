@@ -300,6 +300,7 @@ def outside(w: Walker, value: Any, name: Any, holder: Any, label: str = "") -> V
             shared = describe_value(path, value)
         known = w.globals[key] = GlobalRead(path=path, holder=holder, name=name, shared=shared)
         w.shared_roots.append(shared)
+        w.facts.same.add(shared, value)
         if known.fixed:
             w.source_guard.place(holder, name)
         w.constants |= {leaf.path: v for leaf, v in values_of(shared, value) if leaf.type == INT}

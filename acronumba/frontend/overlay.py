@@ -7,9 +7,9 @@ made where the call begins, so they are variables, or a row if recursive functio
 known at run time: for each written attribute of its class, a dict of the call has the values, by object.
 
 Invariant: a written attribute of an object that came in is read from the overlay alone, wherever it is read. So each
-object is in it under one key: shared objects under their paths, objects of the data under their addresses.
-`check_distinct` rejects what could be under two keys, and each mini-batch is checked for a shared object at two paths
-(`Lowered.distinct`).
+object is in it under one key: shared objects under the first of their paths (`Facts.same`), objects of the data under
+their addresses. `check_distinct` rejects what could be under two keys. In each mini-batch the same paths must lead to
+the same objects (`Lowered.distinct`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 
 from acronumba.data.classes import adapter_of, field_names, is_record
 from acronumba.data.shared import Shared, nodes_of, without
+from acronumba.errors import Loc
 from acronumba.frontend.attributes import (
     attribute_at_run_time,
     has_attribute,
@@ -45,6 +46,7 @@ from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL, INT, NEVER, UNSET, StructT, TupleT, Type, all_parts, members, words
 
+Paths = tuple[tuple[str, ...], ...]  # of each of several objects
 Key = str | type  # of `Facts.overlaid`: the path of a shared object, or a class of objects of the data
 UNWRITTEN = "ACR118"
 _classes: WeakKeyDictionary[type, type] = WeakKeyDictionary()
@@ -57,18 +59,23 @@ def _overlay_class(cls: type) -> type:
     return _classes[cls]
 
 
-def key_of(owner: Val) -> Key | None:
+def key_of(w: Walker, owner: Val) -> Key | None:
     """Return the key under which an object may be in the overlay; None for one that was made in the call."""
     if isinstance(owner, SharedVal):
-        return owner.node.path if owner.node.kind == "object" else None
+        return _path(w, owner) if owner.node.kind == "object" else None
     if isinstance(owner, Ref) and owner.own is not True and len(owner.classes) == 1:
         return owner.classes[0]
     return None
 
 
+def _path(w: Walker, owner: SharedVal) -> str:
+    """Return the first path of a shared object: on each of its paths it is the same one."""
+    return w.facts.same.first(owner.node.path)
+
+
 def is_overlaid(w: Walker, owner: Val, name: str) -> bool:
     """Whether an attribute of an object is read from the overlay."""
-    key = key_of(owner)
+    key = key_of(w, owner)
     return key is not None and name in w.facts.overlaid.get(key, ()) and key not in w.facts.fixed
 
 
@@ -168,8 +175,8 @@ def check_uncached(w: Walker, what: str) -> None:
 
 def _object(w: Walker, owner: SharedVal) -> MutableObject | Ref:
     """Return the object with the written attributes of a shared object."""
-    found = w.state.get(_place(owner.node.path))
-    check_uncached(w, f".{'/'.join(w.facts.overlaid[owner.node.path])}")
+    found = w.state.get(_place(_path(w, owner)))
+    check_uncached(w, f".{'/'.join(w.facts.overlaid[_path(w, owner)])}")
     if found is None:
         raise Restart
     assert isinstance(found, MutableObject | Ref)
@@ -286,7 +293,7 @@ def with_written(w: Walker, owner: SharedVal, fields: Mapping[str, Val]) -> dict
     An attribute that must not be read before it is written is unset in the copy.
     """
     out = dict(fields)
-    names = w.facts.overlaid.get(owner.node.path, {})
+    names = w.facts.overlaid.get(_path(w, owner), {})
     held = _object(w, owner) if names else None
     if isinstance(held, Ref):
         seen = f"a copy of {w.describe(owner)}, whose attributes recursive functions assign"
@@ -326,7 +333,7 @@ def note_written(w: Walker, key: Key, cls: type, name: str) -> None:
 
 def note_target(w: Walker, owner: Val, name: str) -> None:
     """Note the target of an assignment whose value was rejected, perhaps because it reads what this one assigns."""
-    key = key_of(owner)
+    key = key_of(w, owner)
     cls = object_class(owner)
     if isinstance(owner, SharedVal):
         certain = name not in owner.node.fixed
@@ -343,7 +350,7 @@ def written_object(w: Walker, owner: SharedVal, name: str) -> MutableObject | Re
     if name in owner.node.fixed:
         seen = f"an assignment to {owner.node.path}.{name}, a parameter, buffer or module"
         raise w.reject("ACR113", seen=seen, rewrite="assign to another attribute")
-    note_written(w, owner.node.path, owner.node.cls, name)
+    note_written(w, _path(w, owner), owner.node.cls, name)
     return _object(w, owner)
 
 
@@ -378,20 +385,20 @@ def can_be_written(w: Walker, cls: type) -> bool:
 # ---- checks at the end of a walk
 
 
-def check_distinct(w: Walker, roots: Iterable[Shared], result: Type) -> dict[str, tuple[str, ...]]:
-    """Return the paths of the shared objects that no written one must be, by its path: those of its class.
+def check_distinct(w: Walker, roots: Iterable[Shared], result: Type) -> tuple[Paths, ...]:
+    """Return the paths of each shared object of a class, for each class of which one is written to or compared by `is`.
 
     Objects of a class cannot be written to if some are shared and some are data, or if a result may contain them.
     """
     if w.facts.state != "initial":
-        roots = [without(root, w.facts.overlaid) for root in roots]
+        roots = [without(root, on_all_paths(w)) for root in roots]
     nodes = [node for root in roots for node in nodes_of(root) if node.kind == "object"]
-    paths = {cls: [node.path for node in nodes if node.cls is cls] for cls in {node.cls for node in nodes}}
-    distinct: dict[str, tuple[str, ...]] = {}
+    shared = dict.fromkeys(node.cls for node in nodes)
+    told_apart = {*w.facts.compared}
     for key, names in w.facts.overlaid.items():
         cls = w.facts.overlay_classes[key]
         if not isinstance(key, str):
-            if cls in paths or cls in _reachable(w, result):
+            if cls in shared or cls in _reachable(w, result):
                 w.note(w.facts.fixed, cls)
             for name in [name for name in names if (cls, name) not in w.surely_written | w.facts.decided]:
                 w.note(w.facts.undecided, (cls, name))
@@ -401,8 +408,21 @@ def check_distinct(w: Walker, roots: Iterable[Shared], result: Type) -> dict[str
             name, loc = next(iter(names.items()))
             seen = f"an assignment to .{name} of a {cls.__name__}, of which some are shared and some are data"
             raise w.reject("ACR113", loc, seen=seen, rewrite="change a copy: x = copy.copy(x)")
-        distinct[key] = tuple(p for p in paths.get(cls, ()) if p != key)
-    return distinct
+        told_apart.add(cls)
+    found: dict[type, dict[str, list[str]]] = {cls: {} for cls in shared if cls in told_apart}
+    for node in nodes:
+        if node.cls in found:
+            found[node.cls].setdefault(w.facts.same.first(node.path), []).append(node.path)
+    return tuple(tuple(map(tuple, paths.values())) for paths in found.values())
+
+
+def on_all_paths(w: Walker) -> dict[Key, dict[str, Loc]]:
+    """Return the written attributes of shared objects, and where, by each of their paths; and of classes of data."""
+    out = {key: dict(names) for key, names in w.facts.overlaid.items()}
+    for path, first in w.facts.same.paths.items():
+        if first in out:
+            out[path] = out[first]
+    return out
 
 
 def _reachable(w: Walker, t: Type) -> set[type]:

@@ -156,7 +156,7 @@ class Words(Cells):
         items = self.shared_items(val)
         match val.node.kind:
             case "object":
-                if val.node.path in self.facts.overlaid:
+                if self.facts.same.first(val.node.path) in self.facts.overlaid:
                     seen = f"{self.describe(val)}, whose attributes are assigned, as one of several objects"
                     raise self.reject("ACR113", seen=seen, rewrite="choose it by an `if`, or by a constant")
                 self.note(self.facts.fixed, val.node.cls)

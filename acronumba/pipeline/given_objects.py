@@ -71,22 +71,26 @@ class Snapshot:
         These, and all that they contain, are as they were after `restore`.
     names : set of str
         Attributes whose arrays may be changed in place.
+    instance
+        More values, of which all arrays may be changed.
     """
 
-    def __init__(self, values: Iterable[Value], names: Iterable[str] = ()) -> None:
+    def __init__(self, values: Iterable[Value], names: Iterable[str] = (), instance: Value = ()) -> None:
         self._names = frozenset(names)
         self._arrays: list[tuple[Value, Value]] = []
         self._dicts: list[tuple[dict[Value, Value], dict[Value, Value]]] = []
         self._lists: list[tuple[list[Value], list[Value]]] = []
         self._slots: list[tuple[Value, str, Value]] = []
         seen: set[int] = set()
-        stack = list(values)
-        while stack:
-            v = stack.pop()
-            if id(v) in seen or is_simple(type(v)) or isinstance(v, _LEAVES) or is_foreign(v):
-                continue
-            seen.add(id(v))
-            stack += self._parts(v)
+        for stack, arrays in (([instance], True), ([*values], False)):
+            while stack:
+                v = stack.pop()
+                if arrays:
+                    self._copy(v)
+                if id(v) in seen or is_simple(type(v)) or isinstance(v, _LEAVES) or is_foreign(v):
+                    continue
+                seen.add(id(v))
+                stack += self._parts(v)
 
     def _parts(self, v: Value) -> Iterable[Value]:
         """Note the state of a value, and return its parts."""
@@ -132,10 +136,11 @@ class Snapshot:
         for items, listed in self._lists:
             if len(items) != len(listed) or any(a is not b for a, b in zip(items, listed, strict=True)):
                 items[:] = listed
-        for array, content in self._arrays:
+        for array, content in self._arrays:  # one that has not changed may be read-only
             if isinstance(array, np.ndarray):
-                array[...] = content
-            else:
+                if array.tobytes() != content.tobytes():
+                    array[...] = content
+            elif not ((array.data == content) | (content != content)).all():
                 array.data.copy_(content)
         for v, name, part in self._slots:
             if getattr(v, name, _NO_VALUE) is part:

@@ -70,15 +70,15 @@ class Guard:
         kinds = (p.type for p in params if self.root(p.path) not in tree.roots)
         self.reads_outer_data = any(isinstance(t, TensorT | ListT | MapT | StructT) for t in kinds)  # not only numbers
         self._apart = [(paths, [getter(p, names) for p in paths], loc) for paths, loc in lowered.apart.items()]
-        groups = {frozenset((path, *others)) for path, others in lowered.distinct.items() if others}
-        self._distinct = [[(path, getter(path, names)) for path in sorted(group)] for group in groups]
+        self._distinct = [
+            [[getter(path, names) for path in paths] for paths in objects]
+            for objects in lowered.distinct
+            if sum(map(len, objects)) > 1
+        ]
         self._last: tuple[dict[str, Value], list[Value]] | None = None  # snapshots, and their leaves
         for path, loc in self._find_aliases(roots):
             raise reject("ACR202", loc, f"copy.deepcopy of shared values that also contain {path} on another path",
                           "copy.copy(x) of each part that is changed")  # fmt: skip
-        for path, loc in self._find_twins(roots):
-            seen = f"an assignment to an attribute of {path}, an object that has another path, too"
-            raise reject("ACR113", loc, seen, "let each path have an object of its own")
 
     def root(self, path: str) -> str:
         """Return the shared parameter or outer variable that a path begins with."""
@@ -99,14 +99,16 @@ class Guard:
                      if (again := reaches_twice(get(roots), seen)))  # fmt: skip
             yield from ((path, loc) for path in found)
 
-    def _find_twins(self, roots: Mapping[str, Value]) -> Iterator[tuple[str, Loc]]:
-        """Yield shared objects whose attributes are written and that are found at another path, too."""
-        for group in self._distinct:
-            found = [id(get(roots)) for _, get in group]
-            if len(set(found)) < len(found):
-                twins = (path for (path, _), at in zip(group, found, strict=True) if found.count(at) > 1)
-                written = (path for path in twins if path in self._lowered.overlaid)
-                yield from ((path, next(iter(self._lowered.overlaid[path].values()))) for path in written)
+    def _same_objects(self, roots: Mapping[str, Value]) -> bool:
+        """Whether the same paths as before lead to the same objects, if attributes of their classes are written."""
+        for objects in self._distinct:
+            try:
+                found = [{id(get(roots)) for get in paths} for paths in objects]
+            except (AttributeError, LookupError):  # a part that the program does not read is gone
+                return False
+            if any(len(ids) > 1 for ids in found) or len(set[int]().union(*found)) < len(found):
+                return False
+        return True
 
     # ---- shared values
 
@@ -136,7 +138,7 @@ class Guard:
             roots = self._roots(shared)
         if any(get(roots) != value for get, value in self._demanded) or any(self._find_aliases(roots)):
             return None
-        if self._distinct and any(self._find_twins(roots)):
+        if not self._same_objects(roots):
             return None
         return [get(roots) for get in self._getters]
 

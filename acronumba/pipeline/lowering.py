@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from acronumba.data.shared import SharedTree
 from acronumba.errors import AcronumbaError
 from acronumba.generics import Value
-from acronumba.ir.types import INT
-from acronumba.pipeline.fit import getter, orders_by_layout, packed_of, same_types
+from acronumba.pipeline.fit import orders_by_layout, packed_of, same_types
 from acronumba.pipeline.log import Times
 
 if TYPE_CHECKING:
@@ -82,14 +81,13 @@ def _with_columns_at(
     from acronumba.frontend.lower import Read, lower
     from acronumba.pipeline.rejected import Attempt
 
-    constants = {leaf.path: getter(leaf.path, list(shared))(shared) for leaf in tree.leaves if leaf.type == INT}
     schema, read = with_columns(found, places), list[Read]()
     narrowed: list[tuple[Mapping[type, frozenset[str]], Schema]] = []
     while True:
         try:
             with times.stage("lower"):
                 params = schema.params[: len(columns)]
-                lowered = lower(times.fn, params, schema.fields, tree, constants, read, tensors, state)
+                lowered = lower(times.fn, params, schema.fields, tree, shared, read, tensors, state)
         except AcronumbaError:
             attempts += [Attempt(r, narrowed, places, tree, shared) for r in read]
             raise

@@ -11,7 +11,7 @@ import types
 from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from acronumba.data.shared import describe_value, shared_key
+from acronumba.data.shared import SameObjects, describe_value, shared_key
 from acronumba.errors import AcronumbaError
 from acronumba.generics import Value
 from acronumba.pipeline.fit import getter, packed_of
@@ -46,11 +46,19 @@ class Attempt:
         self._narrowed, self._places = tuple(narrowed), places
         self._tree = tree  # keeps alive objects that are compared by id
         roots = self._roots(shared)
+        self._same = self._same_objects(roots)
         found = (getter(path, list(roots)) for path in sorted(read.demanded))
         self._demanded = [(get, get(roots)) for get in found]
 
     def _roots(self, shared: Mapping[str, Value]) -> Mapping[str, Value]:
         return {**{g.path: g.read() for g, _ in self._outer}, **shared}
+
+    def _same_objects(self, roots: Mapping[str, Value]) -> Mapping[str, str]:
+        """Return which paths lead to the same objects."""
+        same = SameObjects()
+        for path, shared in (*self._tree.roots.items(), *((g.path, g.shared) for g, _ in self._outer)):
+            same.add(shared, roots[path])
+        return same.paths
 
     def _same_outer(self) -> bool:
         """Whether globals and closure variables still have the structure that they had."""
@@ -68,8 +76,8 @@ class Attempt:
             return False
         if not all(w.is_valid() for w in self._source_guards) or not self._same_outer():
             return False
-        roots = self._roots(shared) if self._demanded else shared
-        if any(get(roots) != value for get, value in self._demanded):
+        roots = self._roots(shared)
+        if any(get(roots) != value for get, value in self._demanded) or self._same_objects(roots) != self._same:
             return False
         given = [*columns, *packed_of(self._tree, shared)]
         return all(with_columns(infer(given, reads), self._places) == schema for reads, schema in self._narrowed)

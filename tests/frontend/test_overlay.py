@@ -311,17 +311,32 @@ def both(t, *, net):
     return net.other.last
 
 
-def test_one_object_at_two_paths_is_rejected() -> None:
+def by_identity(t, *, net):
+    net.part.last = t.v if net.part is net.other else -t.v
+    return net.part.last, net.part is not net.other
+
+
+def rejected_unless_one(t, *, net):
+    net.part.made = [t.v]
+    return net.other.made[0]
+
+
+def test_objects_on_several_paths() -> None:
     net: Any = Net()
-    net.other = Part()
-    g = model(both)
-    assert list(g.batch(TREES, net=net)) == [0.0, 0.0, 0.0]
-    net.other = net.part
-    for _ in range(2):
-        with pytest.raises(AcronumbaError, match="ACR113"):
-            g.batch(TREES, net=net)
-    net.other = Part()
-    assert list(g.batch(TREES, net=net)) == [0.0, 0.0, 0.0]
+    for f in (both, by_identity, rejected_unless_one):
+        g = model(f)
+        for _ in range(2):
+            for other in (Part(), net.part, Part()):
+                net.other = other
+                try:
+                    want: Any = [f(t, net=copy.deepcopy(net)) for t in copy.deepcopy(TREES)]
+                except AttributeError:
+                    with pytest.raises(AcronumbaError, match="ACR307"):
+                        g.batch(TREES, net=net)
+                    continue
+                assert list(g.batch(TREES, net=net)) == want
+                assert g.check(TREES, net=net).ok
+                assert net.part.last == net.other.last == 0
 
 
 def of_two_columns(a, b):
@@ -337,6 +352,30 @@ def test_one_object_in_two_packs_is_rejected() -> None:
     for columns in ((pack(TREES), TREES), (pack(TREES), pack(TREES))):
         with pytest.raises(AcronumbaError, match="ACR113"):
             g.batch(*columns)
+
+
+class Held:
+    def __init__(self) -> None:
+        self.state = np.ones(3)
+
+
+def in_place_behind_a_failure(held, x, *, net):
+    before = net.early
+    net.early = held.state
+    net.early += 1
+    x += 1
+    return before
+
+
+def test_plain_calls_for_messages_change_no_arrays() -> None:
+    net: Any = Net()
+    net.early = np.zeros(3)
+    fixed = np.ones(3)
+    fixed.flags.writeable = False
+    given = [Held(), Held()]
+    with pytest.raises(InstanceErrors):
+        model(in_place_behind_a_failure).batch(given, [np.ones(3), fixed], net=net)
+    assert all((h.state == 1).all() for h in given) and not net.early.any()
 
 
 # ---- random programs

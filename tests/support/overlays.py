@@ -1,13 +1,16 @@
 """Random programs that write attributes of what came in: of a shared network, of a part of it, and of trees.
 
-Aliases, recursion, branches, loops, nested functions, properties, `setattr`, lists and counters. Instances are trees,
-whose nodes may or may not have the attributes already, and may refer to another node of their tree (`mate`).
+Aliases, objects on several paths, recursion, branches, loops, nested functions, properties, `setattr`, lists and
+counters. Instances are trees, whose nodes may or may not have the attributes already, and may refer to another node of
+their tree (`mate`). As a command: `python -m tests.support.overlays 0 1000`.
 """
 
 from __future__ import annotations
 
 import copy
 import random
+import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +22,7 @@ from acronumba import model
 from acronumba.api.check import compare
 from acronumba.api.results import equal
 from acronumba.errors import AcronumbaError, InstanceErrors
+from tests.support.modules import import_file
 
 HEAD = """
 import numpy as np
@@ -52,6 +56,17 @@ class Sub:
         self.k += 1
 
 
+class Holder:
+    def __init__(self, sub, net):
+        self.sub = sub
+        self.subs = [sub, Sub()]
+        self.m = 0
+
+    def push(self, v):
+        self.sub.bump(v)
+        self.m += self.sub.k
+
+
 class Net:
     def __init__(self):
         self.w = np.linspace(-1, 1, 9, dtype=np.float32).reshape(3, 3)
@@ -61,8 +76,15 @@ class Net:
         self.pair = None
         self.outs = []
         self.sub = Sub()
+        self.holder = Holder(self.sub, self)
+        self.again = [self.holder, Holder(Sub(), self)]
 
 """
+SUBS = (
+    "self.sub", "self.holder.sub", "self.holder.subs[0]", "self.again[0].sub", "self.again[1].sub",
+    "self.again[1].subs[0]", "self.holder.subs[1]",
+)  # fmt: skip
+HOLDERS = "self.holder", "self.again[0]", "self.again[1]"
 
 
 class Writer:
@@ -90,7 +112,7 @@ class Writer:
         if self.has("state"):
             leaf += [f"{node}.state"] * 2
         if self.has("sub"):
-            leaf += ["self.sub.x"]
+            leaf += [f"{self.sub()}.x"]
         if self.has("pair"):
             leaf += ["self.pair[0]"]
         if depth == 0 or r.random() < 0.4:
@@ -98,13 +120,18 @@ class Writer:
         a = self.vector(node, depth - 1)
         return self.pick(f"np.tanh(self.w @ {a})", f"({a} + {self.vector(node, depth - 1)})", f"({a} * 0.5)", a)
 
+    def sub(self) -> str:
+        """Return a path of an object `Sub`: several lead to the same one."""
+        return self.r.choice(SUBS) if self.has("paths") else "self.sub"
+
     def me(self) -> str:
         return self.pick("self", "me" if "alias" in self.uses else "self")
 
     def number(self, node: str) -> str:
         options = ["1", "2", f"len({node}.kids)", f"int({node}.v)"]
         options += [f"{self.me()}.n"] * 2 * self.has("n") + [f"{node}.count", f"{node}.size"] * self.has("count")
-        options += ["len(self.outs)"] * self.has("outs") + ["self.sub.k"] * self.has("sub")
+        options += ["len(self.outs)"] * self.has("outs") + [f"{self.sub()}.k"] * self.has("sub")
+        options += [f"{self.r.choice(HOLDERS)}.m"] * self.has("sub", "paths")
         a = self.r.choice(options)
         return self.pick(a, f"({a} + {self.r.choice(options)})", f"min({a}, 5)")
 
@@ -155,7 +182,19 @@ class Writer:
         if self.has("sub"):
             say(
                 self.pick(
-                    f"self.sub.bump({self.vector(node, 1)})", f"self.sub.x = {self.vector(node, 1)}", "self.sub.k += 1"
+                    f"{self.sub()}.bump({self.vector(node, 1)})",
+                    f"{self.sub()}.x = {self.vector(node, 1)}",
+                    f"{self.sub()}.k += 1",
+                )
+            )
+        if self.has("sub", "paths"):
+            say(f"{self.r.choice(HOLDERS)}.push({self.vector(node, 1)})")
+            say(f"{self.r.choice(HOLDERS)}.m = {self.number(node)}")
+            say(f"s = {self.sub()}\n{'    ' * depth}s.k = 3 if s is {self.sub()} else s.k")
+            say(
+                self.pick(
+                    f"for s in self.holder.subs:\n{'    ' * (depth + 1)}s.x = s.x * 0.5",
+                    f"for h in self.again:\n{'    ' * (depth + 1)}h.push({self.vector(node, 1)})",
                 )
             )
         if self.has("outs"):
@@ -227,13 +266,22 @@ class Writer:
         self.put(0, "")
 
 
-FEATURES = ("self", "n", "state", "count", "sub", "outs", "last", "pair", "helper", "alias", "nested", "asks")
+FEATURES = ("self", "n", "state", "count", "sub", "outs", "last", "pair", "helper", "alias", "nested", "asks", "paths")
 INITS = {
     "self": "self.h = np.zeros(3, np.float32)",
     "n": "self.n = 0",
     "state": "node.state = np.ones(3, np.float32)",
     "count": "node.count = 0",
     "sub": "self.sub.x = np.zeros(3, np.float32)\n        self.sub.k = 0",
+    "paths": "\n        ".join(
+        [
+            "for s in [*self.holder.subs, self.again[1].sub, self.again[1].subs[1]]:",
+            "    s.x = np.zeros(3, np.float32)",
+            "    s.k = 1",
+            "for h in self.again:",
+            "    h.m = 0",
+        ]
+    ),
     "outs": "self.outs = []",
     "last": "self.last = None",
     "pair": "self.pair = (np.zeros(3, np.float32), 0)",
@@ -289,11 +337,10 @@ def _near(mine: Any, theirs: Any) -> bool:
 def outcome_of_plain(fn: Callable[..., Any], instance: Any, net: Any, without: str = "") -> Any:
     """Return the result of the plain call on copies, or its exception; `without`: no object has this attribute."""
     instance, net = copy.deepcopy((instance, net))
-    stack = [instance, net, net.sub] if without else []
+    stack = [instance, net] if without else []
     for obj in stack:  # grows while it is iterated over
-        stack += [
-            x for x in (*getattr(obj, "kids", ()), getattr(obj, "mate", None)) if x is not None and x not in stack
-        ]
+        held = [x for v in vars(obj).values() for x in (v if isinstance(v, list) else [v])]
+        stack += [x for x in held if hasattr(x, "__dict__") and not any(x is y for y in stack)]
         vars(obj).pop(without, None)
     try:
         return fn(instance, net=net)
@@ -372,3 +419,23 @@ def _as_promised(mine: Any, theirs: Any, module: Any, instance: Any, net: Any, s
     if isinstance(theirs, Exception):
         return type(mine) is type(theirs) and str(mine) == str(theirs)
     return not isinstance(mine, Exception) and alike(mine, theirs)
+
+
+def main() -> int:
+    """Run the programs of a range of seeds; print what is wrong."""
+    first, last = map(int, sys.argv[1:3])
+    found: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(first, last):
+            path = Path(folder) / f"program_{seed}.py"
+            path.write_text(program(seed), encoding="utf-8")
+            text = verdict(seed, import_file(path), ["_interpret"])
+            found[text[:6] if text.startswith("ACR") else "wrong" if text else "right"] += 1
+            if text and (not text.startswith("ACR") or "-v" in sys.argv):
+                print(seed, text, flush=True)
+    print(dict(found), dict(counts))
+    return int(bool(found["wrong"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

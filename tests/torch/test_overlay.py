@@ -126,8 +126,75 @@ class Running(nn.Module):
         return self.state, self.count
 
 
+class Memory(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("bias", torch.linspace(-1, 1, 12).reshape(3, 4))
+
+    def reset(self, size):
+        self.size = size
+        self.rows = self.bias.clone()
+
+    def write(self, w, v):
+        self.before = self.rows
+        self.rows = self.before * (1 - w.unsqueeze(1)) + w.unsqueeze(1) * v
+
+
+class Head(nn.Module):
+    def __init__(self, memory) -> None:
+        super().__init__()
+        self.memory, self.key = memory, nn.Linear(4, 3)
+
+    def address(self, x, last):
+        return torch.softmax(self.key(x) + last, 0)
+
+
+class ReadHead(Head):
+    reads = True
+
+    def forward(self, x, last):
+        w = self.address(x, last)
+        return w @ self.memory.rows, w
+
+
+class WriteHead(Head):
+    reads = False
+
+    def forward(self, x, last):
+        w = self.address(x, last)
+        self.memory.write(w, x)
+        return w
+
+
+class Machine(nn.Module):
+    """Its heads and it have one memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        memory = Memory()
+        self.heads = nn.ModuleList([ReadHead(memory), WriteHead(memory), ReadHead(memory)])
+        self.memory, self.embed, self.spare = memory, nn.Embedding(10, 4), Memory()
+
+    def forward(self, words):
+        self.memory.reset(len(words))
+        self.spare.reset(1)
+        weights, x = [torch.zeros(3) for _ in self.heads], torch.zeros(4)
+        for word in words:
+            x, new = x + self.embed(torch.tensor(word)), []
+            for head, last in zip(self.heads, weights, strict=False):
+                if head.reads:
+                    r, w = head(x, last)
+                    x = torch.tanh(x + r)
+                else:
+                    w = head(x, last)
+                new.append(w)
+            weights = new
+        same = self.heads[0].memory is self.memory and self.spare is not self.memory
+        return x, self.memory.rows, self.heads[2].memory.size + self.spare.size + 10 * same
+
+
 TREES = [Tree(1, Tree(2), Tree(3, Tree(4), Tree(1))), Tree(5), Tree(6, Tree(7))]
-CASES = [(Reader, SENTENCES), (Stack, SENTENCES), (ChildSum, TREES), (Running, TREES)]
+CASES = [(Reader, SENTENCES), (Stack, SENTENCES), (ChildSum, TREES), (Running, TREES), (Machine, SENTENCES)]
 
 
 def flat(results: Any) -> list[Any]:

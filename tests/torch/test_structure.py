@@ -90,3 +90,41 @@ class Walks(nn.Module):
 def test_no_module_with_hooks_is_passed_over(which):
     with pytest.raises(acronumba.AcronumbaError, match="a module with hooks"):
         acronumba.torch.model(Walks(which)).batch([torch.ones(4)])
+
+
+class Scale(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.linspace(0, 1, 3))
+
+    def forward(self, x):
+        return x * self.weight
+
+
+class Zipped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(3, 3), Scale(), nn.Tanh()])
+
+    def forward(self, x, n):
+        states, outs, last = [x * i for i in range(n)], [], None
+        for layer, h in zip(self.layers, states, strict=False):
+            last = layer(h)
+            outs.append(last)
+            if last.sum().item() > 2:
+                break
+        else:
+            outs.append(x)
+        for i, (layer, h) in enumerate(zip(self.layers, states, strict=False)):
+            if i != 1:
+                states.append(layer(h) * i)
+        for h, layer in zip(reversed(states), self.layers, strict=False):
+            x = x + layer(h)
+        return outs, [layer(h) for layer, h in zip(self.layers, states, strict=False)], x, 0 if last is None else last
+
+
+def test_modules_zipped_with_a_list():
+    torch.manual_seed(0)
+    net = Zipped()
+    data = [torch.randn(3) for _ in range(6)], [0, 1, 2, 3, 4, 5]
+    assert acronumba.torch.model(net).check(*data).ok

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable, Sequence
+import functools
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from acronumba.frontend.kinds.errors import READ_AGAIN, ErrorValue
@@ -12,7 +14,7 @@ from acronumba.frontend.kinds.functions import Func
 from acronumba.frontend.kinds.lists import at_run_time
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
-from acronumba.frontend.kinds.value import NOT_CONST, StateKey, Turns, Val, Value
+from acronumba.frontend.kinds.value import NOT_CONST, StateKey, Steps, Turns, Val, Value
 from acronumba.frontend.numbering import is_natural
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import INT
@@ -175,6 +177,38 @@ class Zip(Value):
             return out
 
         return shortest, lambda i: TupleVal((*self._count(w, i), *(get(i) for _, get in parts)))
+
+    def steps(self, w: Walker) -> Steps | None:
+        """Return a function for each turn, if a part has modules, of which code is compiled for each.
+
+        It tests whether the other parts have an item left, and returns this test and how the item is read.
+        """
+        columns = [w.items_of(v) for v in self.parts]
+        rest = [None if c is not None else v for v, c in zip(self.parts, columns, strict=True)]
+        inner = [v.steps(w) if isinstance(v, Zip) else None for v in rest]
+        modules = any(v.is_choosable and v.is_input for c in columns if c is not None for v in c)
+        if self.starred or self.strict or None not in columns or not (modules or any(inner)):
+            return None
+        others = [None if v is None or some is not None else w.turns(v) for v, some in zip(rest, inner, strict=True)]
+
+        def step(k: int) -> tuple[Num, Callable[[], Val]]:
+            tests, reads = [number(True)], list[Callable[[], Val]]()
+            for column, some, turns in zip(columns, inner, others, strict=True):
+                if column is not None:
+                    reads.append(partial(column.__getitem__, k))
+                    continue
+                if some is not None:
+                    test, read = some[k]()
+                else:
+                    assert turns is not None
+                    test, read = w.scalar("lt", number(k), turns[0]()), partial(turns[1], number(k))
+                tests.append(test)
+                reads.append(read)
+            test = functools.reduce(w.both, tests)
+            return test, lambda: TupleVal((*self._count(w, number(k)), *(read() for read in reads)))
+
+        n = min(len(c) for c in (*columns, *inner) if c is not None)
+        return [partial(step, k) for k in range(n)]
 
     def _count(self, w: Walker, index: Num) -> tuple[Num, ...]:
         """Return the number of an item, if they are counted."""

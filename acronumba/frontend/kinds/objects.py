@@ -252,6 +252,10 @@ class SharedVal(Value):
 
     is_input = True
 
+    def is_object_as(self, other: SharedVal) -> bool:
+        """Whether both are objects, of which the paths are known that lead to each (`Facts.same`)."""
+        return self.node.kind == other.node.kind == "object"
+
     @property
     def is_choosable(self) -> bool:
         """Whether it is a module: where run time chooses among several, a call is compiled for each."""
@@ -275,7 +279,7 @@ class SharedVal(Value):
         return w.to_words(w.materialise(self), t)
 
     def join_shape(self, w: Merge) -> JoinShape:
-        written = self.node.path in w.facts.overlaid  # then it is known by its path alone
+        written = w.facts.same.first(self.node.path) in w.facts.overlaid  # then it is known by its path alone
         return StaticShape(self) if self.is_choosable or written else w.materialise(self).join_shape(w)
 
     def object_classes(self) -> tuple[type, ...]:

@@ -327,6 +327,10 @@ class Value:
         handler = ITEMS.get(type(self))
         return None if handler is None else handler(w, self)
 
+    def steps(self, w: Walker) -> Steps | None:
+        """Return how each turn of a loop is made whose number has a limit that is known; None if it has none."""
+        return None
+
     def turns(self, w: Walker) -> Turns | None:
         """Return functions for iteration: one gives the number of items, the other the item at an index."""
         handler = PROTOCOLS.get(type(self))
@@ -411,6 +415,7 @@ class Value:
 
 Val: TypeAlias = Value
 Turns: TypeAlias = "tuple[Callable[[], Num], Callable[[Num], Val]]"
+Steps: TypeAlias = "list[Callable[[], tuple[Num, Callable[[], Val]]]]"  # of each turn: whether it is made, its item
 Index: TypeAlias = Val | slice  # between `[` and `]`
 AxisIndex: TypeAlias = "Num | Tensor | slice | None"  # of one axis of an array; None: a new axis
 
