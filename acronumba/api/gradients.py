@@ -24,20 +24,7 @@ from acronumba.data.row_grad import Gradient, total
 from acronumba.errors import AcronumbaError, InstanceErrors, one_frame
 from acronumba.errors.codes import reject
 from acronumba.generics import Value
-from acronumba.ir.types import (
-    Array0T,
-    BoolT,
-    FloatT,
-    IntT,
-    TensorT,
-    TorchT,
-    TupleT,
-    Type,
-    UnionT,
-    all_parts,
-    type_text,
-    words,
-)  # fmt: skip
+from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, TensorT, TorchT, TupleT, Type, UnionT, type_text, words
 from acronumba.pipeline.boundary import def_loc
 from acronumba.runtime.recorded import Failure
 from acronumba.runtime.state import MEMORY
@@ -391,8 +378,7 @@ def _loss_type(compiled: Compiled, choices: Choices) -> Type:
     if found is not None and _is_loss(found):
         return found
     seen = f"{compiled.fn.__qualname__} returns {type_text(t)}"
-    tensors = any(isinstance(part, TorchT) for part in all_parts(t))
-    rewrite = "return a scalar: `F.cross_entropy(...)`, `x.sum()`" if tensors else ""
+    rewrite = "return a scalar: `F.cross_entropy(...)`, `x.sum()`" if isinstance(found, TorchT) else ""
     rewrite = "return loss, anything" if choices.aux and found is None else rewrite
     raise reject("ACR311", def_loc(compiled.fn), seen=seen, rewrite=rewrite)
 
