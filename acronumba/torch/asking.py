@@ -33,7 +33,8 @@ class Answer:
 
     dtypes: tuple[str, ...] = ()  # of the tensors of its result, in order; "" for one of a dtype that we lack
     ranks: tuple[int, ...] = ()  # of these tensors
-    error: str = ""  # the first line of its exception
+    error: str = ""  # the first line of its exception,
+    kind: str = ""  # and the class of that
 
 
 class _Unknown(Exception):
@@ -70,6 +71,7 @@ class _Items:
     """A tuple or list."""
 
     items: tuple[Any, ...]
+    kind: type
 
 
 def answer(w: Walker, function: Callable[..., Any], args: Sequence[Val], kwargs: Mapping[str, Val]) -> Answer | None:
@@ -95,9 +97,11 @@ def _key(w: Walker, val: Val) -> Any:
         kind = {BOOL: bool, INT: int}.get(val.type, float)
         return _Constant(kind, kind(1))
     items = w.items_of(val)
-    if items is None:
+    if items is not None:
+        return _Items(tuple(_key(w, v) for v in items), list if val.is_list else tuple)
+    if val.python_class not in ODD:
         raise _Unknown
-    return _Items(tuple(_key(w, v) for v in items))
+    return _Items((), val.python_class)
 
 
 def _example(key: Any) -> Any:
@@ -108,19 +112,19 @@ def _example(key: Any) -> Any:
             array = np.ones((2,) * key.rank, key.dtype)
             return array[()] if key.scalar else array
         case _Items():
-            return tuple(map(_example, key.items))
+            return key.kind(map(_example, key.items))
     return key.value
 
 
 @functools.lru_cache(4096)
 def _asked(function: Callable[..., Any], keys: tuple[Any, ...], named: tuple[Any, ...]) -> Answer:
     try:
-        with warnings.catch_warnings(), torch.no_grad():
+        with warnings.catch_warnings(), torch.no_grad(), torch.random.fork_rng(devices=()):
             warnings.simplefilter("ignore")
             out = function(*map(_example, keys), **{name: _example(k) for name, k in named})
     except Exception as error:  # whatever PyTorch raises is its answer
         lines = str(error).splitlines()
-        return Answer(error=lines[0] if lines else type(error).__name__)
+        return Answer(error=lines[0] if lines else type(error).__name__, kind=type(error).__name__)
     tensors = [v for v in (out if isinstance(out, tuple | list) else (out,)) if isinstance(v, torch.Tensor)]
     return Answer(dtypes=tuple(NAMES.get(v.dtype, "") for v in tensors), ranks=tuple(v.ndim for v in tensors))
 
@@ -128,12 +132,30 @@ def _asked(function: Callable[..., Any], keys: tuple[Any, ...], named: tuple[Any
 def checked(
     w: Walker, what: str, function: Callable[..., Any], args: Sequence[Val], kwargs: Mapping[str, Val]
 ) -> Answer | None:
-    """Return PyTorch's answer about a call; reject one that raises an error whatever the elements are."""
+    """Return PyTorch's answer about a call; let the instance fail if it raises an error whatever the elements are."""
     said = answer(w, function, args, kwargs)
     if said is not None and said.error:
-        given = ", ".join(map(w.describe, (*args, *kwargs.values())))
-        raise w.reject("ACR301", seen=f"{what} of {given}: {said.error[:160]}", rewrite=_rewrite(said.error))
+        raise _fails(w, what, said, (*args, *kwargs.values()))
     return said
+
+
+def check_classes(
+    w: Walker, what: str, function: Callable[..., Any], args: Sequence[Val], kwargs: Mapping[str, Val]
+) -> None:
+    """Let the instance fail if PyTorch takes no arguments of these classes, whatever their dtypes and shapes are."""
+    said = answer(w, function, args, kwargs)
+    if said is not None and said.kind == "TypeError" and any(text in said.error for text in _OF_CLASSES):
+        raise _fails(w, what, said, (*args, *kwargs.values()))
+
+
+ODD = (list, tuple, str, dict, set)  # classes that are seldom right where there are tensors
+TENSORS = ("input", "index", "mask", "src", "source", "target", "mat2", "vec2", "tensor")  # parameters that are tensors
+_OF_CLASSES = ("must be Tensor, not", "invalid combination of arguments", "expected Tensor as element")
+
+
+def _fails(w: Walker, what: str, said: Answer, given: Sequence[Val]) -> Exception:
+    seen = f"{what} of {', '.join(map(w.describe, given))}: {said.error[:160]}"
+    return w.fails(said.kind, w.reject("ACR301", seen=seen, rewrite=_rewrite(said.error)), said.error)
 
 
 def _rewrite(error: str) -> str:

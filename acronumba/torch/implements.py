@@ -31,7 +31,7 @@ from acronumba.frontend.torch_math import promoted as promoted_operands
 from acronumba.frontend.torch_writes import change, write_into
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import TensorT, Type, as_array, members, type_text, union
-from acronumba.torch.asking import NAMES, Answer, checked
+from acronumba.torch.asking import NAMES, ODD, TENSORS, Answer, check_classes, checked
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -57,7 +57,7 @@ def implements(
         for function in functions:
             shown = views or changes
             add = row(names, function, rank0="any", whole=tensors, views=shown, signature=f, aliases=ALIASES)
-            handler = _handler(f, tensors, arrays, function if asks else None, views)
+            handler = _handler(f, function, tensors, arrays, asks, views)
             add(_changing(handler) if changes else handler)
         return f
 
@@ -78,12 +78,18 @@ def _parameters(f: Callable[..., Any]) -> Sequence[inspect.Parameter]:
     return list(inspect.signature(f).parameters.values())
 
 
-def _handler(f: Callable[..., Any], tensors: bool, arrays: bool, asked: Any = None, views: bool = False) -> Any:
+def _handler(
+    f: Callable[..., Any], function: Any, tensors: bool, arrays: bool, asks: bool = False, views: bool = False
+) -> Any:  # fmt: skip
     def handler(w: Walker, a: Args) -> Val:
         if "out" in a.given and not a.is_none("out"):
             return _into(w, a, handler, any(p.name == "dtype" for p in _parameters(f)))
         _check_device(w, a)
-        said = _asked(w, f, a, asked) if asked is not None else None
+        said = None
+        if asks:
+            said = checked(w, a.what, function, *_given(f, a))
+        elif _may_be_wrong(w, a):
+            check_classes(w, a.what, function, *_given(f, a))
         without_gradient = any(isinstance(v, TorchTensor) and v.detached for v in a.values.values())
         if not tensors:
             for name, val in a.values.items():
@@ -139,8 +145,17 @@ def _changing(handler: Any) -> Any:
     return changing
 
 
-def _asked(w: Walker, f: Callable[..., Any], a: Args, function: Any) -> Answer | None:
-    """Return PyTorch's answer about a call of a function; reject the call if it raises an error."""
+def _may_be_wrong(w: Walker, a: Args) -> bool:
+    """Whether an argument may be of a class that PyTorch does not take; in rows arrays are in the place of tensors."""
+    given = [v for name, val in a.values.items() for v in (val.children() if name.startswith("*") else (val,))]
+    if any(isinstance(v, Tensor | ArrayRef) for v in given):
+        return w.outer_loc is None
+    named = (isinstance(a.values.get(name), Num | NoneVal) for name in TENSORS)
+    return any(named) or any(issubclass(v.python_class, ODD) for v in given)
+
+
+def _given(f: Callable[..., Any], a: Args) -> tuple[list[Val], dict[str, Val]]:
+    """Return the arguments of a call that were given, by position as far as possible."""
     args: list[Val] = []
     named: dict[str, Val] = {}
     for p in _parameters(f):
@@ -152,7 +167,7 @@ def _asked(w: Walker, f: Callable[..., Any], a: Args, function: Any) -> Answer |
             args.append(a[p.name])
         else:
             named[p.name] = a[p.name]
-    return checked(w, a.what, function, args, named)
+    return args, named
 
 
 def _agrees(w: Walker, what: str, out: Val, said: Answer) -> None:

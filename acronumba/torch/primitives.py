@@ -112,6 +112,17 @@ def is_known(n: Any) -> Any:
     raise NotImplementedError(n)
 
 
+def _refused(w: Walker, a: Args) -> Val:
+    rejection = w.reject("ACR301", seen=a.static("what"), rewrite=a.static("instead"))
+    raise w.fails("RuntimeError", rejection)
+
+
+@primitive(rule=_refused)
+def refused(what: Any, instead: Any) -> Any:
+    """Let the instance fail: PyTorch raises an error for these arguments, too, whatever their elements are."""
+    raise NotImplementedError(what, instead)
+
+
 def _decides_rank(w: Walker, a: Args) -> Val:
     n = a["n"]
     if w.facts.one_rank or not isinstance(n, Num) or w.known(n) is not NOT_CONST:

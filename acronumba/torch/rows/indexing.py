@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from acronumba import nn
 from acronumba.frontend.library.decorators import rejected
 from acronumba.torch.implements import implements, is_tensor, promoted
-from acronumba.torch.primitives import axis_of, inside, is_known, is_same, with_rows
+from acronumba.torch.primitives import axis_of, inside, is_known, is_same, refused, with_rows
 from acronumba.torch.returned import Sort, TopK
 
 T = torch.Tensor
@@ -35,7 +35,7 @@ def gather(input, dim, index, *, sparse_grad=False):
 def cut_to(input, index, dim):
     """Return the part of a tensor that has the sizes of an index, but for one dimension."""
     if input.ndim != index.ndim:
-        rejected("an index of another number of dimensions than the tensor", "index.unsqueeze(dim)")
+        refused("an index of another number of dimensions than the tensor", "index.unsqueeze(dim)")
     for k in range(input.ndim):
         if k != dim and not is_same(input.shape[k], index.shape[k]):
             if index.shape[k] > input.shape[k]:
@@ -139,7 +139,7 @@ def scattered(input, dim, index, new):
     if not is_tensor(new) or new.ndim == 0:
         return np.moveaxis(np.where(np.any(hits, -1), element_of(input, new), x), -1, dim)
     if new.dtype != input.dtype:
-        rejected("scatter of a tensor of another dtype", "src.to(x.dtype)")
+        refused("scatter of a tensor of another dtype", "src.to(x.dtype)")
     src = np.moveaxis(cut_to(new, index, -1), dim, -1)
     none = np.zeros((*at.shape[:-1], n, 1), np.int64)
     last = np.max(np.concatenate([none, np.where(hits, np.arange(m) + 1, 0)], -1), -1)
@@ -150,7 +150,7 @@ def scattered(input, dim, index, new):
 @implements(torch.scatter_add, T.scatter_add)
 def scatter_add(input, dim, index, src):
     if src.dtype != input.dtype:
-        rejected("scatter_add of a tensor of another dtype", "src.to(x.dtype)")
+        refused("scatter_add of a tensor of another dtype", "src.to(x.dtype)")
     if input.ndim == 0:
         return input + src
     d = axis_of(dim, input.ndim)
@@ -171,7 +171,7 @@ def scatter_add(input, dim, index, src):
 @implements(torch.index_add, T.index_add)
 def index_add(input, dim, index, source, *, alpha=1):
     if source.dtype != input.dtype:
-        rejected("index_add of a tensor of another dtype", "source.to(x.dtype)")
+        refused("index_add of a tensor of another dtype", "source.to(x.dtype)")
     d = axis_of(dim, input.ndim)
     at = inside(np.reshape(index, (-1,)), input.shape[d], d)
     sums = nn.segment_sum(np.moveaxis(source, d, 0), at, input.shape[d])
@@ -182,7 +182,7 @@ def index_add(input, dim, index, source, *, alpha=1):
 @implements(torch.index_copy, T.index_copy)
 def index_copy(input, dim, index, source):
     if source.dtype != input.dtype:
-        rejected("index_copy of a tensor of another dtype", "source.to(x.dtype)")
+        refused("index_copy of a tensor of another dtype", "source.to(x.dtype)")
     d = axis_of(dim, input.ndim)
     at = inside(np.reshape(index, (-1,)), input.shape[d], d)
     return np.moveaxis(with_rows(np.moveaxis(input, d, 0), at, np.moveaxis(source, d, 0)), 0, d)

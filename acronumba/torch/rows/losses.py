@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from acronumba.frontend.library.decorators import rejected
 from acronumba.nn import log_softmax, softplus, stop_gradient
 from acronumba.torch.implements import implements, promoted
-from acronumba.torch.primitives import of_one_dtype
+from acronumba.torch.primitives import of_one_dtype, refused
 
 
 def _reduced(loss, reduction, size_average=None, reduce=None):
@@ -56,9 +56,9 @@ def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, r
 def _of_classes(logs, target, weight, ignore_index, reduction, smoothing, axis):
     of_one_dtype(logs, weight)
     if target.dtype != np.int64 and target.dtype != np.uint8:
-        rejected("a target that is neither classes of dtype int64 nor probabilities", "target.long()")
+        refused("a target that is neither classes of dtype int64 nor probabilities", "target.long()")
     if target.ndim != logs.ndim - 1:
-        rejected("a target of another rank than the classes of the input", "one class for each row of the input")
+        refused("a target of another rank than the classes of the input", "one class for each row of the input")
     used = target != ignore_index
     count = logs.shape[axis]
     # A negative class that is not ignored is out of range.

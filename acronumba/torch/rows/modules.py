@@ -15,7 +15,7 @@ from acronumba.frontend.walker import Walker
 from acronumba.nn import stop_gradient
 from acronumba.torch.implements import implements
 from acronumba.torch.library import modules_in
-from acronumba.torch.primitives import each, number_in, of_one_dtype
+from acronumba.torch.primitives import each, number_in, of_one_dtype, refused
 
 
 @implements(nn.Module.__call__, tensors=True)
@@ -101,7 +101,7 @@ def embedding_of(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, 
     if max_norm is not None:
         rejected("an embedding with max_norm, which writes to its table", "normalize the rows after the look-up")
     if input.dtype != np.int64 and input.dtype != np.int32:
-        rejected("an embedding of what is not an integer", "x.long()")
+        refused("an embedding of what is not an integer", "x.long()")
     at = None if padding_idx is None else padding_idx if padding_idx >= 0 else padding_idx + weight.shape[0]
     k = number_in(input)
     if k is not None:

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from acronumba.frontend.library.decorators import rejected
 from acronumba.nn import relu, sigmoid
 from acronumba.torch.implements import array, arrays, implements, is_tensor, tensor
-from acronumba.torch.primitives import each, is_same, of_one_dtype
+from acronumba.torch.primitives import each, is_same, of_one_dtype, refused
 
 # ---- cells
 
@@ -169,7 +169,7 @@ def _steps(self, input):
         rejected("a packed sequence", "pass the sequence of one instance itself: its length is that of the tensor")
     xs = array(input)
     if xs.ndim != 2 and xs.ndim != 3:
-        rejected("a sequence with neither 2 nor 3 axes", "a tensor of shape [T, size], or [T, batch, size]")
+        refused("a sequence with neither 2 nor 3 axes", "a tensor of shape [T, size], or [T, batch, size]")
     batched = xs.ndim == 3
     if batched and self.batch_first:
         xs = np.swapaxes(xs, 0, 1)
@@ -188,7 +188,7 @@ def _state(xs, hx, k, count, size):
     """Return initial state `k` of `count` that are given."""
     given = array(hx)
     if given.ndim != xs.ndim:
-        rejected("a hidden state and an input of which one has a batch axis", "h.unsqueeze(1), or x.unsqueeze(1)")
+        refused("a hidden state and an input of which one has a batch axis", "h.unsqueeze(1), or x.unsqueeze(1)")
     if given.shape[0] != count:
         raise RuntimeError("there is not one hidden state for each layer and direction")
     return _checked(given[k], xs[0], size)

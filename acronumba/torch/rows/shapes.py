@@ -11,7 +11,17 @@ from torch.nn import functional as F
 from acronumba.frontend.library.decorators import rejected
 from acronumba.torch import returned
 from acronumba.torch.implements import arrays, implements, promoted, tensor
-from acronumba.torch.primitives import axis_of, decides_rank, each, is_known, is_same, reshaped, sizes, without_axis
+from acronumba.torch.primitives import (
+    axis_of,
+    decides_rank,
+    each,
+    is_known,
+    is_same,
+    refused,
+    reshaped,
+    sizes,
+    without_axis,
+)
 
 T = torch.Tensor
 
@@ -136,7 +146,7 @@ def transpose(input, dim0, dim1):
 @implements(torch.t, T.t, views=True)
 def t(input):
     if input.ndim > 2:
-        rejected("t() of a tensor of more than two dimensions", "x.transpose(0, 1)")
+        refused("t() of a tensor of more than two dimensions", "x.transpose(0, 1)")
     return np.transpose(input)
 
 
@@ -168,7 +178,7 @@ def expand(input, *size):
 def expanded(input, shape):
     lead = len(shape) - input.ndim
     if lead < 0:
-        rejected("expand to fewer dimensions than the tensor has", "x.expand(*sizes), with a size for each dimension")
+        refused("expand to fewer dimensions than the tensor has", "x.expand(*sizes), with a size for each dimension")
     wanted = tuple(input.shape[k - lead] if k >= lead and is_same(n, -1) else n for k, n in enumerate(shape))
     return np.broadcast_to(input, wanted)
 
@@ -341,7 +351,7 @@ def meshgrid(*tensors, indexing="ij"):
 def repeat(input, *repeats):
     times = sizes(repeats)
     if len(times) < input.ndim:
-        rejected("repeat with fewer numbers than the tensor has dimensions", "x.repeat(*times), one per dimension")
+        refused("repeat with fewer numbers than the tensor has dimensions", "x.repeat(*times), one per dimension")
     return np.tile(input, times)
 
 
