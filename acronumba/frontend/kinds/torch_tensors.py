@@ -6,11 +6,13 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from acronumba.foreign import Library
+import numpy as np
+
+from acronumba.foreign import Library, to_tensor
 from acronumba.frontend.join_shapes import ErrorShape, JoinShape, PartsShape, TypeShape
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.tuples import TupleVal
-from acronumba.frontend.kinds.value import PythonClass, Turns, Val, Value
+from acronumba.frontend.kinds.value import Constant, PythonClass, Turns, Val, Value
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import Array0T, ArrayT, TensorT, TorchT, Type, members, union
 from acronumba.records import record
@@ -41,6 +43,9 @@ class TorchTensor(Value):
     def python_class(self) -> PythonClass:
         assert Library.tensor is not None
         return Library.tensor
+
+    def example(self, w: Words) -> Constant:
+        return to_tensor(np.ones((1,) * self.rank, self.dtype))
 
     @property
     def is_own(self) -> bool:
