@@ -407,12 +407,25 @@ def _known_owner(w: Walker, expression: ast.expr) -> Val | None:
 
 @handles(STATEMENTS, ast.Assign)
 def _assign(w: Walker, stmt: ast.Assign) -> None:
+    match stmt:
+        case ast.Assign(targets=[ast.Tuple()], value=ast.IfExp(test=test, body=yes, orelse=no)) if _makes_iterator(
+            yes
+        ) or _makes_iterator(no):
+            branches: list[ast.stmt] = [ast.copy_location(ast.Assign(stmt.targets, v), stmt) for v in (yes, no)]
+            STATEMENTS[ast.If](w, ast.copy_location(ast.If(test, branches[:1], branches[1:]), stmt))
+            return
     with rejected_alone(w, stmt.targets):
         val = w.value(stmt.value)
         if len(stmt.targets) > 1:
             alias(val)
         for target in stmt.targets:
             w.assign(target, val)
+
+
+def _makes_iterator(call: ast.expr) -> bool:
+    """Whether an expression is a call such as `zip(*pairs)`, whose result is unpacked on one of two paths."""
+    makers = ("zip", "map", "filter", "reversed", "enumerate")
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in makers
 
 
 @handles(STATEMENTS, ast.AnnAssign)

@@ -21,6 +21,7 @@ from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.lists import append, new_list
 from acronumba.frontend.magic import one_string, text_of
 from acronumba.frontend.names import nested_function, part_of, read_name
+from acronumba.frontend.texts import number_text
 from acronumba.frontend.walker import Walker
 
 Parts: TypeAlias = "list[tuple[Val, ...] | ListVal]"
@@ -117,8 +118,13 @@ def _formatted(w: Walker, node: ast.JoinedStr) -> Val:
                 if isinstance(val, StringValue):
                     out.append(val)
                     continue
-            value = known(w, val)
             form = known(w, w.expr(part.format_spec)) if part.format_spec is not None else ""
+            plain = part.conversion < 0 or (part.conversion == ord("s") and not form)
+            text = number_text(w, val, form) if plain else None
+            if text is not None:
+                out.append(text)
+                continue
+            value = known(w, val)
         if part.conversion >= 0:
             value = (
                 str(value) if part.conversion == ord("s") else (ascii if part.conversion == ord("a") else repr)(value)

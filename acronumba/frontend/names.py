@@ -336,8 +336,6 @@ def function_value(w: Walker, fn: types.FunctionType) -> Val:
     if source.node not in w.scanned:
         w.scanned.add(source.node)
         for code, bad in source.facts.forbidden:
-            if w.facts.tensors and isinstance(bad, ast.Import | ast.ImportFrom):
-                continue  # rejected where it is reached, unless the module was imported before
             w.errors.append(w.reject(code, source.loc(bad)).error)  # type: ignore[arg-type]
     closure = dict(zip(body.co_freevars, fn.__closure__ or (), strict=True))
     return Func(source, fn.__globals__, closure, None, fn)

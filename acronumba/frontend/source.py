@@ -303,7 +303,6 @@ _FORBIDDEN: tuple[tuple[type[ast.AST] | tuple[type[ast.AST], ...], str], ...] = 
     (ast.AsyncWith, "ACR102"),
     (ast.Global, "ACR103"),
     ((ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFunctionDef, ast.AsyncFor), "ACR104"),
-    ((ast.Import, ast.ImportFrom), "ACR106"),
     (ast.ClassDef, "ACR107"),
 )
 

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
+import importlib.util
 import sys
+import types
 from collections.abc import Hashable, Sequence
 
 from acronumba.foreign import Library
@@ -72,20 +75,26 @@ def _pass(w: Walker, stmt: ast.Pass) -> None:
 
 @handles(STATEMENTS, ast.Import, ast.ImportFrom)
 def _import(w: Walker, stmt: ast.Import | ast.ImportFrom) -> None:
-    """Bind modules that are imported already, or names of one, in models of PyTorch."""
-    if not w.facts.tensors:
-        return  # noted when its function was read
-    source = stmt.module if isinstance(stmt, ast.ImportFrom) and not stmt.level else None
+    """Bind modules, or names of one; a module is imported when the model is compiled."""
+    package = w.frame.func.globals.get("__package__")
     for name in stmt.names:
-        path = source if isinstance(stmt, ast.ImportFrom) else name.name
-        module = sys.modules.get(path or "")
-        if module is None or name.name == "*":
-            raise w.reject("ACR106", stmt)
-        if isinstance(stmt, ast.ImportFrom):
-            bind_name(w, name.asname or name.name, static_attribute(w, module, name.name))
-        else:
+        if not isinstance(stmt, ast.ImportFrom):
+            module = _module(w, name.name)
             first = module if name.asname else sys.modules[name.name.partition(".")[0]]
             bind_name(w, name.asname or name.name.partition(".")[0], Static(first))
+            continue
+        path = "." * stmt.level + (stmt.module or "")
+        module = _module(w, importlib.util.resolve_name(path, package) if package else path)
+        if not hasattr(module, name.name) and hasattr(module, "__path__"):
+            _module(w, f"{module.__name__}.{name.name}")
+        bind_name(w, name.asname or name.name, static_attribute(w, module, name.name))
+
+
+def _module(w: Walker, path: str) -> types.ModuleType:
+    try:
+        return importlib.import_module(path)
+    except (ImportError, TypeError) as error:
+        raise w.reject("ACR106", seen=str(error)) from None
 
 
 @handles(STATEMENTS, ast.Expr)

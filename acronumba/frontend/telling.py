@@ -1,4 +1,4 @@
-"""Calls that only tell, such as `print` and logging: models of PyTorch leave them out of a batch.
+"""Calls that only tell, such as `print` and logging: a batch leaves them out.
 
 In: a call that is a statement of its own. Out: whether it is left out, with its arguments. The plain call makes it.
 """
@@ -42,7 +42,7 @@ _QUIET = frozenset((
 
 def only_tells(w: Walker, call: ast.expr) -> bool:
     """Whether a statement is a call to be left out; reject one whose arguments may change something."""
-    if not w.facts.tensors or not isinstance(call, ast.Call) or not _tells(w, call.func):
+    if not isinstance(call, ast.Call) or not _tells(w, call.func):
         return False
     for node in ast.walk(call):
         if node is not call and isinstance(node, ast.Call | ast.NamedExpr) and not _is_quiet(node):

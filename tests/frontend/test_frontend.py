@@ -186,9 +186,9 @@ def with_del(xs):
     return xs
 
 
-@rejected("ACR106 | import os |", columns=N)
+@rejected("ACR106 | import no_such_module | No module named 'no_such_module'", columns=N)
 def with_import(n):
-    import os
+    import no_such_module
 
     return n
 
@@ -211,9 +211,9 @@ def dict_of_floats(n):
     return {n + 0.5: n}
 
 
-@rejected('ACR116 | f"{n}" |' if sys.version_info < (3, 12) else "ACR116 | {n} |", columns=N)  # the place in a text
+@rejected("ACR116 | str(n / 3) | float", columns=N)
 def text_made(n):
-    return f"{n}"
+    return str(n / 3)
 
 
 @rejected("ACR117 | x is y |")
@@ -225,9 +225,9 @@ def tensors_compared_by_is(x):
 # ---- calls
 
 
-@rejected("ACR201 | print(n) | print", columns=N)
-def with_print(n):
-    print(n)
+@rejected("ACR201 | input() | input", columns=N)
+def with_input(n):
+    input()
     return n
 
 
@@ -282,10 +282,10 @@ def endless(n):
     return endless(n - 1) + 1
 
 
-@rejected("ACR209 | ys.rotate(1) | .rotate", columns=XS)
+@rejected("ACR209 | ys.__reversed__() | .__reversed__", columns=XS)
 def unknown_method(xs):
     ys = deque(xs)
-    ys.rotate(1)
+    ys.__reversed__()
     return list(ys)
 
 
@@ -388,11 +388,11 @@ def misfit_of_reshape(x):
 
 
 @rejected(
-    "ACR201 | print(x) |", "ACR202 | np.linalg.eigh(x) |", "ACR111 | x[0] |", "ACR101 | try: |",
+    "ACR201 | input() |", "ACR202 | np.linalg.eigh(x) |", "ACR111 | x[0] |", "ACR101 | try: |",
     "ACR401 | W + np.ones(3, np.float32) |",
 )  # fmt: skip
 def several(x):
-    print(x)
+    input()
     y = np.linalg.eigh(x)
     x[0] = 1
     try:

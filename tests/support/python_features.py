@@ -48,6 +48,12 @@ class Measured:
         return self.n * 2
 
 
+class Ranked:
+    """What has ranks."""
+
+    RANKS = range(1, 9, 2)
+
+
 class Kind(enum.Enum):
     """What an instance may be."""
 
@@ -1760,7 +1766,9 @@ def deque_rotate(x, n, xs, ws, k):
     """`deque.rotate`"""
     q = deque(xs)
     q.rotate(1)
-    return len(q)
+    q.rotate(n)
+    q.rotate(-5)
+    return list(q)
 
 
 @of("Library")
@@ -1914,6 +1922,77 @@ def numpy_keys(x, n, xs, ws, k):
     return dict(counts), counts.most_common(1)[0][0]
 
 
+@of("Library")
+def itertools_count_of_a_step(x, n, xs, ws, k):
+    """`itertools.count(a, step)`"""
+    down = [a for a, _ in zip(itertools.count(n, -2), xs, strict=False)]
+    return next(v for v in itertools.count(n, n + 1) if v > 20), down
+
+
+@of("Library")
+def itertools_cycle(x, n, xs, ws, k):
+    """`itertools.cycle`"""
+    turns = itertools.cycle(("x", "o"))
+    named = [(next(turns), v) for v in xs]
+    return named, [a * b for a, b in zip(xs, itertools.cycle([n, 2]), strict=False)]
+
+
+@of("Statements")
+def import_in_a_function(x, n, xs, ws, k):
+    """`import` in a function"""
+    import math as m
+    from collections import Counter as Counts
+
+    return m.sqrt(n), Counts(xs)[1]
+
+
+@of("Statements")
+def print_is_left_out(x, n, xs, ws, k):
+    """`print(...)`, which only the plain call does"""
+    print("n is", n, f"{n / 3:.2f}")
+    return n
+
+
+@of("Expressions")
+def texts_of_numbers(x, n, xs, ws, k):
+    """`str(n)`, `f"{n:03d}"`, `f"{x:.2f}"`, `"%d" % n`, `"{}".format(n)` of run-time numbers"""
+    return str(-n), f"{n:03d}|{n:<4}|{n:+}", f"{n / 7:.2f} {n / 8:7.1%}", "%d, %s" % (n, n > 2), "{:x}".format(n)
+
+
+@of("Built-in functions")
+def texts_in_other_bases(x, n, xs, ws, k):
+    """`bin`, `oct`, `hex`, `int.bit_count`"""
+    return bin(n), oct(n), hex(-n), n.bit_count(), bin(n).count("1")
+
+
+@of("Built-in functions")
+def attribute_of_a_name(x, n, xs, ws, k):
+    """`getattr(o, name)` of a name of run time"""
+    return [getattr(Point(float(n), 2.0), name) for name in ("x", "y", "x")[: n % 4]], getattr(
+        Point(1.0, 2.0), "y" * n, 7.0
+    )
+
+
+@of("Dicts and sets")
+def all_of_a_set(x, n, xs, ws, k):
+    """`all` and `any` over a set"""
+    return all(v > 1 for v in set(xs)), any(v > 1 for v in set(xs)), sum(1 for v in set(xs) if v > 1)
+
+
+@of("Expressions")
+def unpacked_if(x, n, xs, ws, k):
+    """`a, b = zip(*pairs) if pairs else ((), ())`"""
+    pairs = [(v, v * v) for v in xs]
+    a, b = zip(*pairs, strict=False) if pairs else ((), ())
+    return sum(a) - sum(b), list(b)
+
+
+@of("Classes")
+def range_of_a_class(x, n, xs, ws, k):
+    """a `range` as an attribute of a class"""
+    return sum(v for v in Ranked.RANKS if v < n), n in Ranked.RANKS
+
+
 REJECTED = [  # what is not supported
-    "frozen_set", "itertools_repeat_without_end", "deque_rotate",
+    "frozen_set",
 ]  # fmt: skip

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import ast
+import functools
 import types
 
+from acronumba.data.classes import field_names, is_record
 from acronumba.data.shared import SharedNode
 from acronumba.frontend.attributes import attribute
+from acronumba.frontend.comparisons import compare_values
+from acronumba.frontend.conditions import truth
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.kinds.maps import DictVal
-from acronumba.frontend.kinds.numbers import Num
+from acronumba.frontend.kinds.numbers import ALWAYS, Num, number
 from acronumba.frontend.kinds.objects import SharedVal
 from acronumba.frontend.kinds.value import Val
+from acronumba.frontend.overlay import has
 from acronumba.frontend.subscripts import get_item
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import StrT, TextT, members
 
 
 def attribute_by_name(w: Walker, obj: Val, name: Val, expression: ast.AST | None, default: Val | None) -> Val | None:
-    """Return the attribute of a shared object under a run-time name; None if there is none that may be meant.
+    """Return the attribute of an object under a run-time name; None if there is none that may be meant.
 
-    The constant parts of the name, as in ``f"cell_{kind}"``, tell which attributes fit. A name without constant parts
-    is that of an object among the attributes, such as a module.
+    Of an object of the instance it is one of the fields. Of a shared one, the constant parts of the name, as in
+    ``f"cell_{kind}"``, tell which attributes fit. A name without constant parts is that of an object among the
+    attributes, such as a module.
     """
     types_of_name = members(w.type_of(name))
-    if not isinstance(obj, SharedVal) or not all(isinstance(t, StrT | TextT) for t in types_of_name):
+    if not all(isinstance(t, StrT | TextT) for t in types_of_name):
         return None
+    if not isinstance(obj, SharedVal):
+        return _field_by_name(w, obj, name, default)
     first, last = _ends(expression)
     fitting = _fits(obj.node, first, last)
     methods = _methods(obj.node.cls, first, last) if first or last else []
@@ -38,6 +47,38 @@ def attribute_by_name(w: Walker, obj: Val, name: Val, expression: ast.AST | None
     there = table.contains(w, name)
     assert isinstance(there, Num)
     return w.cond(there, lambda: get_item(w, table, name), lambda: default)
+
+
+def _field_by_name(w: Walker, obj: Val, name: Val, default: Val | None) -> Val | None:
+    """Return the field of an object of the instance that has a name of run time; None if it is no such object."""
+    classes = obj.object_classes()
+    if not classes:
+        return None
+    if len(classes) > 1:
+        raise w.reject("ACR308", seen=f"getattr of {w.describe(obj)}", rewrite="test its class first: isinstance(x, C)")
+    cls = classes[0]
+    names = field_names(cls) if is_record(cls) else sorted({*w.facts.fields.get(cls, ()), *obj.fields(w)})
+
+    def is_named(field: str) -> Num:
+        return truth(w, compare_values(w, ast.Eq(), name, w.constant(field)))
+
+    def read(field: str) -> Val:
+        if default is None:
+            return attribute(w, obj, field)
+        return w.cond(has(w, obj, field), lambda: attribute(w, obj, field), lambda: default)
+
+    def missing() -> Val:
+        others = [n for n in dir(cls) if n not in names and not n.startswith("__")]
+        none = w.negate(functools.reduce(w.either, map(is_named, others), number(False)))
+        w.check(none if default is not None else number(False), "AttributeError", METHOD)
+        if w.block is None or default is None:
+            raise Dead
+        return default
+
+    return w.switch([*((is_named(n), functools.partial(read, n)) for n in names), (ALWAYS, missing)])
+
+
+METHOD = "a name that is no field of this object"
 
 
 def _ends(expression: ast.AST | None) -> tuple[str, str]:

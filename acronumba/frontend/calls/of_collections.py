@@ -22,7 +22,7 @@ from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal, MapView
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.value import Val
-from acronumba.frontend.library.collections import most_common
+from acronumba.frontend.library.collections import most_common, rotate
 from acronumba.frontend.lists import append, simple
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.operators import binary
@@ -140,6 +140,8 @@ def deque_method(w: Walker, base: ListVal, name: str, args: Sequence[Val]) -> Va
             out = w.realise(StaticList((), cell))
             extend(w, out, base)
             return replace(out, cls=deque, extra=base.extra)
+        case "rotate", [] | [_]:
+            return w.call(w.constant(rotate), (base, *args), {})
         case (("index" | "count" | "remove" | "insert"), _):
             return w.call(method_of(base.plain, name), args, {})
     return None

@@ -13,13 +13,16 @@ from acronumba.frontend.attributes import attribute
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.objects import is_foreign_class
 from acronumba.frontend.calls.tables import row
+from acronumba.frontend.comprehensions import to_list
 from acronumba.frontend.handlers import CALLS, handles
 from acronumba.frontend.kinds.functions import OneOfFunctions, Partial
-from acronumba.frontend.kinds.iterators import Range, Stream
+from acronumba.frontend.kinds.iterators import Cycle, Range, Stream
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
+from acronumba.frontend.library.itertools import count_by
 from acronumba.frontend.subscripts import get_item
+from acronumba.ir.types import FLOAT
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -28,16 +31,17 @@ if TYPE_CHECKING:
 @row("start step", itertools.count, whole=True)
 def _count(w: Walker, a: Args) -> Val:
     start, step = a["start"], a["step"]
-    if (
-        not isinstance(start, Num)
-        or not isinstance(step, Num)
-        or step.const is NOT_CONST
-        or step.const != int(step.const)
-    ):
-        raise w.reject("ACR202", seen="itertools.count of a step that is not a constant int")
-    if step.const <= 0:
-        raise w.reject("ACR202", seen="itertools.count that counts down", rewrite="zip(range(...), ...)")
-    return Stream(Range(w.as_int(start), number(2**62), w.as_int(step)), advances=True)
+    if not isinstance(start, Num) or not isinstance(step, Num) or FLOAT in (start.type, step.type):
+        return w.call(w.constant(count_by), (start, step), {})
+    start, step = w.read(w.as_int(start)), w.read(w.as_int(step))
+    w.check(w.scalar("ne", step, number(0)), "ValueError", "itertools.count with a step of 0, in a batch")
+    far = w.select(w.scalar("gt", step, number(0)), number(2**62), number(-(2**62)))
+    return Stream(Range(start, far, step), advances=True)
+
+
+@row("iterable", itertools.cycle, whole=True)
+def _cycle(w: Walker, a: Args) -> Val:
+    return Stream(Cycle(to_list(w, w.call(w.constant(list), (a["iterable"],), {}))), advances=True)
 
 
 # ---- partial functions

@@ -9,12 +9,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from acronumba.frontend.handlers import CONSTANTS, handles
 from acronumba.frontend.kinds.errors import READ_AGAIN, ErrorValue
 from acronumba.frontend.kinds.functions import Func
 from acronumba.frontend.kinds.lists import at_run_time
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
-from acronumba.frontend.kinds.value import NOT_CONST, StateKey, Steps, Turns, Val, Value
+from acronumba.frontend.kinds.value import NOT_CONST, Index, StateKey, Steps, Turns, Val, Value
 from acronumba.frontend.numbering import is_natural
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import INT
@@ -77,6 +78,45 @@ class Range(Value):
     def attribute(self, w: Walker, name: str) -> Val | None:
         bounds = {"start": self.start, "stop": self.stop, "step": self.step}
         return w.read(bounds[name]) if name in bounds else None
+
+
+@record(eq=False, frozen=False)
+class Cycle(Value):
+    """The items of a list, again and again: `itertools.cycle`."""
+
+    inner: ListVal
+
+    stored_as = "list(...)"
+    iterable = True
+    has_positions = True
+
+    def describe(self, w: Blocks) -> str:
+        return f"a cycle of {w.describe(self.inner)}"
+
+    def children(self) -> tuple[Val, ...]:
+        return (self.inner,)
+
+    def with_children(self, children: Sequence[Val]) -> Value:
+        return Cycle(*children)  # type: ignore[arg-type]
+
+    def _alike(self, other: Value) -> bool:
+        return True
+
+    def length(self, w: Walker) -> Num:
+        return w.select(self.inner.truth(w), number(2**62), number(0))
+
+    def turns(self, w: Walker) -> Turns:
+        n = self.length(w)
+        return lambda: n, lambda i: self.get_item(w, i)
+
+    def get_item(self, w: Walker, index: Index) -> Val:
+        assert isinstance(index, Num)
+        return self.inner.item_at(w, w.scalar("mod", w.read(index), w.ops.list_lengths(self.inner)))
+
+
+@handles(CONSTANTS, range)
+def _of_constant(value: range) -> Range:
+    return Range(number(value.start), number(value.stop), number(value.step))
 
 
 @record(eq=False, frozen=False)

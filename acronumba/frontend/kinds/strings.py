@@ -7,7 +7,6 @@ other methods of strings are made of these, in `library.strings`.
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -124,7 +123,7 @@ class StringValue(Value):
 
     def binary(self, w: Walker, op: ast.operator, left: Val, right: Val) -> Val | None:
         if isinstance(op, ast.Mod) and left is self and self.num.const is not NOT_CONST:
-            return percent(w, self.num.const, right)
+            return Value.binary(self, w, op, left, right)
         if isinstance(op, ast.Add) and isinstance(left, StringValue) and isinstance(right, StringValue):
             return joined(w, [left, right])
         times = right if left is self else left
@@ -187,9 +186,10 @@ class StringValue(Value):
         """Call Python's own method with constant arguments."""
         if name.startswith("_") or not hasattr(str, name) or name == "format_map":
             raise w.reject("ACR209", seen=f"the method .{name} of {self.describe(w)}")
-        read = known if name == "format" else _argument
-        values = [read(w, v) for v in args]
-        named = {k: read(w, v) for k, v in kwargs.items()}
+        if name == "format":
+            return Value.method(self, w, name, args, kwargs) or self
+        values = [_argument(w, v) for v in args]
+        named = {k: _argument(w, v) for k, v in kwargs.items()}
         out = made(w, lambda: getattr(self.num.const, name)(*values, **named))
         if isinstance(out, list):
             return new_list(w, [w.constant(v) for v in out])
@@ -326,27 +326,6 @@ def made(w: Walker, make: Callable[[], T]) -> T:
     except (TypeError, ValueError, LookupError) as error:
         w.fail(type(error).__name__, str(error).replace("{", "{{").replace("}", "}}"))
         raise Dead from None
-
-
-_CONVERSION = re.compile(r"%(?:%|[-#0 +]*[0-9]*(?:\.[0-9]+)?[a-zA-Z])")
-
-
-def percent(w: Walker, text: str, val: Val) -> Val:
-    """`text % val`, of constants, and of strings by `%s`."""
-    given = val.items if isinstance(val, TupleVal) else (val,)
-    found = [m for m in _CONVERSION.finditer(text) if m.group() != "%%"]
-    if text.count("%") == sum(m.group().count("%") for m in _CONVERSION.finditer(text)) and len(found) == len(given):
-        strings = [isinstance(v, StringValue) and w.static(v) is NOT_CONST for v in given]
-        if any(strings) and all(m.group() == "%s" for m, run in zip(found, strings, strict=True) if run):
-            parts: list[Val] = []
-            end = 0
-            for m, v, run in zip(found, given, strings, strict=True):
-                parts.append(constant(text[end : m.start()].replace("%%", "%")))
-                parts.append(v if run else percent(w, m.group(), TupleVal((v,))))
-                end = m.end()
-            return joined(w, [*parts, constant(text[end:].replace("%%", "%"))])
-    values = tuple(known(w, v) for v in val.items) if isinstance(val, TupleVal) else known(w, val)
-    return constant(made(w, lambda: text % values))
 
 
 def _argument(w: Walker, val: Val) -> Constant:

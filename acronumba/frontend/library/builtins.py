@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.comprehensions import FIRST
+from acronumba.frontend.kinds.iterators import Generator
 from acronumba.frontend.kinds.maps import MapVal, MapView
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.decorators import implements, primitive
@@ -22,6 +25,10 @@ def in_any_order(w: Walker, val: Val) -> Val:
 
 def _unordered(w: Walker, a: Args) -> Val:
     val = a["iterable"]
+    if isinstance(val, Generator) and isinstance(val.node, ast.GeneratorExp) and len(val.node.generators) == 1:
+        counts = isinstance(val.node.elt, ast.Constant)  # what is added does not depend on the order
+        source = in_any_order(w, val.params[FIRST]) if counts or not a.flag("exact") else val.params[FIRST]
+        return Generator(val.func, {**val.params, FIRST: source}, val.node, val.scope)
     inexact = isinstance(val, MapVal) and val.type.key not in (INT, BOOL, NEVER)
     return val if inexact and a.flag("exact") else in_any_order(w, val)
 

@@ -82,8 +82,17 @@ def islice(iterable, *bounds):
 
 
 @implements(itertools.repeat, iterator=True)
-def repeat(object, times):
+def repeat(object, times=None):
+    if times is None:
+        return itertools.cycle([object])
     return [object for _ in range(times)]
+
+
+def count_by(start, step):
+    """Yield numbers without end, of which one may be a float."""
+    while True:
+        yield start
+        start = start + step
 
 
 @implements(itertools.groupby, iterator=True)

@@ -172,6 +172,19 @@ def bit_length(n):
     return out
 
 
+@implements(int.bit_count)
+def bit_count(n):
+    """Return ``n.bit_count()``."""
+    if n == -(2**63):
+        return 1
+    out = 0
+    n = abs(n)
+    while n > 0:
+        n = n & (n - 1)
+        out += 1
+    return out
+
+
 @implements(float.is_integer)
 def is_integer(x):
     """Return ``x.is_integer()``."""
