@@ -6,6 +6,7 @@ members of enums, None and tuples of these; equal keys have equal words.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -89,8 +90,20 @@ def key_of(w: Walker, val: Val) -> Val:
         return replace(index, dtype=val.type.dtype)
     key = val.as_key(w)
     if key is None:
-        raise w.reject("ACR309", seen=f"a key {w.describe(val)}")
+        raise w.reject("ACR309", seen=f"a key {w.describe(val)}", rewrite=_on_the_object(w, val))
     return key
+
+
+def _on_the_object(w: Walker, val: Val) -> str:
+    """Return the rewrite of an object as a key: an attribute of it. "" for values that are no objects of classes."""
+    if not val.object_classes() or is_tuple(val):
+        return ""
+    match w.here:
+        case ast.Subscript(value=ast.Name(id=held), slice=ast.Name(id=name)):
+            return f"keep it on the object: `{name}.{held} = ...`, and `{name}.{held}` in place of `{held}[{name}]`"
+        case ast.Compare(left=ast.Name(id=name), comparators=[ast.Name(id=held)]):
+            return f"give the objects numbers: `{name}.number in {held}`"
+    return "keep it on the object: an attribute, as in `node.state = ...`; or give the objects numbers"
 
 
 def _plain_record(w: Walker, val: Val) -> Val:

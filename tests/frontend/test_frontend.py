@@ -211,6 +211,24 @@ def dict_of_floats(n):
     return {n + 0.5: n}
 
 
+class Node:
+    def __init__(self):
+        self.kids = []
+
+
+@rejected("ACR309 | memo[node] | `node.memo = ...`", columns=[Node(), Node()])
+def dict_of_objects(node):
+    memo = {}
+    memo[node] = 1
+    return len(memo)
+
+
+@rejected("ACR309 | node in seen | `node.number in seen`", columns=[Node(), Node()])
+def set_of_objects(node):
+    seen = {0}
+    return node in seen
+
+
 @rejected("ACR116 | str(n / 3) | float", columns=N)
 def text_made(n):
     return str(n / 3)
