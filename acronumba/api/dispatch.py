@@ -23,7 +23,7 @@ from acronumba.api.specialisations import FEW, Cache, Fit, fitting, keep, likely
 from acronumba.config import Options, verify_level
 from acronumba.data.decoder import Decoder
 from acronumba.data.source_guard import Changed
-from acronumba.errors import AcronumbaError, InternalError
+from acronumba.errors import AcronumbaError, InternalError, ShapeMismatch, TypeMismatch
 from acronumba.errors.codes import reject
 from acronumba.foreign import rows_of
 from acronumba.generics import Value
@@ -271,7 +271,7 @@ def _run_in_groups(model: Batched, call: Call, trace: bool, rejection: Acronumba
         try:
             compiled, leaves, _ = specialise(model, call.some(members), packed=False)
         except AcronumbaError as error:
-            rejected |= dict.fromkeys(members, error.with_traceback(None))
+            rejected |= rejections(model, call, members, error)
             continue
         fits = compiled.guard.matches_types
         others = [key for key, group in left.items() if fits(call.some(group[:1]).columns)]
@@ -285,6 +285,16 @@ def _run_in_groups(model: Batched, call: Call, trace: bool, rejection: Acronumba
         raise rejection
     _tell_of_groups(model, len(parts) + len({id(error) for error in rejected.values()}))
     return _joined(call, parts, rejected)
+
+
+def rejections(
+    model: Batched, call: Call, members: Sequence[int], error: AcronumbaError
+) -> dict[int, BaseException]:  # fmt: skip
+    """Return the errors of instances for which the function is rejected; in PyTorch those of the plain call, if any."""
+    error = error.with_traceback(None)
+    if not (model.tensors and isinstance(error, TypeMismatch | ShapeMismatch)):
+        return dict.fromkeys(members, error)
+    return {k: exception_of(model, [column[k] for column in call.columns], call, error) for k in members}
 
 
 def _run_as_before(

@@ -166,7 +166,7 @@ class Forward:
         self.made: list[Value] = []  # the tensors of PyTorch that were made for results
         self._model = model
         self._marks: dict[int, tuple[str, Array, int]] = {}  # by id: path, shared array and checksum
-        for members, of in alike(model, call, together, fit):
+        for members, of in alike(model, call, together, self.errors, fit):
             some = call if len(members) == call.count else call.some(members)
             compiled, leaves, packed = of or specialise(model, some, together)
             mine = wanted.of(compiled, leaves, packed, call)

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from acronumba.api.arguments import Call
 from acronumba.api.columns import groups
-from acronumba.api.dispatch import Batched, bind, exception_of, function_of, specialise
+from acronumba.api.dispatch import Batched, bind, exception_of, function_of, rejections, specialise
 from acronumba.api.results import Results
 from acronumba.api.wanted import Choices, Selection, Totals, wanted_of
 from acronumba.data.row_grad import Gradient, total
-from acronumba.errors import AcronumbaError, InstanceErrors, one_frame
+from acronumba.errors import AcronumbaError, InstanceErrors, InternalError, one_frame
 from acronumba.errors.codes import reject
 from acronumba.generics import Value
 from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, TensorT, TorchT, TupleT, Type, UnionT, type_text, words
@@ -215,15 +215,18 @@ class ValueAndGrad:
         """Return the run for `_run`; `tell`: with the batches of its backward pass."""
         wanted = self._wanted(call)
         run = _GradientRun(self.model, self.choices, call, wanted, wide, together, tell)
-        for members, fit in alike(self.model, call, together):
+        for members, fit in alike(self.model, call, together, run.errors):
             run.group(members, fit)
         return run
 
 
-def alike(model: Lossy, call: Call, packed: bool, fit: Fit | None = None) -> list[tuple[Sequence[int], Fit | None]]:
+def alike(
+    model: Lossy, call: Call, packed: bool, errors: dict[int, BaseException], fit: Fit | None = None
+) -> list[tuple[Sequence[int], Fit | None]]:
     """Return all instance numbers with the specialisation that fits them, or else the numbers of each type.
 
-    `fit`: the specialisation, if it is known.
+    If the function is rejected for a type, the rejection is added to `errors` for its instances; if it is for all, the
+    error of the mini-batch as a whole is raised. `fit`: the specialisation, if it is known.
     """
     if not call.count:
         return []
@@ -231,11 +234,22 @@ def alike(model: Lossy, call: Call, packed: bool, fit: Fit | None = None) -> lis
         return [(range(call.count), fit)]
     try:
         return [(range(call.count), specialise(model, call, packed))]
-    except AcronumbaError:
+    except InternalError:
+        raise
+    except AcronumbaError as rejection:
         found = groups(call.columns)
         if len(found) < 2:
             raise
-        return [(members, None) for members in found.values()]
+        out: list[tuple[Sequence[int], Fit | None]] = []
+        for members in found.values():
+            try:
+                specialise(model, call.some(members), packed=False)
+                out.append((members, None))
+            except AcronumbaError as error:
+                errors |= rejections(model, call, members, error)
+        if not out:
+            raise rejection from None
+        return out
 
 
 class _GradientRun:

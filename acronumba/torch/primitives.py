@@ -187,7 +187,7 @@ def _of_one_dtype(w: Walker, a: Args) -> Val:
     dtypes = {v.type.dtype for v in map(_inner, a.rest) if isinstance(v, Tensor | ArrayRef)}
     if len(dtypes) > 1:
         seen = f"{' and '.join(sorted(dtypes))} tensors together"
-        raise w.reject("ACR301", seen=seen, rewrite="x.to(dtype)")
+        raise w.fails("RuntimeError", w.reject("ACR301", seen=seen, rewrite="x.to(dtype)"))
     return NoneVal()
 
 
@@ -197,4 +197,4 @@ def _inner(val: Val) -> Val:
 
 @primitive(rule=_of_one_dtype, rank0="any", whole=True)
 def of_one_dtype(*arrays: Any) -> None:
-    """Reject arrays of several dtypes, for functions that do not promote them; None is left out."""
+    """Let the instance fail if arrays are of several dtypes, for functions that do not promote; None is left out."""

@@ -426,3 +426,17 @@ def test_columns_without_an_end() -> None:
             model(scaled).batch(endless)
     assert model(scaled).batch(itertools.repeat(1, 2)) == [2, 2]
     assert model(scaled).batch(v for v in {1: 2}) == [2]
+
+
+def test_gradients_of_the_others_where_one_type_is_rejected() -> None:
+    def loss(x: Any, *, w: Any) -> Any:
+        rows = [w @ row for row in x]
+        return np.sum(rows[0] * x[0][:3])
+
+    xs = [np.ones((2, 3), F32), np.ones((2, 3, 3), F32)[0], "abc", np.full((1, 3), 2, F32)]
+    with pytest.raises(InstanceErrors) as caught:
+        model(loss).value_and_grad.batch(xs, w=W)
+    assert list(caught.value.errors) == [2]
+    with pytest.raises(InstanceErrors) as caught:
+        model(loss).batch(xs, w=W)
+    assert list(caught.value.errors) == [2]

@@ -178,3 +178,27 @@ def test_functions_take_what_those_of_pytorch_take(name):
             f(x, y)
         with pytest.raises((acronumba.InstanceErrors, acronumba.AcronumbaError)):
             list(model(f).batch([x, x], [y, y]))
+
+
+class Unpacks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRUCell(3, 3)
+
+    def forward(self, x):
+        count, size = x.size()
+        h = x.new_zeros(size)
+        for k in range(count):
+            h = self.cell(x[k], h)
+        return h
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_an_instance_whose_types_fit_no_code_fails_alone(grad):
+    net, xs = Unpacks(), [torch.randn(2, 3), torch.randn(4, 3), torch.randn(1, 2, 3), torch.randn(2, 3)]
+    with torch.set_grad_enabled(grad):
+        assert list(same_outcomes(net, xs)) == [2]
+        assert list(same_outcomes(net, [xs[2], *xs[:2], torch.ones(1, 2, 3)])) == [0, 3]
+    with pytest.raises(acronumba.InstanceErrors) as caught:
+        model(lambda x: net(x).sum()).value_and_grad.batch(xs)
+    assert list(caught.value.errors) == [2]

@@ -16,7 +16,7 @@ from acronumba.torch.primitives import each, is_same, of_one_dtype, refused
 
 @implements(nn.LSTMCell.forward, tensors=True)
 def lstm_cell(self, input, hx=None):
-    x = array(input)
+    x = _row(input)
     if hx is None:
         h = c = np.zeros((*x.shape[:-1], self.hidden_size), x.dtype)
     else:
@@ -27,17 +27,24 @@ def lstm_cell(self, input, hx=None):
 
 @implements(nn.GRUCell.forward, tensors=True)
 def gru_cell(self, input, hx=None):
-    x = array(input)
+    x = _row(input)
     h = np.zeros((*x.shape[:-1], self.hidden_size), x.dtype) if hx is None else _checked(array(hx), x, self.hidden_size)
     return tensor(_gru_step(_product(x, self.weight_ih, self.bias_ih), h, self.weight_hh, self.bias_hh))
 
 
 @implements(nn.RNNCell.forward, tensors=True)
 def rnn_cell(self, input, hx=None):
-    x = array(input)
+    x = _row(input)
     h = np.zeros((*x.shape[:-1], self.hidden_size), x.dtype) if hx is None else _checked(array(hx), x, self.hidden_size)
     z = _product(x, self.weight_ih, self.bias_ih) + _product(h, self.weight_hh, self.bias_hh)
     return tensor(np.tanh(z) if self.nonlinearity == "tanh" else relu(z))
+
+
+def _row(input):
+    """Return the input of a cell as an array."""
+    if input.ndim != 1 and input.ndim != 2:
+        refused("the input of a cell with neither 1 nor 2 axes", "a row: x[k]")
+    return array(input)
 
 
 def _product(x, weight, bias):
