@@ -6,6 +6,8 @@ array that shares their memory if possible, or a sentence that gives the reason 
 
 from __future__ import annotations
 
+import types
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -196,3 +198,20 @@ def natives(values: Sequence[Any], made: dict[int, tuple[Any, Any]]) -> list[Any
 def is_simple(cls: type) -> bool:
     """Whether the objects of a class neither are nor hold an array of another library."""
     return cls in _SIMPLE
+
+
+def is_of_numba(value: object) -> bool:
+    """Whether a value is an object of Numba: a compiled function, a class or a type of its own."""
+    return any((getattr(x, "__module__", None) or "").startswith("numba.") for x in (type(value), value))
+
+
+def source_function(value: object) -> types.FunctionType | None:
+    """Return the Python function that Numba has compiled by `njit`, `jit` or `cfunc`; None for any other value."""
+    if not type(value).__module__.startswith("numba.core."):
+        return None
+    found = getattr(value, "__wrapped__", None)
+    return found if isinstance(found, types.FunctionType) else None
+
+
+# Models that call functions of Numba: their definition is the Python source, see `api.plain.SourceCall`.
+BY_SOURCE: weakref.WeakSet[types.FunctionType] = weakref.WeakSet()

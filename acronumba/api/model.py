@@ -27,6 +27,7 @@ from acronumba.api.traced_run import TracedRun
 from acronumba.config import Options
 from acronumba.errors import InstanceErrors, one_frame
 from acronumba.errors.codes import reject
+from acronumba.foreign import BY_SOURCE, source_function
 from acronumba.generics import P, R, Value
 from acronumba.memory import Array
 from acronumba.pipeline.boundary import compiling
@@ -83,11 +84,16 @@ class Model(Generic[P, R]):
     bound: Mapping[str, Value] = MappingProxyType({})  # values of parameters that no call passes: `self` of a method
     tensors: bool = False  # whether tensors of PyTorch are tensors in the code of the function, not arrays
 
+    _native: Callable[P, R] | None = None  # a function of Numba that a plain call runs in place of the source
     _cache: Cache  # its compiled specialisations, by options
     _entries: list[Compiled]  # the entries of the cache for the options of this model
 
     def __init__(self, fn: Callable[P, R], *, options: Options | None = None, device: str | None = None) -> None:
         fn = fn.__wrapped__ if isinstance(fn, Model) else fn
+        source = source_function(fn)
+        if source is not None:
+            BY_SOURCE.add(source)
+            self._native, fn = fn, source
         if not callable(fn) or hasattr(type(fn), "__acronumba_gradients__"):
             raise TypeError(f"@model expects a function, not {type(fn).__name__}")
         update_wrapper(self, fn)
@@ -110,7 +116,7 @@ class Model(Generic[P, R]):
         named: dict[str, Value] = dict(kwargs)
         if any(type(v) is Snapshot or is_packed(v) for v in named.values()):
             named = {k: value_of(v) for k, v in named.items()}
-        fn: Callable[..., R] = self.__wrapped__
+        fn: Callable[..., R] = self._native or self.__wrapped__
         if inside.plain:
             return fn(*args, **named)
         given, named = native((args, named))
@@ -166,7 +172,7 @@ class Model(Generic[P, R]):
 
     def _like(self, options: Options, device: str | None = None) -> Model[P, R]:
         """Return a model of the same function with other options."""
-        return Model(self.__wrapped__, options=options, device=device)
+        return Model(self._native or self.__wrapped__, options=options, device=device)
 
     def _plain_call(self, shared: Mapping[str, Value], options: Options | None = None) -> PlainCall:
         """Return the plain call of one instance, with bounds."""

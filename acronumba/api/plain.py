@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from acronumba.api.meter import Meter
 from acronumba.api.structures import native
 from acronumba.config import Options
+from acronumba.foreign import BY_SOURCE
 from acronumba.generics import Value
 from acronumba.pipeline.given_objects import Outer, Snapshot, outer_of
 
@@ -79,7 +80,8 @@ class PlainCall:
     @classmethod
     def of(cls, fn: Callable[..., Any], shared: Mapping[str, Value], options: Options) -> Self:
         """Return the call with the bounds of a mini-batch: its steps cover those that compiled code may run."""
-        return cls(fn, shared, SOON + _LINES * options.max_steps, options.memory_limit, outer_of(fn))
+        kind = SourceCall if cls is PlainCall and fn in BY_SOURCE else cls
+        return kind(fn, shared, SOON + _LINES * options.max_steps, options.memory_limit, outer_of(fn))
 
     def run(self, instance: Sequence[Value]) -> Value:
         """Return the result of the function for an instance, or raise its exception.
@@ -117,3 +119,26 @@ class PlainCall:
         from acronumba.api.reference import Reference
 
         return Reference(self)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCall(PlainCall):
+    """The plain call of a function that calls functions of Numba, whose Python source runs in place of their code."""
+
+    _made: list[Along] = field(default_factory=list)
+
+    def run(self, instance: Sequence[Value]) -> Value:
+        """Return the result for an instance, without second values, or raise the exception of the source."""
+        from acronumba.api.shadow import narrow
+
+        if not self._made:
+            self._made.append(self.reference())
+        found = self._made[0].run(instance)
+        if found.error is not None:
+            raise found.error
+        return narrow(found.result)
+
+    def reference(self) -> Along:
+        """Return the float64 run beside this call."""
+        call = PlainCall(self.fn, self.shared, self.steps, self.memory_limit, self.outer)
+        return call.reference()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import abc
 import builtins
 import enum
+import functools
 import math
 import sys
 import types
@@ -25,8 +26,10 @@ from acronumba import nn, random
 from acronumba.api.meter import Range
 from acronumba.api.shadow import STAND_INS, Anchors, Number, ShadowArray, ShadowRun, apply, current, with_second
 from acronumba.data.classes import is_record
-from acronumba.foreign import as_numpy, is_foreign
+from acronumba.foreign import as_numpy, is_foreign, is_of_numba, source_function
+from acronumba.frontend.library.numba import no_items, no_keys, python_of_numba
 from acronumba.generics import Value
+from acronumba.operations import Operation, run_definition
 
 SHARED = -1  # instead of an instance number
 
@@ -161,6 +164,8 @@ class _Copies:
         return value if _is_simple(value) else self._made[id(value)]
 
     def _is_object(self, v: Value) -> bool:
+        if is_of_numba(v) or isinstance(v, Operation):
+            return False
         return not isinstance(v, type) and type(v) not in STAND_INS and self._class(type(v)) is not type(v)
 
     def _fill(self, v: Value, shell: Value) -> None:
@@ -175,6 +180,10 @@ class _Copies:
                 object.__setattr__(shell, name, self._known(x))
 
     def _leaf(self, v: Value) -> Value:
+        if is_of_numba(v):
+            return self._of_numba(v)
+        if isinstance(v, Operation):
+            return functools.partial(self.of(run_definition), v, self.of(v.source))
         if isinstance(v, np.generic):
             return with_second(STAND_INS[type(v)], v, np.float64(v)) if type(v) in STAND_INS else v
         if type(v) is float:
@@ -199,6 +208,20 @@ class _Copies:
                 return _Seen(v, self)
             return v
         return _calls(v) if _is_of_numpy(v) else v
+
+    def _of_numba(self, v: Value) -> Value:
+        """Return the copy of a function's source, or the function of Python for a function of Numba."""
+        source = source_function(v)
+        if source is not None:
+            return self.of(source)
+        stands_for = python_of_numba(v)
+        if isinstance(stands_for, functools.partial):
+            return functools.partial(self.of(stands_for.func), self.of(stands_for.args[0]), *stands_for.args[1:])
+        if stands_for in (list, dict):
+            made: Any = functools.partial(stands_for)
+            made.empty_list, made.empty = no_items, no_keys
+            return made
+        return v if stands_for is None else self._builtins.get(stands_for.__name__, self.of(stands_for))
 
     def _function(self, fn: types.FunctionType) -> Any:
         scope = self._globals.setdefault(
@@ -269,7 +292,11 @@ _DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 _AS_ONE: frozenset[Any] = frozenset(
     (nn.sigmoid, nn.erf, nn.scale_gradient, random.threefry)
 )  # operations, though in Python
-_OWN = ("acronumba.nn", "acronumba.random", "acronumba.zoo", "acronumba.bench")  # modules of acronumba that models call
+# Modules of acronumba that models call.
+_OWN = (
+    "acronumba.nn", "acronumba.random", "acronumba.zoo", "acronumba.bench", "acronumba.frontend.library.numba",
+    "acronumba.operations",
+)  # fmt: skip
 _SIMPLE = (bool, int, str, bytes, complex, type(None), enum.Enum, np.dtype, types.CodeType)
 
 

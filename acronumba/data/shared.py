@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from acronumba.data.classes import adapter_of, is_object, is_record, names_of, oddness
-from acronumba.foreign import as_numpy, is_foreign, is_tensor, is_tensor_of
+from acronumba.foreign import as_numpy, is_foreign, is_of_numba, is_tensor, is_tensor_of
 from acronumba.generics import Value
 from acronumba.ir.types import (
     BOOL,
@@ -342,7 +342,7 @@ def _without_parts(path: str, value: object, fixed: bool) -> Shared | None:
         return SharedOpaque(path, other)
     if fixed and cls in (int, float):
         return SharedConst(value)
-    function = callable(value) and not is_object(value) and adapter_of(cls) is None
+    function = callable(value) and (not is_object(value) or is_of_numba(value)) and adapter_of(cls) is None
     constant = function or isinstance(value, (*CONSTANTS, *ADDED))
     if cls in BY_VALUE or (constant and not isinstance(value, _ARRAYS)):
         return SharedConst(value)

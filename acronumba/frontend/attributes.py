@@ -14,7 +14,7 @@ import numpy as np
 from acronumba.data.classes import field_names
 from acronumba.data.shared import SharedConst, can_hide, hiding
 from acronumba.data.source_guard import ABSENT
-from acronumba.foreign import Library
+from acronumba.foreign import Library, is_of_numba
 from acronumba.frontend.advice import near, unknown
 from acronumba.frontend.calls.objects import as_function
 from acronumba.frontend.calls.tables import row_of
@@ -231,6 +231,8 @@ def bound_attribute(w: Walker, owner: Val, cls: type, name: str, raw: Any, holde
         return w.call(own_method(w, raw.fget), (owner,), {})
     if isinstance(raw, staticmethod):
         return own_method(w, raw.__func__)
+    if isinstance(raw, classmethod) and is_of_numba(raw.__func__):
+        return Static(getattr(cls, name))
     if isinstance(raw, classmethod):
         return Partial(own_method(w, raw.__func__), (owner if of_class else Static(cls),))
     if name in ("_replace", "_asdict") and issubclass(cls, tuple):

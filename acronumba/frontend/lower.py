@@ -35,6 +35,7 @@ from acronumba.data.shared import Inherited, SharedConst, SharedTree, hiding, no
 from acronumba.data.source_guard import Changed, SourceGuard
 from acronumba.errors import NOWHERE, AcronumbaError, Loc, together
 from acronumba.errors.codes import reject
+from acronumba.foreign import BY_SOURCE
 from acronumba.frontend import (
     assignment,
     cached,
@@ -175,6 +176,8 @@ def lower(
         raise
     if not _agree(sweeps):
         raise Changed
+    if any(sweep.by_source for sweep in sweeps):
+        BY_SOURCE.add(fn)
     lowered = replace(lowered, unread=_unread(lowered, shared, sweeps))
     if verify_level() > 1:
         complete = _lower(fn, params, fields, shared, values, [], Facts(complete=True, tensors=tensors, state=state))

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from acronumba.data.shared import SharedConst, describe_value, values_of
 from acronumba.data.source_guard import ABSENT
-from acronumba.foreign import Library
+from acronumba.foreign import Library, is_of_numba
 from acronumba.frontend.advice import near
 from acronumba.frontend.calls.objects import as_function, is_foreign
 from acronumba.frontend.calls.tables import row_of
@@ -318,6 +318,7 @@ def behind(w: Walker, value: Any) -> types.FunctionType | None:
         w.source_guard.item(value, "__wrapped__")
         if isinstance(value, functools._lru_cache_wrapper):
             w.cached.add(function.__code__)
+        w.by_source = w.by_source or is_of_numba(value)
     return function
 
 

@@ -178,6 +178,7 @@ class Walker(Merge):
         self.source_guard = SourceGuard()  # the functions, classes and names that were read
         self.walked: list[ElementInfo] = []  # of the dicts and deques over which the enclosing loops iterate
         self.cached: set[Any] = set()  # functions under `functools.lru_cache`: their code, or their definitions
+        self.by_source = False  # whether a function of Numba was walked
         self.surely_written: set[tuple[type, str]] = set()  # attributes of the data that are certainly written
         self.inside_cached = 0  # calls of such functions around the current node
         self.events: list[Event] = []  # events of arrays that are written to, in order

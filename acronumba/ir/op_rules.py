@@ -11,6 +11,7 @@ from acronumba.ir.agree import Wrong, demand
 from acronumba.ir.nodes import Op, Var
 from acronumba.ir.ops import TENSORS, Attrs, Takes
 from acronumba.ir.types import ListT
+from acronumba.operations import OwnCall
 
 _Shape = tuple[int | None, ...]
 
@@ -250,6 +251,15 @@ def _searchsorted(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, sh
     _agree(shape, shapes[1])
 
 
+def _own(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _Shape) -> None:
+    call, *made = i.attrs
+    demand(isinstance(call, OwnCall) and len(made) == len(call.ranks), "own without a call, or a shape of each result")
+    assert isinstance(call, OwnCall)
+    given = [(g.dtype, g.rank) for g in call.given]
+    demand(given == list(zip(dtypes, map(len, shapes), strict=True)), f"arguments of {call}")
+    demand((dtype, len(shape)) == (call.dtypes[call.number], call.ranks[call.number]), f"the result of {call}")
+
+
 _Rule = Callable[[Op, list[str], list[_Shape], str, _Shape], None]
 
 
@@ -274,4 +284,5 @@ RULES: dict[str, _Rule] = {
     "stack": _stack,
     "const": _const,
     "iota": _iota,
+    "own": _own,
 }

@@ -51,6 +51,9 @@ Tensor operations, with x, y, ... tensors (rank 0 included) and c host numbers:
                    scatter                    x, i   attrs (axis,); the adjoint of `take`: x has the shape of a `take`
                                                      with i, and each of its rows is added to row i of the result (or
                                                      the nearest), in row-major order of i
+    own            own                        x...   a result of a call of an operation of the user's, which may fail;
+                                                     attrs (call, shape, ...): an `operations.OwnCall`, and the shape
+                                                     of each result of the call
     creation       const                      -      attrs (value,); rank 0
                    iota                       -      attrs (); rank 1: 0, 1, 2, ...
 
@@ -99,6 +102,7 @@ KINDS: Mapping[str, OpKind] = {
     "stack": OpKind(loops=True, stored=True),
     "fold": OpKind(loops=True, stored=True, folds=True),
     "scatter": OpKind(loops=True, stored=True, folds=True),
+    "own": OpKind(loops=True, stored=True),
     "create": OpKind(),
 }
 
@@ -266,6 +270,13 @@ def _searchsorted(args: Sequence[Array], attrs: Attrs, shape: tuple[int, ...], d
 
 def _argsort(args: Sequence[Array], attrs: Attrs, shape: tuple[int, ...], dtype: str) -> Array:
     return np.argsort(args[0], axis=attrs[0], kind="stable")
+
+
+def _own(args: Sequence[Array], attrs: Attrs, shape: tuple[int, ...], dtype: str) -> Array:
+    try:
+        return attrs[0].compute(args, dtype)
+    except Exception as error:
+        raise ValueError(str(error)) from error
 
 
 def _scan(f: np.ufunc) -> Callable[..., Array]:
@@ -445,6 +456,7 @@ def _table() -> dict[str, TensorOp]:
     row("scale_gradient", "view", 1, _view_rows, lambda a, t, s, d: a[0], takes="float", shown_to_users=False)
     row("fold", "fold", 1, _no_rows, _fold, takes="float")
     row("scatter", "scatter", 2, _no_rows, _scatter)
+    row("own", "own", -1, _no_rows, _own, gives="any", fails=True, cost=1000)
     row("concat", "concat", -1, _axis_rows, lambda a, t, s, d: np.concatenate(a, axis=t[0]))
     row("stack", "stack", 1, lambda x: x.attrs, lambda a, t, s, d: np.asarray(a[0]).reshape(s))
     row("const", "create", 0, _no_rows, lambda a, t, s, d: np.asarray(t[0], d), gives="any")

@@ -25,6 +25,7 @@ import numpy as np
 from acronumba.ir.evaluate import apply
 from acronumba.ir.ops import TENSORS, Attrs
 from acronumba.ir.spec import Dim, Size
+from acronumba.ir.traced import own_adjoints
 from acronumba.records import record
 
 Value: TypeAlias = Any  # a builder's form of a tensor: an array, the number of a value of a kernel
@@ -528,6 +529,7 @@ RULES: Mapping[str, Rule] = {
     "scale_gradient": _scaled,
     "fold": _apart(lambda b, o: b.broadcast(o.adjoint, b.shape(o.args[0]))),
     "scatter": _apart(lambda b, o: b.take(o.adjoint, o.args[1], o.attrs[0])),
+    "own": own_adjoints,
 }  # fmt: skip
 
 _STEPS = "its result is piecewise constant"

@@ -26,6 +26,7 @@ from acronumba.kernels.stages.passes import panels_of, passes_of, tile_shape
 from acronumba.kernels.stages.tasks import Nest, Product, ProductStage, RowStage, Single, Stages
 from acronumba.kernels.tiles import passes_over
 from acronumba.kernels.write.element import DTYPES
+from acronumba.operations import OwnCall
 from acronumba.records import record
 from acronumba.strategy import DEFAULT, Figures, Strategy
 
@@ -312,6 +313,10 @@ class _Counter:
             self.time.add(f.element, self.shape_of_vectors(item.value))
         elif item.kind == "stack":
             self.time.add(f.operand + f.loop, op.shape[:1])
+        elif item.kind == "own":
+            call = op.attrs[0]
+            assert isinstance(call, OwnCall)
+            self.time.add(call.operation.nanoseconds / len(call.ranks))
         elif item.kind in ("order", "search"):
             self.time.add(f.element * 40, over)
         else:

@@ -29,6 +29,7 @@ from acronumba.ir.spec import BLOCK, PARAMETERS, UNITS, Dim, KernelSpec
 from acronumba.kernels import lookups
 from acronumba.kernels.cost import MOST, Estimate, Time, estimate, stored_by, typical_cost
 from acronumba.kernels.facts import KernelFacts, SharedUse, StageWork
+from acronumba.kernels.own import table_places
 from acronumba.kernels.stages.index import ONE, ZERO, Poly, count, rounded, size_poly
 from acronumba.kernels.stages.order import plan_stages
 from acronumba.kernels.stages.passes import passes_of, table_of, tile_shape
@@ -38,11 +39,12 @@ from acronumba.kernels.write import math
 from acronumba.kernels.write.blocks import BlockOfNodes, word_of
 from acronumba.kernels.write.element import DTYPES
 from acronumba.kernels.write.groups import GroupSlots, GroupWriter, group_units
-from acronumba.kernels.write.kernel import LANE_BUFFER, Gathered, Home, Kernel, RaggedSlots, Scratch, identifier
+from acronumba.kernels.write.kernel import LANE_BUFFER, Gathered, Home, Kernel, OwnSlots, RaggedSlots, Scratch, identifier
 from acronumba.kernels.write.matrices import Slots
 from acronumba.kernels.write.products import ProductWriter, most_rows
 from acronumba.kernels.write.tiled import Tiles, units
 from acronumba.kernels.write.writer import Writer, row_step
+from acronumba.operations import OwnCall
 from acronumba.records import record
 from acronumba.strategy import DEFAULT, Strategy
 
@@ -133,6 +135,8 @@ class Generator:
                 if stage.band is not None:
                     self._outside_slots(kernel, number, stage.band)
                 for item in stage.items:
+                    if isinstance(item, Single) and item.kind == "own":
+                        self._own_slots(kernel, item.value, number, stage)
                     if isinstance(item, Single) and item.kind == "product":
                         self._product_slots(self.stages.products[item.value], number, bool(stage.lead))
         return kernel
@@ -302,6 +306,28 @@ class Generator:
             panel=self.scratch.add("panel", size_poly(self.graph.shape(product.right)[0]) * width, own=number),
         )
 
+    def _own_slots(self, kernel: Kernel, v: int, number: int, stage: RowStage) -> None:
+        """Lay out the scratch of a call of an operation of the user's own; its results in a stage are one call."""
+        op = self.graph.op(v)
+        assert op is not None
+        call, *shapes = op.attrs
+        assert isinstance(call, OwnCall)
+        if any(v in own.values for own in kernel.own.values()):
+            return
+        values, slots = [-1] * len(shapes), [-1] * len(shapes)
+        for item in stage.items:
+            other = self.graph.op(item.value) if isinstance(item, Single) and item.kind == "own" else None
+            if other is not None and other.args == op.args and isinstance(c := other.attrs[0], OwnCall):
+                if c.text == call.text and values[c.number] < 0 and isinstance(item, Single):
+                    values[c.number] = item.value
+        for k, shape in enumerate(shapes):
+            if values[k] < 0:
+                size = count(shape) * DTYPES[call.dtypes[k]].size  # type: ignore[arg-type]
+                slots[k] = self.scratch.add(f"{call.operation.__name__}_{k}", size, own=number)
+        _, words = table_places([g.rank for g in call.given] + list(call.ranks))
+        table = self.scratch.add("table", Poly.of(8 * words), own=number)
+        kernel.own[v] = OwnSlots(table, tuple(values), tuple(slots))
+
     def _product_slots(self, product: Product, number: int, tiles: bool) -> None:
         """Lay out the scratch of a product of a node's local matrices; `tiles`: whether its stage is in tiles."""
         if product.how != "panel":
@@ -327,7 +353,7 @@ class Generator:
 
     def run(self) -> KernelCode:
         functions = self._functions()
-        if self.kernel.tiles:  # now it is known how many entries P has before the tiles
+        if self.kernel.tiles or self.kernel.owns:  # now it is known how many entries P has before these
             functions = self._functions()
         helpers = [power(name) for name in self.kernel.helpers]
         maths = math.closure(self.kernel.wanted)
@@ -338,7 +364,10 @@ class Generator:
         cost = int(min(self.estimate.node(), MOST)) + 1
         block = self.kernel.block.constant or 1
         typical = typical_cost(self.given)
-        facts = KernelFacts(shared=shared, tiles=tuple(tiles), stages=work, block=block, cost=cost, typical=typical)
+        facts = KernelFacts(
+            shared=shared, tiles=tuple(tiles), stages=work, block=block, cost=cost, typical=typical,
+            owns=tuple(self.kernel.owns),
+        )  # fmt: skip
         whole = tree.Module(
             self.spec.name, (*maths, *helpers, *functions), exports, header=self._header(), notes=facts.notes()
         )

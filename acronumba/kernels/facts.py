@@ -39,6 +39,7 @@ class KernelFacts:
     block: int = 1  # most nodes of a block
     cost: int = 0  # estimated nanoseconds of a node
     typical: int = 0  # the same on a typical CPU, see `kernels.cost.typical_cost`
+    owns: tuple[str, ...] = ()  # calls of operations of the user's own; their addresses follow the tiles in P
 
     def notes(self) -> Sequence[Note]:
         """Return the facts as lists that JSON can hold."""

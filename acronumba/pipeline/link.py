@@ -19,6 +19,7 @@ from acronumba.host.machine import make_host
 from acronumba.ir.spec import KernelSpec, same_but_shared
 from acronumba.kernels import tiles
 from acronumba.kernels.facts import KernelFacts
+from acronumba.kernels.own import address_of, own_calls
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.engines import Native, library
 from acronumba.runtime.program import KernelEntry, Linked, StageEntry
@@ -119,18 +120,19 @@ def with_kernels(
     tile: dict[str, int] = {}
     for module in compiled[len(kernels) :]:
         tile |= module.address
+    calls = {text: found for spec in specs for text, found in own_calls(spec).items()}
     entries = [
         KernelEntry(
             plan=c.address["plan"],
             run=c.address["run"],
             shared=one.shared,
-            tiles=tuple(tile[key.name] for key in one.tiles),
+            tiles=(*(tile[key.name] for key in one.tiles), *(address_of(*calls[text]) for text in one.owns)),
             begin=c.address.get("begin", 0),
             stages=tuple(StageEntry(address=c.address[s.stage], weights=s.weights) for s in one.stages),
             block=one.block,
             cost=one.cost,
             typical=one.typical,
-            keep=c,
+            keep=(c, *(calls[text] for text in one.owns)),
         )
         for one, c in zip(known, compiled, strict=False)
     ]

@@ -476,7 +476,7 @@ class _Spec:
                 if isinstance(a, ir.Var) and a in group.extents:
                     for x in group.extents[a][a in self.far :]:
                         self._dim(x)
-            for x in op.shape:
+            for x in op.shape if op.op != "own" else self._attr_vars(op.attrs):
                 self._dim(x)
         tensors: list[ir.Var] = []
         lists: list[ir.Var] = []
@@ -615,6 +615,8 @@ class _Spec:
     def _add(self, op: KernelOp) -> int:
         """Add an operation unless an equal one exists; of two that fail alike, the first one's site is reported."""
         key = repr((op.op, op.args, op.attrs, op.dtype, op.shape, op.site >= 0))
+        if op.op == "own" and not op.attrs[0].operation.pure:  # type: ignore[attr-defined]
+            key += str(len(self.body))
         if key not in self.values:
             self.values[key] = len(self.operands) + len(self.body)
             self.body.append(op)

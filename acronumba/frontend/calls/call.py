@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.data.classes import CLASS_VARIABLE, adapter_of, field_names, is_written, own_constructor
-from acronumba.foreign import Library
+from acronumba.foreign import Library, is_of_numba
 from acronumba.frontend import calls, library
 from acronumba.frontend.advice import unknown
 from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.calls.arguments import Args, bind, place_of
 from acronumba.frontend.calls.of_arrays import as_dtype
 from acronumba.frontend.calls.of_library import make_adapted, make_getter, make_partial
+from acronumba.frontend.calls.of_numba import call_numba
+from acronumba.frontend.calls.of_operations import row_of_operation
 from acronumba.frontend.calls.of_settings import SETTINGS, change_setting
 from acronumba.frontend.calls.of_views import array_view, function_view
 from acronumba.frontend.calls.signatures import signature_of
@@ -50,6 +52,7 @@ from acronumba.frontend.names import alias, check_part, default_value
 from acronumba.frontend.torch_writes import stop_made
 from acronumba.frontend.writing import assign_item
 from acronumba.ir.types import BoolT, FloatT, IntT, TorchT, type_text
+from acronumba.operations import Operation
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -64,6 +67,10 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) 
     if any(value is c for c in (np.matrix, np.asmatrix, np.bmat)):
         seen = _name_of(w, f"np.{value.__name__}")
         raise w.reject("ACR202", seen=seen, rewrite="np.array(x), with `@` for matrix products")
+    if is_of_numba(value):
+        return call_numba(w, value, args, kwargs)
+    if isinstance(value, Operation):
+        return call_row(w, row_of_operation(value), args, kwargs)
     if any(value is setting for setting in SETTINGS):
         return change_setting(w, value, args, kwargs)
     star = args[-1] if args else None

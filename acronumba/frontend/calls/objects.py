@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.foreign import Library
+from acronumba.foreign import Library, source_function
 from acronumba.frontend.kinds.value import Val
 from acronumba.ir.types import Array0T, ListT, StructT, TensorT, TorchT, Type
 
@@ -27,9 +27,11 @@ _FOREIGN = (sysconfig.get_path("stdlib"), str(Path(np.__file__).parent))
 
 
 def as_function(value: Any) -> types.FunctionType | None:
-    """Return a plain function itself, or the one that a `Model` or `lru_cache` wraps; None for any other value."""
+    """Return a plain function itself, or the one that a `Model`, `lru_cache` or Numba wraps; None for other values."""
     if isinstance(value, types.FunctionType):
         return value
+    if (source := source_function(value)) is not None:
+        return source
     wrapped = getattr(value, "__wrapped__", None)
     if (type(value).__name__ == "Model" or isinstance(value, functools._lru_cache_wrapper)) and isinstance(
         wrapped, types.FunctionType

@@ -243,6 +243,8 @@ class Chooser:
             op = graph.op(v)
             if op is not None and graph.kind(v) in ("order", "search") and not self.view(op.args[0]):
                 self.stored.add(op.args[0])
+            if op is not None and graph.kind(v) == "own":
+                self.stored.update(a for a in op.args if graph.shape(a) and not self.leaf(a))
         while True:  # a stored value may make others contiguous
             before = set(self.stored)
             self.products = {v: self.product(v) for v in range(graph.first, graph.count) if graph.kind(v) == "product"}

@@ -22,7 +22,9 @@ class Pending:
         self.strategy = chosen.strategy
         self.target = chosen.target
         self.reads = self._reads()  # of every value: the stored values read, and whether only at the same place
-        self.fails = [self.graph.first + k for k, op in enumerate(self.graph.spec.body) if op.site >= 0]
+        failing = [self.graph.first + k for k, op in enumerate(self.graph.spec.body) if op.site >= 0]
+        self.own = [v for v in failing if self.graph.kind(v) == "own"]  # computed, whether they are read or not
+        self.fails = [v for v in failing if v not in self.own]
         self.checks = list(self.fails)  # operations that may fail and are not checked yet
         self.done: set[int] = set()
         self.tasks = self._alive()
@@ -64,7 +66,7 @@ class Pending:
     def _alive(self) -> list[int]:
         """Return the stored values that a result or a check needs."""
         needed: set[int] = set()
-        todo = list(self.graph.spec.results)
+        todo = [*self.graph.spec.results, *self.own]
         for v in self.checks:
             todo += self.check_reads(v)
         while todo:

@@ -85,6 +85,15 @@ class RaggedSlots:
     owners: dict[int, int] = field(default_factory=dict)  # by stage of products: node and row of each row
 
 
+@record(eq=False)
+class OwnSlots:
+    """Memory of a call of an operation of the user's own."""
+
+    table: int  # slot of scratch
+    values: tuple[int, ...]  # per result: the value, -1 if the kernel has none
+    slots: tuple[int, ...]  # per result: the slot of scratch of one that no value needs, else -1
+
+
 @record(eq=False, frozen=False)
 class Kernel:
     """State shared by the functions of one kernel."""
@@ -108,6 +117,8 @@ class Kernel:
     )  # scratch: a number of each row of a tile, outside of its band
     wanted: list[tuple[str, Ty]] = field(default_factory=list)
     helpers: list[str] = field(default_factory=list)
+    own: dict[int, OwnSlots] = field(default_factory=dict)  # calls of operations of the user's own
+    owns: list[str] = field(default_factory=list)  # texts of these, in the order of their addresses in P
 
     ragged: RaggedSlots | None = None  # where nodes have run-time extents
 
@@ -121,6 +132,13 @@ class Kernel:
         self.tiles[key] = max(rows, self.tiles.get(key, 0))
         before = list(self.tiles)[: list(self.tiles).index(key)]
         return FIXED + self.results + len(self.shared) + sum(self.tiles[k] for k in before)
+
+    def own_entry(self, text: str) -> int:
+        """Return the index in P of the address of an operation's kernel, as known so far."""
+        if text not in self.owns:
+            self.owns.append(text)
+        before = len(self.shared) + sum(self.tiles.values())
+        return FIXED + self.results + before + self.owns.index(text)
 
     def share(self, operands: tuple[int, ...], packing: object) -> int:
         """Return the entry of the shared table for an operand, or for one or more packed ones."""

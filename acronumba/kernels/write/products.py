@@ -14,6 +14,7 @@ from acronumba.emit import tree
 from acronumba.emit.tree import I1, I64, Const, Expr, Local, call_address, const, convert, intrinsic, select
 from acronumba.ir.spec import FIXED, Dim, Size
 from acronumba.kernels.lookups import LookupPacking
+from acronumba.kernels.own import table_places
 from acronumba.kernels.stages.graph import Place, axes_of, axis_of, stretch
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.stages.passes import Pass, panels_of, passes_of, table_of, tiles_of
@@ -25,6 +26,8 @@ from acronumba.kernels.write.element import DTYPES, cast, combine, identity
 from acronumba.kernels.write.kernel import Kernel
 from acronumba.kernels.write.matrices import LINE, Turn
 from acronumba.kernels.write.orders import OrderWriter
+from acronumba.kernels.write.writer import to_memory
+from acronumba.operations import OwnCall
 
 _FETCHED = 8  # vectors of a panel that are fetched ahead, for each value
 
@@ -173,6 +176,57 @@ class ProductWriter(OrderWriter):
             self.put(v, Index(shape, tuple(at)), total)
 
         self.space(range(len(shape)), shape, at, sums, same[-1] if same else None, lanes)
+
+    # ---- operations of the user's own
+
+    def own_call(self, v: int) -> None:
+        """Call the kernel of an operation by its address, with a table of its arguments and results."""
+        op, own = self.graph.op(v), self.kernel.own.get(v)
+        assert op is not None
+        call, *shapes = op.attrs
+        assert isinstance(call, OwnCall)
+        self.note_names([v])
+        if own is None:  # with another result
+            return
+        table = self.scratch(own.table)
+        places, _ = table_places([g.rank for g in call.given] + list(call.ranks))
+        for a, at in zip(op.args, places, strict=False):
+            self.own_argument(a, table, at)
+        made = [self.base(u) if u >= 0 else self.scratch(slot) for u, slot in zip(own.values, own.slots, strict=True)]
+        for base, shape, at in zip(made, shapes, places[len(op.args) :], strict=True):
+            self.f.store(table, at, base)
+            for k, n in enumerate(shape):  # type: ignore[arg-type]
+                self.f.store(table, at + 2 + k, self.number(size_poly(n)))
+        address = tree.load(self.f["P"], self.kernel.own_entry(call.text))
+        failed = self.bind("failed", call_address(address, table, result=I64), len(self.scopes) - 1)
+        if op.site >= 0:
+            self.fail_if(failed.ne(0), v)
+        for u, base in zip(own.values, made, strict=True):
+            if u >= 0:
+                self.own_result(u, base, failed, op.site < 0)
+
+    def own_argument(self, a: int, table: Expr, at: int) -> None:
+        """Note where an argument is, or store its only element, and its extents."""
+        shape, t = self.graph.shape(a), DTYPES[self.graph.dtype(a)]
+        if count(shape) == ONE:
+            here = Index(shape, (ZERO,) * len(shape))
+            self.prepare(a, here)
+            self.f.store_lanes(table + 8 * (at + 1), to_memory(self.value(a, here), t))
+            self.f.store(table, at, table + 8 * (at + 1))
+        else:
+            self.f.store(table, at, self.base(a))
+        for k, n in enumerate(shape):
+            self.f.store(table, at + 2 + k, self.number(size_poly(n)))
+
+    def own_result(self, u: int, base: Expr, failed: Expr, unseen: bool) -> None:
+        """Copy a result to the other places that have it; `unseen`: NaN where no instance fails, in a backward pass."""
+        home, t = self.kernel.homes[u], DTYPES[self.graph.dtype(u)]
+        many = self.number(count(self.graph.shape(u)))
+        if unseen and t.kind == "f":
+            with self.when(failed.ne(0)), self.loop("k", 0, many) as k:
+                self.f.store_lanes(base + k * t.size, const(float("nan"), t.ty))
+        for k in home.copies:
+            self.copy(self.result(k, home), base, many * t.size)
 
     # ---- failures
 
@@ -380,6 +434,7 @@ class ProductWriter(OrderWriter):
 
 # Writers of tasks with separate loops, by kind.
 SINGLES: Mapping[str, Callable[[ProductWriter, int], None]] = {
+    "own": lambda w, v: w.own_call(v),
     "concat": lambda w, v: w.concat(v),
     "stack": lambda w, v: w.stack(v),
     "arg": lambda w, v: w.arg(v),

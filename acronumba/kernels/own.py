@@ -1,0 +1,150 @@
+"""Kernels of the user's own operations: from a function to the address of its machine code, which Numba compiles.
+
+In: an `OwnCall`. Out: the address of a C function of one int64, the address of a table, which returns 0, or 1 if the
+kernel has raised an exception, or returned an array of another shape. The table has for each argument and each result
+two words, the address of its elements and room for a single element, and then its extents. Numbers, and arrays without
+axes, are in the room.
+
+Each operation keeps what was compiled for it. This is the only module of the package that has Numba compile for CPUs.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from acronumba.errors import Loc
+from acronumba.errors.codes import reject
+from acronumba.foreign import source_function
+from acronumba.ir.spec import KernelSpec
+from acronumba.locks import ForkLock
+from acronumba.operations import OwnCall
+
+_lock = ForkLock()
+
+
+def table_places(ranks: Sequence[int]) -> tuple[list[int], int]:
+    """Return where the words of each array begin in a table, and the number of words."""
+    places, at = [], 0
+    for rank in ranks:
+        places.append(at)
+        at += 2 + rank
+    return places, at
+
+
+def own_calls(spec: KernelSpec) -> Mapping[str, tuple[OwnCall, Loc]]:
+    """Return the calls of operations in a kernel, by their text."""
+    found = [(op.attrs[0], op.loc) for op in spec.body if op.op == "own"]
+    return {call.text: (call, loc) for call, loc in found if isinstance(call, OwnCall)}
+
+
+def address_of(call: OwnCall, loc: Loc) -> int:
+    """Return the address of the kernel of a call, compiled once for its types."""
+    return int(_compiled(call, loc).address)
+
+
+def may_fail(call: OwnCall, loc: Loc) -> bool:
+    """Whether the kernel of a call may raise an exception, or return an array of another shape."""
+    if len(_parameters(call)) == len(call.given):
+        return any(call.ranks)
+    return _raises(_compiled(call, loc).inspect_llvm())
+
+
+def _raises(text: str) -> bool:
+    """Whether the machine code of a kernel may return anything but 0."""
+    return any(value != "0" for value in re.findall(r"^\s*ret i64 (\S+)", text, re.MULTILINE))
+
+
+def _parameters(call: OwnCall) -> list[str]:
+    kernel = call.operation.kernel
+    return list(inspect.signature(source_function(kernel) or kernel).parameters)
+
+
+def _compiled(call: OwnCall, loc: Loc) -> Any:
+    known = call.operation.compiled
+    with _lock:
+        if call.signature not in known:
+            known[call.signature] = _compile(call, loc)
+        return known[call.signature]
+
+
+def _compile(call: OwnCall, loc: Loc) -> Any:
+    import numba
+    from numba.core.errors import NumbaError
+
+    kernel = call.operation.kernel
+    if source_function(kernel) is None:
+        kernel = numba.njit(kernel)
+    names = {"kernel": kernel, **_helpers()}
+    exec(_source(call), names)
+    try:
+        return numba.cfunc("int64(int64)")(names["run"])
+    except NumbaError as error:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        raise reject(
+            "ACR210", loc, seen=" / ".join(lines[1:3] or lines[:1]),
+            message=f"Numba cannot compile the kernel of {call.operation.__name__}",
+            rewrite="give it a kernel that Numba compiles: @operation(kernel=...)",
+        ) from None  # fmt: skip
+
+
+def _source(call: OwnCall) -> str:
+    """Return the text of the function around a kernel: it makes arrays of the words of the table."""
+    given = [(f"x{k}", g.dtype, g.rank) for k, g in enumerate(call.given)]
+    made = [(f"y{k}", t, n) for k, (t, n) in enumerate(zip(call.dtypes, call.ranks, strict=True))]
+    places, words = table_places([rank for _, _, rank in (*given, *made)])
+    lines = ["def run(address):", f"    table = carray(pointer(address), ({words},), types.int64)"]
+    for (name, dtype, rank), at in zip((*given, *made), places, strict=True):
+        where = f"pointer(table[{at}])" if rank else f"pointer(address + {8 * (at + 1)})"
+        if not rank and name.startswith("y"):
+            where = f"pointer(table[{at}])"
+        shape = ", ".join(f"table[{at + 2 + k}]" for k in range(rank)) if rank else "1"
+        array = f"carray({where}, ({shape},), types.{'boolean' if dtype == 'bool' else dtype})"
+        if name.startswith("x"):
+            array = f"frozen({array})" if rank else f"{array}[0]"
+        lines.append(f"    {name} = {array}")
+    inputs, outputs = (", ".join(name for name, _, _ in part) for part in (given, made))
+    lines.append("    try:")
+    if len(_parameters(call)) > len(given):
+        lines.append(f"        kernel({inputs}, {outputs})")
+    else:
+        lines.append(f"        out = kernel({inputs})")
+        for k, (name, _, rank) in enumerate(made):
+            part = "out" if len(made) == 1 else f"out[{k}]"
+            if rank:
+                lines += [f"        if {part}.shape != {name}.shape:", "            return 1", f"        {name}[...] = {part}"]
+            else:
+                lines.append(f"        {name}[0] = {part}")
+    lines += ["    except Exception:", "        return 1", "    return 0"]
+    return "\n".join(lines)
+
+
+@functools.cache
+def _helpers() -> dict[str, Any]:
+    """Return the names that the text of `_source` uses."""
+    from numba import carray, types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def pointer(context: Any, address: Any) -> Any:
+        """Return an address as a pointer."""
+
+        def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return builder.inttoptr(args[0], cgutils.voidptr_t)
+
+        return types.voidptr(types.int64), write
+
+    @intrinsic
+    def frozen(context: Any, array: Any) -> Any:
+        """Return an array that cannot be written to."""
+
+        def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return args[0]
+
+        return array.copy(readonly=True)(array), write
+
+    return {"carray": carray, "types": types, "pointer": pointer, "frozen": frozen}
