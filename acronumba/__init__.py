@@ -34,6 +34,7 @@ from acronumba.errors import (
     TypeMismatch,
     Unsupported,
 )
+from acronumba.operations import Operation, operation
 
 if TYPE_CHECKING:
     from acronumba import compression as compression
@@ -82,6 +83,7 @@ __all__ = [
     "InstanceErrors",
     "InternalError",
     "Model",
+    "Operation",
     "Options",
     "Packed",
     "Ragged",
@@ -104,6 +106,7 @@ __all__ = [
     "load",
     "model",
     "nn",
+    "operation",
     "optim",
     "pack",
     "random",

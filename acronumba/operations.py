@@ -12,7 +12,6 @@ import hashlib
 import inspect
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, overload
 
 import numpy as np
 
@@ -27,9 +26,12 @@ _taken: dict[str, int] = {}  # how many operations have a digest
 class Operation:
     """An operation of the user's own, made by `operation`. A call of it is a call of its definition."""
 
+    __name__: str
+    __qualname__: str
+
     def __init__(
-        self, definition: Callable[..., Any], *, shape: Value, dtype: Value, kernel: Callable[..., Any] | None,
-        gradient: Callable[..., Any] | None, pure: bool, nanoseconds: int,
+        self, definition: Callable[..., Value], *, shape: Value, dtype: Value, kernel: Callable[..., Value] | None,
+        gradient: Callable[..., Value] | None, pure: bool, nanoseconds: int,
     ) -> None:  # fmt: skip
         source = source_function(definition) or definition
         if not isinstance(source, types.FunctionType):
@@ -60,10 +62,12 @@ class Operation:
                 parts.append(repr(getattr(f, "__code__", f)))
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
-    def __call__(self, *args: Value, **kwargs: Value) -> Any:
+    def __call__(self, *args: Value, **kwargs: Value) -> Value:
         given = self.bind(args, kwargs)
-        hook = next((h for a in given if (h := getattr(type(a), "__acronumba_operation__", None)) is not None), None)
-        return hook(self, given) if hook is not None else run_definition(self, self.definition, *given)
+        traced = next((a for a in given if hasattr(type(a), "__acronumba_operation__")), None)
+        if traced is not None:
+            return traced.__acronumba_operation__(self, given)
+        return run_definition(self, self.definition, *given)
 
     def __repr__(self) -> str:
         return f"<operation {self.__module__}.{self.__qualname__}>"
@@ -86,7 +90,7 @@ class Operation:
         return arranged(self, shape, dtype)
 
 
-def arranged(operation: Operation, shape: Value, dtype: Value) -> tuple[Any, tuple[str, ...], bool]:
+def arranged(operation: Operation, shape: Value, dtype: Value) -> tuple[Value, tuple[str, ...], bool]:
     """Return shapes and dtypes, one for each result, and whether there are several."""
     shape = tuple(shape) if isinstance(shape, list | tuple) else (shape,)
     several = bool(shape) and isinstance(shape[0], list | tuple)
@@ -97,7 +101,7 @@ def arranged(operation: Operation, shape: Value, dtype: Value) -> tuple[Any, tup
     return shapes, tuple(np.dtype(t).name for t in dtypes), several
 
 
-def run_definition(operation: Any, definition: Any, *args: Any) -> Any:
+def run_definition(operation: Value, definition: Value, *args: Value) -> Value:
     """Return the result of a definition, in the shape and dtype that the rules say."""
     out = definition(*args)
     shapes, dtypes, several = operation.results(args)
@@ -108,7 +112,7 @@ def run_definition(operation: Any, definition: Any, *args: Any) -> Any:
     return made if several else made[0]
 
 
-def _finished(operation: Any, x: Any, shape: tuple[int, ...], dtype: str) -> Any:
+def _finished(operation: Value, x: Value, shape: tuple[int, ...], dtype: str) -> Value:
     x = np.asarray(x)
     if x.shape != shape:
         raise ValueError(f"{operation.__name__} returns shape {x.shape}, its rule says {shape}")
@@ -152,7 +156,7 @@ class OwnCall:
     def __repr__(self) -> str:
         return f"{self.text} #{self.number}"
 
-    def compute(self, args: Sequence[Any], dtype: str) -> Any:
+    def compute(self, args: Sequence[Value], dtype: str) -> Value:
         """Return the result by the definition; numbers are given as arrays of rank 0."""
         kinds = [g.kind for g in self.given]
         values = [
@@ -163,41 +167,37 @@ class OwnCall:
         return np.asarray(out[self.number] if len(self.dtypes) > 1 else out, dtype)
 
 
-@overload
-def operation(definition: Callable[..., Any], /, **rules: Any) -> Operation: ...
-@overload
-def operation(definition: None = None, /, **rules: Any) -> Callable[[Callable[..., Any]], Operation]: ...
 def operation(
-    definition: Callable[..., Any] | None = None, /, *, shape: Any, dtype: Any,
-    kernel: Callable[..., Any] | None = None, gradient: Callable[..., Any] | None = None, pure: bool = False,
+    definition: Callable[..., Value] | None = None, /, *, shape: Value, dtype: Value,
+    kernel: Callable[..., Value] | None = None, gradient: Callable[..., Value] | None = None, pure: bool = False,
     nanoseconds: int = NANOSECONDS,
-) -> Any:  # fmt: skip
+) -> Value:  # fmt: skip
     """Make an operation with a kernel of its own, which Numba compiles: ``@operation(shape=..., dtype=...)``.
 
-    Models call it as any function. The plain call runs the decorated function. In a batch each call is computed by the
-    kernel, in one loop over the nodes of a batch, which threads share.
+    Models call it as any function of arrays and numbers. The plain call runs the decorated function, and converts its
+    result to the dtype. In a batch the kernel computes each call, in one loop over nodes that threads share.
 
     Parameters
     ----------
     definition : function
-        The operation in Python and NumPy. Its arguments are arrays and numbers.
+        The operation in Python and NumPy.
     shape : tuple, int or function
         The shape of the result, or a function that returns it for the arguments: ``lambda x, n: (n, len(x))``. A
         tuple of shapes means several results.
     dtype : dtype or function
-        The dtype of the result, or a function that returns it for the arguments: ``lambda x: x.dtype``. Several
-        results may have a tuple of dtypes.
+        The dtype of the result, or a function that returns it: ``lambda x, n: x.dtype``. Several results may have a
+        tuple of dtypes.
     kernel : function, optional
-        The computation of one node, a function under ``numba.njit``. It has the parameters of the definition, and
-        either returns the results, or has one parameter more for each, an array to be filled. Arrays are contiguous,
-        arguments cannot be written to. Numbers and arrays without axes arrive as numbers; the array to be filled with
-        a result without axes has one element, ``out[0]``. By default Numba compiles the definition.
+        The computation of one node, under ``numba.njit``; by default the definition. It has the parameters of the
+        definition, and returns the results, or it has a further parameter for each: an array to be filled, of one
+        element if the result has no axes. Arrays are contiguous, and arguments cannot be written to. Arguments
+        without axes are numbers. It must be safe for any numbers, as Numba does not check indices.
     gradient : function, optional
-        A function of the arguments, the results and the adjoints of the results. It returns the adjoints of the
-        arguments, as a tuple with None for those that have none. It is written with arithmetic, NumPy's element-wise
-        functions, sums and products, and operations made by `operation`.
+        A function of the arguments, the results and the adjoints of the results, which returns a tuple with the
+        adjoint of each argument, or None. It is written with arithmetic, NumPy's element-wise functions, sums and
+        products, and operations made by `operation`.
     pure : bool
-        Whether equal calls in a mini-batch may be computed once: if the kernel cannot raise an exception, too.
+        Whether equal calls in a mini-batch may be computed once, if the kernel cannot raise an exception.
     nanoseconds : int
         The time of a call, about, by which work is shared out to threads.
 
@@ -207,27 +207,13 @@ def operation(
 
     Notes
     -----
-    The result of the plain call is converted to the dtype. A kernel that raises an exception, or returns an array of
-    another shape, fails its instance: the plain call of that instance then gives the exception. The kernel must be safe
-    for any numbers in its arguments, as Numba does not check indices. In the backward pass a failed kernel gives NaN.
-
-    Examples
-    --------
-    >>> import numba
-    >>> @numba.njit
-    ... def longest_run(x):
-    ...     best = run = 0
-    ...     for k in range(1, len(x)):
-    ...         run = run + 1 if x[k] > x[k - 1] else 0
-    ...         best = max(best, run)
-    ...     return best
-    >>> rising = operation(longest_run, shape=(), dtype=np.int64)
-    >>> int(rising(np.array([3.0, 1.0, 2.0, 4.0])))
-    2
+    A kernel that raises an exception, or returns an array of another shape, fails its instance: the plain call of this
+    instance then gives the exception. In the backward pass such a kernel gives NaN.
     """
-    options = dict(
-        shape=shape, dtype=dtype, kernel=kernel, gradient=gradient, pure=pure, nanoseconds=nanoseconds
-    )
     if definition is None:
-        return lambda function: Operation(function, **options)
-    return Operation(definition, **options)
+        return lambda function: Operation(
+            function, shape=shape, dtype=dtype, kernel=kernel, gradient=gradient, pure=pure, nanoseconds=nanoseconds
+        )
+    return Operation(
+        definition, shape=shape, dtype=dtype, kernel=kernel, gradient=gradient, pure=pure, nanoseconds=nanoseconds
+    )

@@ -19,6 +19,7 @@ import numpy as np
 
 from acronumba.api.effects import count
 from acronumba.errors import Loc
+from acronumba.ir.ops import shown_name
 from acronumba.ir.source import functions_of, spanned
 from acronumba.ir.spec import FAR, Dim, KernelSpec, Operand, Use
 from acronumba.ir.types import type_text
@@ -128,7 +129,7 @@ def _blocks(compiled: Compiled, trace: TraceData) -> tuple[Block, ...]:
                 name=spec.name,
                 calls=_calls(compiled.plan.uses[k]),
                 places=tuple(dict.fromkeys(_places(spec, compiled.plan.uses[k]))),
-                operations=tuple(op.op for op in spec.body),
+                operations=tuple(shown_name(op.op, op.attrs) for op in spec.body),
                 stages=stage_texts(spec, strategy, paths=paths),
                 shared=tuple(_operand(o, paths[o.index]) for o in spec.operands if o.kind == "shared"),
                 varying=tuple(_operand(o, o.name) for o in spec.operands if o.kind != "shared"),

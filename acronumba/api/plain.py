@@ -80,8 +80,10 @@ class PlainCall:
     @classmethod
     def of(cls, fn: Callable[..., Any], shared: Mapping[str, Value], options: Options) -> Self:
         """Return the call with the bounds of a mini-batch: its steps cover those that compiled code may run."""
-        kind = SourceCall if cls is PlainCall and fn in BY_SOURCE else cls
-        return kind(fn, shared, SOON + _LINES * options.max_steps, options.memory_limit, outer_of(fn))
+        kind: Value = SourceCall if cls is PlainCall and fn in BY_SOURCE else cls
+        return kind(  # type: ignore[no-any-return]
+            fn, shared, SOON + _LINES * options.max_steps, options.memory_limit, outer_of(fn)
+        )
 
     def run(self, instance: Sequence[Value]) -> Value:
         """Return the result of the function for an instance, or raise its exception.

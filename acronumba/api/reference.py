@@ -218,7 +218,7 @@ class _Copies:
         if isinstance(stands_for, functools.partial):
             return functools.partial(self.of(stands_for.func), self.of(stands_for.args[0]), *stands_for.args[1:])
         if stands_for in (list, dict):
-            made: Any = functools.partial(stands_for)
+            made: Value = functools.partial(stands_for)
             made.empty_list, made.empty = no_items, no_keys
             return made
         return v if stands_for is None else self._builtins.get(stands_for.__name__, self.of(stands_for))

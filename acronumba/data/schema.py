@@ -466,7 +466,9 @@ def _observe_class(cls: type, column: Sequence[Value], nest: Nest) -> Type:
         item = _observe(list(chain.from_iterable(values)), nest.inside)
         return ENDLESS if item == ENDLESS else ListT(item)
     if cls.__module__.startswith("numba."):
-        return OpaqueT(f"an object of class {cls.__name__} of Numba: pass list(x), dict(x), or a class without @jitclass")
+        return OpaqueT(
+            f"an object of class {cls.__name__} of Numba: pass list(x), dict(x), or a class without @jitclass"
+        )
     return OpaqueT(f"an object of class {cls.__name__}")
 
 

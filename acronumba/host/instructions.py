@@ -16,7 +16,10 @@ from acronumba.host.numbers import scalar
 from acronumba.host.texts import constant
 from acronumba.host.writer import Writer
 from acronumba.ir import nodes as ir
+from acronumba.ir.spec import KernelOp
 from acronumba.ir.types import ListT, TensorT
+from acronumba.kernels.own import may_fail
+from acronumba.operations import OwnCall
 from acronumba.runtime.library.records import halves
 
 _ODD = 6364136223846793005  # whose powers are factors of a hash
@@ -116,6 +119,12 @@ def _deepest(w: Writer, it: Expr) -> Local:
     return deepest
 
 
+def never_fails(op: KernelOp) -> bool:
+    """Whether an operation with a site is a pure one of the user's own whose kernel raises nothing."""
+    call = op.attrs[0] if op.op == "own" else None
+    return isinstance(call, OwnCall) and call.operation.pure and not may_fail(call, op.loc)
+
+
 def once_if_equal(plan: Plan) -> frozenset[int]:
     """Return the kernels whose equal nodes are recorded once.
 
@@ -133,7 +142,7 @@ def once_if_equal(plan: Plan) -> frozenset[int]:
         k
         for k, spec in enumerate(plan.kernels)
         if len(forms[k]) < 2
-        and not any(op.site >= 0 for op in spec.body)
+        and not any(op.site >= 0 and not never_fails(op) for op in spec.body)
         and not any(o.kind in ("list", "numbers") for o in spec.operands)
     )
 

@@ -464,6 +464,11 @@ def _table() -> dict[str, TensorOp]:
     return out
 
 
+def shown_name(name: str, attrs: Attrs) -> str:
+    """Return the name of an operation for people: the user's, if it is one of their own."""
+    return str(attrs[0].operation.__name__) if name == "own" else name
+
+
 TENSORS: Mapping[str, TensorOp] = _table()
 
 

@@ -7,7 +7,7 @@ In: an `Applied` of "own", and a `Builder`. Out: the adjoints of its arguments. 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from acronumba.errors.codes import reject
 from acronumba.generics import Value
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import Dim
-from acronumba.operations import Given, Operation, OwnCall, arranged
+from acronumba.operations import Given, Operation, OwnCall
 
 if TYPE_CHECKING:
     from acronumba.ir.vjp import Applied, Builder, Sizes
@@ -41,14 +41,17 @@ def own_adjoints(b: Builder, one: Applied) -> dict[int, Value]:
     args = [Traced(b, a, g.kind == "number", wide) for a, g in zip(one.args, call.given, strict=True)]
     try:
         found = function(*args, *results, *adjoints)
-    except Untraced as error:
+    except Exception as error:
+        seen = f"{error}" if isinstance(error, Untraced) else f"{type(error).__name__}: {error}"
         raise reject(
-            "ACR202", getattr(b, "loc", NOWHERE), seen=f"{error}, in the gradient of {name}",
+            "ACR202", getattr(b, "loc", NOWHERE), seen=f"{seen}, in the gradient of {name}",
+            message="the gradient of an operation uses something that is not supported",
             rewrite="arithmetic, element-wise functions, sums, products, and operations of your own",
         ) from None  # fmt: skip
-    found = found if isinstance(found, tuple) else (found,)
+    found = found if isinstance(found, tuple | list) else (found,)
     if len(found) != len(args):
-        raise TypeError(f"the gradient of {name} returns {len(found)} adjoints for {len(args)} arguments")
+        seen = f"{len(found)} adjoints for {len(args)} arguments, in the gradient of {name}"
+        raise reject("ACR203", getattr(b, "loc", NOWHERE), seen=seen, rewrite="a tuple with None for those without")
     out: dict[int, Value] = {}
     for k, g in enumerate(found):
         if g is not None and k in one.wanted:
@@ -56,7 +59,7 @@ def own_adjoints(b: Builder, one: Applied) -> dict[int, Value]:
     return out
 
 
-def _adjoint(b: Builder, g: Any, of: Value, name: str) -> Value:
+def _adjoint(b: Builder, g: Value, of: Value, name: str) -> Value:
     """Return an adjoint in the dtype and shape of its argument."""
     dtype, shape = b.dtype(of), tuple(b.shape(of))
     made = b.cast(_unwrapped(b, g, dtype), dtype)
@@ -93,7 +96,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         return len(self.shape)
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> np.dtype[Value]:
         return np.dtype(self.b.dtype(self.value))
 
     def __len__(self) -> int:
@@ -132,13 +135,15 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         values *= 1 + (ufunc is np.square)
         return self._like(b.element(row.name, *_fitted(b, values), dtype=out))
 
-    def __array_function__(self, func: Any, types: Value, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Value:
+    def __array_function__(
+        self, func: Value, types: Value, args: Sequence[Value], kwargs: Mapping[str, Value]
+    ) -> Value:
         handler = _FUNCTIONS.get(func)
         if handler is None:
             raise Untraced(f"np.{func.__name__}")
         return handler(self, *args, **kwargs)
 
-    def __acronumba_operation__(self, operation: Operation, args: Sequence[Any]) -> Value:
+    def __acronumba_operation__(self, operation: Operation, args: Sequence[Value]) -> Value:
         b = self.b
         try:
             shapes, dtypes, several = operation.results(args)
@@ -167,24 +172,24 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         """The transposed array."""
         return self.transpose()
 
-    def transpose(self, *axes: Any) -> Traced:
+    def transpose(self, *axes: Value) -> Traced:
         """Return the array with its axes in another order."""
         order = axes[0] if axes and isinstance(axes[0], tuple) else axes or tuple(reversed(range(self.ndim)))
         return self._like(self.b.transpose(self.value, tuple(k % self.ndim for k in order)))
 
-    def reshape(self, *shape: Any) -> Traced:
+    def reshape(self, *shape: Value) -> Traced:
         """Return the elements in another shape, whose extents are given."""
-        shape = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-        if -1 in shape:
+        given = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+        if -1 in given:
             raise Untraced("reshape to -1: give all extents")
-        return self._like(self.b.reshape(self.value, tuple(shape)))
+        return self._like(self.b.reshape(self.value, given))
 
-    def astype(self, dtype: Any) -> Traced:
+    def astype(self, dtype: Value) -> Traced:
         """Return the elements in another dtype."""
         name = np.dtype(dtype).name
         return self._like(self.b.cast(self.value, "float64" if self.wide and name == "float32" else name))
 
-    def sum(self, axis: Any = None, keepdims: bool = False) -> Traced:
+    def sum(self, axis: Value = None, keepdims: bool = False) -> Traced:
         """Return sums over axes."""
         axes = range(self.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
         gone = tuple(sorted(k % self.ndim for k in axes))
@@ -197,7 +202,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         """Return the array itself, which nothing changes."""
         return self
 
-    def __getitem__(self, key: Any) -> Traced:
+    def __getitem__(self, key: Value) -> Traced:
         """Return the array with new axes: `x[:, None]`."""
         keys = list(key) if isinstance(key, tuple) else [key]
         if ... in keys:
@@ -221,8 +226,8 @@ def calls(b: Builder, call: OwnCall, values: Sequence[Value], shapes: Sequence[S
 
 def _of_results(b: Builder, one: Applied, call: OwnCall) -> tuple[list[Traced], list[Traced]]:
     """Return the results of a call, and their adjoints: 0 for all but one."""
-    shapes = one.attrs[1:] if len(call.dtypes) > 1 else (b.shape(one.result),)
-    shapes = [tuple(b.shape(one.result)) if k == call.number else s for k, s in enumerate(shapes)]
+    given: Sequence[Value] = one.attrs[1:] if len(call.dtypes) > 1 else [()]
+    shapes = [tuple(b.shape(one.result)) if k == call.number else tuple(s) for k, s in enumerate(given)]
     wide = b.dtype(one.result) != call.dtypes[call.number]
     made = calls(b, call, one.args, shapes) if len(shapes) > 1 else [one.result]
     made[call.number] = one.result
@@ -230,7 +235,7 @@ def _of_results(b: Builder, one: Applied, call: OwnCall) -> tuple[list[Traced], 
     return [Traced(b, x, wide=wide) for x in made], [Traced(b, x, wide=wide) for x in zeros]
 
 
-def _unwrapped(b: Builder, x: Any, dtype: str) -> Value:
+def _unwrapped(b: Builder, x: Value, dtype: str) -> Value:
     """Return a value of the builder; a number as a constant of a dtype."""
     if isinstance(x, Traced):
         return x.value
@@ -239,7 +244,7 @@ def _unwrapped(b: Builder, x: Any, dtype: str) -> Value:
     raise Untraced(f"an object of class {type(x).__name__}")
 
 
-def _dtype_of(x: Any) -> Any:
+def _dtype_of(x: Value) -> Value:
     """Return a dtype, or the class of a Python number, as NumPy's promotion takes it."""
     if isinstance(x, Traced) and x.number:
         return {"i": int, "f": float, "b": bool}[x.dtype.kind]
@@ -251,7 +256,7 @@ def _fitted(b: Builder, values: Sequence[Value]) -> list[Value]:
 
     NumPy requires equal extents, or 1: an element beyond the end is the last one.
     """
-    extents: dict[int, Any] = {}
+    extents: dict[int, Value] = {}
     out = []
     for x in values:
         for k in range(-len(b.shape(x)), 0):
@@ -267,17 +272,17 @@ def _fitted(b: Builder, values: Sequence[Value]) -> list[Value]:
     return out
 
 
-def _where(self: Traced, cond: Any, x: Any, y: Any) -> Traced:
+def _where(self: Traced, cond: Value, x: Value, y: Value) -> Traced:
     b, dtype = self.b, np.result_type(_dtype_of(x), _dtype_of(y)).name
     values = [_unwrapped(b, cond, "bool"), *(b.cast(_unwrapped(b, v, dtype), dtype) for v in (x, y))]
     return self._like(b.where(*_fitted(b, values)))
 
 
-def _traced(self: Traced, x: Any) -> Traced:
+def _traced(self: Traced, x: Value) -> Traced:
     return x if isinstance(x, Traced) else self._like(_unwrapped(self.b, x, np.result_type(x).name))
 
 
-_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
+_FUNCTIONS: Mapping[Value, Callable[..., Value]] = {
     np.where: _where,
     np.sum: lambda self, x, axis=None, keepdims=False: _traced(self, x).sum(axis, keepdims),
     np.reshape: lambda self, x, shape: _traced(self, x).reshape(shape),

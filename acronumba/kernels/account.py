@@ -16,7 +16,7 @@ from typing import TypeAlias
 from acronumba.emit.target import Target, host
 from acronumba.errors import Loc
 from acronumba.ir.notes import Note
-from acronumba.ir.ops import TENSORS
+from acronumba.ir.ops import TENSORS, shown_name
 from acronumba.ir.spec import Dim, KernelSpec
 from acronumba.kernels.stages.index import Poly
 from acronumba.kernels.stages.order import plan_stages
@@ -348,7 +348,7 @@ class _Words:
                 return inner[0]
         if sign := TENSORS[op.op].sign:
             return f"({inner[0]} {sign} {inner[1]})"
-        return f"{op.op}({', '.join(inner)})"
+        return f"{shown_name(op.op, op.attrs)}({', '.join(inner)})"
 
     def product(self, v: int) -> str:
         op = self.graph.op(v)
@@ -373,7 +373,7 @@ class _Words:
             left = self.label(op.args[0]) + " " if known[0] else ""
             right = " " + self.label(op.args[1]) if known[1] else ""
             return f"{left}{sign}{right}"
-        return op.op
+        return shown_name(op.op, op.attrs)
 
     def operations(self, values: Iterable[int]) -> str:
         """Return the texts of operations, without duplicates."""

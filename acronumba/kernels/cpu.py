@@ -39,7 +39,16 @@ from acronumba.kernels.write import math
 from acronumba.kernels.write.blocks import BlockOfNodes, word_of
 from acronumba.kernels.write.element import DTYPES
 from acronumba.kernels.write.groups import GroupSlots, GroupWriter, group_units
-from acronumba.kernels.write.kernel import LANE_BUFFER, Gathered, Home, Kernel, OwnSlots, RaggedSlots, Scratch, identifier
+from acronumba.kernels.write.kernel import (
+    LANE_BUFFER,
+    Gathered,
+    Home,
+    Kernel,
+    OwnSlots,
+    RaggedSlots,
+    Scratch,
+    identifier,
+)
 from acronumba.kernels.write.matrices import Slots
 from acronumba.kernels.write.products import ProductWriter, most_rows
 from acronumba.kernels.write.tiled import Tiles, units
@@ -312,14 +321,16 @@ class Generator:
         assert op is not None
         call, *shapes = op.attrs
         assert isinstance(call, OwnCall)
-        if any(v in own.values for own in kernel.own.values()):
+        taken = {u for own in kernel.own.values() for u in own.values}
+        if v in taken:
             return
         values, slots = [-1] * len(shapes), [-1] * len(shapes)
-        for item in stage.items:
-            other = self.graph.op(item.value) if isinstance(item, Single) and item.kind == "own" else None
-            if other is not None and other.args == op.args and isinstance(c := other.attrs[0], OwnCall):
-                if c.text == call.text and values[c.number] < 0 and isinstance(item, Single):
-                    values[c.number] = item.value
+        values[call.number] = v
+        for u in (item.value for item in stage.items if isinstance(item, Single) and item.kind == "own"):
+            other = self.graph.op(u)
+            beside = other.attrs[0] if other is not None and other.args == op.args and u not in taken else None
+            if isinstance(beside, OwnCall) and beside.text == call.text and values[beside.number] < 0:
+                values[beside.number] = u
         for k, shape in enumerate(shapes):
             if values[k] < 0:
                 size = count(shape) * DTYPES[call.dtypes[k]].size  # type: ignore[arg-type]

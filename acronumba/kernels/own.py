@@ -14,16 +14,17 @@ import functools
 import inspect
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from acronumba.errors import Loc
 from acronumba.errors.codes import reject
 from acronumba.foreign import source_function
+from acronumba.generics import Value
 from acronumba.ir.spec import KernelSpec
 from acronumba.locks import ForkLock
 from acronumba.operations import OwnCall
 
 _lock = ForkLock()
+_MOST = 400  # characters of a message of Numba
 
 
 def table_places(ranks: Sequence[int]) -> tuple[list[int], int]:
@@ -63,7 +64,7 @@ def _parameters(call: OwnCall) -> list[str]:
     return list(inspect.signature(source_function(kernel) or kernel).parameters)
 
 
-def _compiled(call: OwnCall, loc: Loc) -> Any:
+def _compiled(call: OwnCall, loc: Loc) -> Value:
     known = call.operation.compiled
     with _lock:
         if call.signature not in known:
@@ -71,9 +72,8 @@ def _compiled(call: OwnCall, loc: Loc) -> Any:
         return known[call.signature]
 
 
-def _compile(call: OwnCall, loc: Loc) -> Any:
+def _compile(call: OwnCall, loc: Loc) -> Value:
     import numba
-    from numba.core.errors import NumbaError
 
     kernel = call.operation.kernel
     if source_function(kernel) is None:
@@ -82,10 +82,10 @@ def _compile(call: OwnCall, loc: Loc) -> Any:
     exec(_source(call), names)
     try:
         return numba.cfunc("int64(int64)")(names["run"])
-    except NumbaError as error:
-        lines = [line for line in str(error).splitlines() if line.strip()]
+    except Exception as error:  # Numba's own errors, and those of its parts
+        text = " ".join(line.strip() for line in str(error).splitlines())
         raise reject(
-            "ACR210", loc, seen=" / ".join(lines[1:3] or lines[:1]),
+            "ACR210", loc, seen=text if len(text) < _MOST else f"{text[:_MOST]} ...",
             message=f"Numba cannot compile the kernel of {call.operation.__name__}",
             rewrite="give it a kernel that Numba compiles: @operation(kernel=...)",
         ) from None  # fmt: skip
@@ -115,7 +115,11 @@ def _source(call: OwnCall) -> str:
         for k, (name, _, rank) in enumerate(made):
             part = "out" if len(made) == 1 else f"out[{k}]"
             if rank:
-                lines += [f"        if {part}.shape != {name}.shape:", "            return 1", f"        {name}[...] = {part}"]
+                lines += [
+                    f"        if {part}.shape != {name}.shape:",
+                    "            return 1",
+                    f"        {name}[...] = {part}",
+                ]
             else:
                 lines.append(f"        {name}[0] = {part}")
     lines += ["    except Exception:", "        return 1", "    return 0"]
@@ -123,26 +127,26 @@ def _source(call: OwnCall) -> str:
 
 
 @functools.cache
-def _helpers() -> dict[str, Any]:
+def _helpers() -> dict[str, Value]:
     """Return the names that the text of `_source` uses."""
     from numba import carray, types
     from numba.core import cgutils
     from numba.extending import intrinsic
 
-    @intrinsic
-    def pointer(context: Any, address: Any) -> Any:
+    @intrinsic  # type: ignore[untyped-decorator]
+    def pointer(context: Value, address: Value) -> Value:
         """Return an address as a pointer."""
 
-        def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def write(context: Value, builder: Value, signature: Value, args: Value) -> Value:
             return builder.inttoptr(args[0], cgutils.voidptr_t)
 
         return types.voidptr(types.int64), write
 
-    @intrinsic
-    def frozen(context: Any, array: Any) -> Any:
+    @intrinsic  # type: ignore[untyped-decorator]
+    def frozen(context: Value, array: Value) -> Value:
         """Return an array that cannot be written to."""
 
-        def write(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        def write(context: Value, builder: Value, signature: Value, args: Value) -> Value:
             return args[0]
 
         return array.copy(readonly=True)(array), write

@@ -23,7 +23,7 @@ from acronumba.errors import NOWHERE, Loc
 from acronumba.ir import nodes as ir
 from acronumba.ir.graph import definitions, dominators, fixed_variables
 from acronumba.ir.notes import Note
-from acronumba.ir.ops import TENSORS
+from acronumba.ir.ops import TENSORS, shown_name
 from acronumba.ir.spec import FAR, Dim, KernelOp, KernelSpec, Operand, Size, Use, distinct
 from acronumba.ir.types import INT, BoolT, FloatT, IntT, ListT, TensorT
 from acronumba.ir.visit import reads, writes
@@ -410,7 +410,7 @@ class Kernels:
             self._note_rows(group)
         emit = ir.Emit(
             outs=tuple(outs),
-            kernel=self._intern(spec, Use(loc, tuple((op.loc, op.op) for op in group.body))),
+            kernel=self._intern(spec, Use(loc, tuple((op.loc, shown_name(op.op, op.attrs)) for op in group.body))),
             args=tuple(args),
             dims=tuple(make.dims),
             shapes=tuple(shape[v] for v in outs),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.numba import python_of_numba
 from acronumba.frontend.names import function_value
+from acronumba.generics import Value
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -25,16 +26,14 @@ _INSTEAD = {
 }
 
 
-def call_numba(w: Walker, value: Any, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
+def call_numba(w: Walker, value: Value, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """Call an object of Numba."""
     python = python_of_numba(value)
     if isinstance(python, functools.partial):
         w.by_source = True
         function, loops = python.args
         w.source_guard.item(value, "__wrapped__")
-        dtypes = tuple(
-            TupleVal((TupleVal(tuple(map(Static, given))), Static(out))) for given, out in loops
-        )
+        dtypes = tuple(TupleVal((TupleVal(tuple(map(Static, given))), Static(out))) for given, out in loops)
         if kwargs:
             raise w.reject("ACR203", seen=f"{', '.join(kwargs)} of a function under vectorize")
         args = (function_value(w, function), TupleVal(dtypes), *args)

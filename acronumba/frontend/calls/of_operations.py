@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.numbers import Num
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
+from acronumba.generics import Value
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL, FLOAT
 from acronumba.operations import Given, Operation, OwnCall
@@ -48,7 +49,7 @@ def _call(w: Walker, operation: Operation, a: Args) -> Val:
     found = [_argument(w, operation, a, name) for name in a.values]
     shapes = _shapes(w, operation, vals)
     several = bool(shapes) and isinstance(shapes[0], tuple)
-    made: tuple[tuple[ir.Extent, ...], ...] = tuple(shapes) if several else (tuple(shapes),)  # type: ignore[arg-type]
+    made: tuple[tuple[ir.Extent, ...], ...] = tuple(shapes) if several else (tuple(shapes),)
     dtypes = _dtypes(w, operation, vals, len(made))
     _check_kernel(w, operation, len(made))
     given, ranks = tuple(g for g, _ in found), tuple(map(len, made))
@@ -61,7 +62,7 @@ def _call(w: Walker, operation: Operation, a: Args) -> Val:
 
 
 def _argument(w: Walker, operation: Operation, a: Args, name: str) -> tuple[Given, ir.Var | ir.SharedArg]:
-    """Return what the kernel gets for an argument."""
+    """Return the type and the variable of an argument of the kernel."""
     val = a[name]
     if isinstance(val, Num) and not isinstance(val.static(w), str):
         dtype = "bool" if val.type == BOOL else "float64" if val.type == FLOAT else "int64"
@@ -73,24 +74,24 @@ def _argument(w: Walker, operation: Operation, a: Args, name: str) -> tuple[Give
     return Given("array" if val.type.rank else "scalar", val.type.dtype, val.type.rank), val.ref
 
 
-def _shapes(w: Walker, operation: Operation, vals: Sequence[Val]) -> Sequence[Any]:
+def _shapes(w: Walker, operation: Operation, vals: Sequence[Val]) -> Sequence[Value]:
     """Return the extents of the result, or a tuple of these for each of several."""
     rule = operation.shape
     val = w.call(w.constant(rule), vals, {}) if callable(rule) else None
     return _extents(w, operation, val if val is not None else rule)
 
 
-def _extents(w: Walker, operation: Operation, val: Any) -> tuple[Any, ...]:
+def _extents(w: Walker, operation: Operation, val: Value) -> tuple[Value, ...]:
     if isinstance(val, Num | int):
         val = (val,)
     items = w.items_of(val) if isinstance(val, Val) else val
     if items is None:
         raise w.reject("ACR403", seen=f"the shape of {operation.__name__}, {w.describe(val)}")
-    out: list[Any] = []
+    out: list[Value] = []
     for x in items:
         if isinstance(x, int):
             out.append(x)
-        elif isinstance(x, Val) and w.items_of(x) is None or isinstance(x, Num):
+        elif (isinstance(x, Val) and w.items_of(x) is None) or isinstance(x, Num):
             n = host_value(w, x, f"the shape of {operation.__name__}", index=True)
             out.append(w.as_extent(w.as_int(n)))
             w.ops.not_negative(out[-1:])
@@ -115,7 +116,7 @@ def _check_kernel(w: Walker, operation: Operation, results: int) -> None:
     """Reject a kernel with parameters that do not fit, or with threads of its own."""
     kernel = operation.kernel
     source = source_function(kernel) or kernel
-    options: Mapping[str, Any] = getattr(kernel, "targetoptions", {})
+    options: Mapping[str, Value] = getattr(kernel, "targetoptions", {})
     count = len(inspect.signature(source).parameters)
     if count not in (operation.count, operation.count + results):
         seen = f"{count} parameters of the kernel of {operation.__name__}"

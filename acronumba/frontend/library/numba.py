@@ -9,15 +9,14 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from acronumba.generics import Value
 
 
-def python_of_numba(value: Value) -> Callable[..., Any] | None:
-    """Return what stands for a function, class or type of Numba in Python; None for other values."""
+def python_of_numba(value: Value) -> Callable[..., Value] | None:
+    """Return a function or class of Python for one of Numba, or for a type of it; None for other values."""
     module = sys.modules["numba"]
     if value is module.prange:
         return range
@@ -35,7 +34,7 @@ def python_of_numba(value: Value) -> Callable[..., Any] | None:
     return None
 
 
-def _loop(text: str) -> tuple[tuple[np.dtype[Any], ...], np.dtype[Any]]:
+def _loop(text: str) -> tuple[tuple[np.dtype[Value], ...], np.dtype[Value]]:
     """Return the dtypes of a loop of a ufunc, "ff->f"."""
     given, _, out = text.partition("->")
     return tuple(map(np.dtype, given)), np.dtype(out)
@@ -53,7 +52,7 @@ def no_keys(*types, **options):
 
 def fits(given, arrays):
     """Whether arrays, or numbers, can be cast safely to dtypes."""
-    for dtype, x in zip(given, arrays):
+    for dtype, x in zip(given, arrays, strict=True):
         if np.result_type(x, dtype) != dtype:
             return False
     return True
@@ -63,7 +62,7 @@ def by_element(function, loops, *arrays):
     """Apply the function of a `vectorize` to each element, in the dtypes of the first loop that fits."""
     for given, out in loops:
         if fits(given, arrays):
-            return elements(function, out, [np.asarray(x, dtype) for x, dtype in zip(arrays, given)])
+            return elements(function, out, [np.asarray(x, dtype) for x, dtype in zip(arrays, given, strict=True)])
     if len(loops) > 0:
         raise TypeError("no loop of the vectorized function takes these dtypes")
     return elements(function, None, [np.asarray(x) for x in arrays])

@@ -15,6 +15,8 @@ from contextlib import AbstractContextManager, contextmanager
 from acronumba.emit import tree
 from acronumba.emit.simt import NAMES, WARP, device
 from acronumba.emit.tree import I64, VOID, Const, Expr, Load, Local, const, select
+from acronumba.errors.codes import reject
+from acronumba.ir.ops import shown_name
 from acronumba.ir.spec import PARAMETERS, Size
 from acronumba.kernels.cuda.nodes import Counted, NodeTable
 from acronumba.kernels.cuda.tiles import MOST, MOST_STAGES, ROWS, THREADS, WIDEST, Tile, kind_of, shapes
@@ -274,6 +276,14 @@ class SimtWriter(ProductWriter):
             self.put(v, Index(shape, tuple(at)), total)
 
         self.space(range(len(shape)), shape, at, sums)
+
+    def own_call(self, v: int) -> None:
+        op = self.graph.op(v)
+        assert op is not None
+        raise reject(
+            "ACR201", op.loc, seen=f"the operation {shown_name(op.op, op.attrs)}",
+            message="an operation of your own has no kernel for a GPU", rewrite="run the model on the CPU: f.on('cpu')",
+        )  # fmt: skip
 
     # ---- nodes
 

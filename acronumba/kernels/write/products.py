@@ -195,7 +195,8 @@ class ProductWriter(OrderWriter):
         made = [self.base(u) if u >= 0 else self.scratch(slot) for u, slot in zip(own.values, own.slots, strict=True)]
         for base, shape, at in zip(made, shapes, places[len(op.args) :], strict=True):
             self.f.store(table, at, base)
-            for k, n in enumerate(shape):  # type: ignore[arg-type]
+            assert isinstance(shape, tuple)
+            for k, n in enumerate(shape):
                 self.f.store(table, at + 2 + k, self.number(size_poly(n)))
         address = tree.load(self.f["P"], self.kernel.own_entry(call.text))
         failed = self.bind("failed", call_address(address, table, result=I64), len(self.scopes) - 1)
@@ -225,8 +226,8 @@ class ProductWriter(OrderWriter):
         if unseen and t.kind == "f":
             with self.when(failed.ne(0)), self.loop("k", 0, many) as k:
                 self.f.store_lanes(base + k * t.size, const(float("nan"), t.ty))
-        for k in home.copies:
-            self.copy(self.result(k, home), base, many * t.size)
+        for number in home.copies:
+            self.copy(self.result(number, home), base, many * t.size)
 
     # ---- failures
 
