@@ -101,8 +101,9 @@ def arranged(operation: Operation, shape: Value, dtype: Value) -> tuple[Value, t
     return shapes, tuple(np.dtype(t).name for t in dtypes), several
 
 
-def run_definition(operation: Value, definition: Value, *args: Value) -> Value:
+def run_definition(operation: Value, definition: Value, *args: Value, **kwargs: Value) -> Value:
     """Return the result of a definition, in the shape and dtype that the rules say."""
+    args = operation.bind(args, kwargs)
     out = definition(*args)
     shapes, dtypes, several = operation.results(args)
     parts = tuple(out) if several else (out,)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import time
 from collections.abc import Mapping, Sequence
 
 from acronumba.errors import Loc
@@ -24,6 +25,7 @@ from acronumba.locks import ForkLock
 from acronumba.operations import OwnCall
 
 _lock = ForkLock()
+seconds = [0.0]  # that Numba has taken in this process
 _MOST = 400  # characters of a message of Numba
 
 
@@ -44,19 +46,22 @@ def own_calls(spec: KernelSpec) -> Mapping[str, tuple[OwnCall, Loc]]:
 
 def address_of(call: OwnCall, loc: Loc) -> int:
     """Return the address of the kernel of a call, compiled once for its types."""
-    return int(_compiled(call, loc).address)
+    return int(_compiled(call, loc)[0].address)
 
 
 def may_fail(call: OwnCall, loc: Loc) -> bool:
     """Whether the kernel of a call may raise an exception, or return an array of another shape."""
     if len(_parameters(call)) == len(call.given):
         return any(call.ranks)
-    return _raises(_compiled(call, loc).inspect_llvm())
+    _, kernel = _compiled(call, loc)
+    return any(_raises(found.library.get_llvm_str(), found.fndesc.mangled_name) for found in kernel.overloads.values())
 
 
-def _raises(text: str) -> bool:
-    """Whether the machine code of a kernel may return anything but 0."""
-    return any(value != "0" for value in re.findall(r"^\s*ret i64 (\S+)", text, re.MULTILINE))
+def _raises(text: str, name: str) -> bool:
+    """Whether a function may return a status other than 0, as far as LLVM has simplified it."""
+    body = re.search(rf"^define [^\n]*@{re.escape(name)}\(.*?^}}", text, re.MULTILINE | re.DOTALL)
+    given = re.findall(r"^\s*ret i32 (\S+)", body[0], re.MULTILINE) if body else []
+    return not given or any(status != "0" for status in given)
 
 
 def _parameters(call: OwnCall) -> list[str]:
@@ -64,15 +69,17 @@ def _parameters(call: OwnCall) -> list[str]:
     return list(inspect.signature(source_function(kernel) or kernel).parameters)
 
 
-def _compiled(call: OwnCall, loc: Loc) -> Value:
-    known = call.operation.compiled
+def _compiled(call: OwnCall, loc: Loc) -> tuple[Value, Value]:
+    known: dict[Value, tuple[Value, Value]] = call.operation.compiled
     with _lock:
         if call.signature not in known:
             known[call.signature] = _compile(call, loc)
         return known[call.signature]
 
 
-def _compile(call: OwnCall, loc: Loc) -> Value:
+def _compile(call: OwnCall, loc: Loc) -> tuple[Value, Value]:
+    """Return the C function of a kernel, and the dispatcher of the kernel."""
+    start = time.perf_counter()
     import numba
 
     kernel = call.operation.kernel
@@ -81,7 +88,7 @@ def _compile(call: OwnCall, loc: Loc) -> Value:
     names = {"kernel": kernel, **_helpers()}
     exec(_source(call), names)
     try:
-        return numba.cfunc("int64(int64)")(names["run"])
+        return numba.cfunc("int64(int64)")(names["run"]), kernel
     except Exception as error:  # Numba's own errors, and those of its parts
         text = " ".join(line.strip() for line in str(error).splitlines())
         raise reject(
@@ -89,6 +96,8 @@ def _compile(call: OwnCall, loc: Loc) -> Value:
             message=f"Numba cannot compile the kernel of {call.operation.__name__}",
             rewrite="give it a kernel that Numba compiles: @operation(kernel=...)",
         ) from None  # fmt: skip
+    finally:
+        seconds[0] += time.perf_counter() - start
 
 
 def _source(call: OwnCall) -> str:

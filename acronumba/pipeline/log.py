@@ -8,15 +8,18 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import FunctionType
 from typing import Any
 
 from acronumba.config import at_terminal, debug_level, is_open, is_quiet
+from acronumba.kernels.own import seconds as numba_seconds
 from acronumba.locks import ForkLock, undivided
 from acronumba.pipeline.boundary import compiling
 
 PATIENCE = 2.0  # seconds
 # Texts for the parts of a compilation.
+NUMBA = "compile by Numba"  # kernels of the user's own operations
 PARTS = {
     "lower": "reading the source", "infer": "finding types", "plan": "planning", "compile": "generating code",
 }  # fmt: skip
@@ -148,6 +151,10 @@ class Patience:
                 self._line = say(self._text)
 
 
+def _told(name: str, spent: float) -> str:
+    return f"{name}: {spent:.3f} s"
+
+
 class Times:
     """Times the stages of the compilation of a function, each within the error boundary."""
 
@@ -159,12 +166,14 @@ class Times:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Add the seconds of the block to those of a stage."""
-        start = time.perf_counter()
+        start, before = time.perf_counter(), numba_seconds[0]
         with self._patience.part(name), compiling(self.fn):
             yield
-        spent = time.perf_counter() - start
-        self.seconds[name] = self.seconds.get(name, 0.0) + spent
-        debug(1, f"time of {name}", lambda: f"{self.fn.__qualname__}: {spent:.3f} s")
+        by_numba = numba_seconds[0] - before
+        for part, spent in ((name, time.perf_counter() - start - by_numba), (NUMBA, by_numba)):
+            if spent or part == name:
+                self.seconds[part] = self.seconds.get(part, 0.0) + spent
+                debug(1, f"time of {part}", partial(_told, self.fn.__qualname__, spent))
 
     def progress(self, name: str, number: int, count: int) -> None:
         """Report the progress of the compilation of modules."""
