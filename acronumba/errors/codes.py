@@ -42,7 +42,10 @@ class Code:
 def _table() -> dict[str, Code]:
     rows: dict[type[AcronumbaError], dict[int, tuple[str, str]]] = {
         Unsupported: {
-            101: ("`try` is not supported", "test the condition with `if` before the operation that could fail"),
+            101: (
+                "this use of `try` is not supported",
+                "test the condition with `if` before the operation that could fail",
+            ),
             102: ("this `with` is not supported", "remove the `with`"),
             103: ("`global` is not supported", "pass the value as an argument and return the new value"),
             104: ("this use of `yield` or `await` is not supported", "append to a list and return it"),

@@ -18,7 +18,7 @@ from acronumba.foreign import Library, is_of_numba
 from acronumba.frontend.advice import near, unknown
 from acronumba.frontend.calls.objects import as_function
 from acronumba.frontend.calls.tables import row_of
-from acronumba.frontend.exceptions import Dead
+from acronumba.frontend.exceptions import Dead, Rejected, Restart
 from acronumba.frontend.handlers import ATTRIBUTES, DESCRIPTORS, EXPRESSIONS, ITEMS, handles
 from acronumba.frontend.impossible import impossible
 from acronumba.frontend.kinds.arrays import Tensor
@@ -55,6 +55,7 @@ def not_none(w: Walker, val: Val) -> Val:
 def attribute(w: Walker, owner: Val, name: str) -> Val:
     """Read an attribute."""
     w.check_poison(owner)
+    note_asked(w, owner, name)
     if owner.is_several:
         return w.each(owner, lambda v: attribute(w, v, name), itself=True)
     found = owner.attribute(w, name)
@@ -65,6 +66,25 @@ def attribute(w: Walker, owner: Val, name: str) -> Val:
     names = field_names(owner.cls) if isinstance(owner, ObjectValue) else dir(owner.python_class)
     rejection = w.reject("ACR307", seen=f"{w.describe(owner)} has no attribute {name!r}", rewrite=near(name, names))
     raise impossible(w, lambda x: getattr(x, name), (owner,), rejection)
+
+
+def note_asked(w: Walker, owner: Val, name: str) -> None:
+    """Note that an attribute of exceptions is read, so that they have it from the next iteration on."""
+    if is_exception(owner) and name not in w.facts.asked:
+        w.note(w.facts.asked, name)
+        raise Restart
+
+
+def is_exception(val: Val) -> bool:
+    """Whether a value is an exception."""
+    classes = val.object_classes()
+    return bool(classes) and all(issubclass(c, BaseException) for c in classes)
+
+
+def _not_known(w: Walker, owner: Val, name: str) -> Rejected:
+    """Return the rejection of the read of an attribute that an exception does not have on all paths."""
+    seen = f".{name} of {w.describe(owner)}, which an operation may have raised"
+    return w.reject("ACR101", seen=seen, rewrite="raise an exception of your own, with what the clause needs")
 
 
 def attribute_at_run_time(w: Walker, owner: Ref, name: str, raw: bool = False) -> Val:
@@ -197,6 +217,10 @@ def inherited_attribute(w: Walker, owner: Val, cls: type, name: str) -> Val:
     That no attribute hides it is checked when an object of the data is packed and when a shared value is read. Python
     looks up `__call__`, `__len__` and operators in the class alone: see `class_attribute`.
     """
+    if is_exception(owner) and not name.startswith("__"):
+        holder = w.source_guard.owner(cls, name)
+        if holder is None or holder.__module__ == "builtins":
+            raise _not_known(w, owner, name)
     if can_hide(cls, w.source_guard.attribute(cls, name)):
         w.inherited.setdefault((cls, name), w.loc)
         if issubclass(cls, enum.Enum):
@@ -262,6 +286,11 @@ def super_attribute(w: Walker, owner: Partial, name: str) -> Val | None:
     if w.static(owner.func) is not super:
         return None
     first, obj = owner.args
+    if is_exception(obj) and name == "__init__":
+        order = obj.python_class.__mro__
+        base = next(c for c in order[order.index(w.static(first)) + 1 :] if name in vars(c))
+        if base.__module__ == "builtins":
+            return Partial(Static(BaseException.__init__), (obj,))
     cls = obj.value if isinstance(obj, Static) else obj.python_class
     w.source_guard.owner(cls, name)  # and the method resolution order
     order = cls.__mro__
@@ -399,6 +428,8 @@ def there(w: Walker, owner: Ref, val: Val, name: str) -> Val:
     cls = owner.classes[0]
     if not isinstance(val, UnionVal):
         return class_attribute(w, owner, cls, name)
+    if is_exception(owner):
+        raise _not_known(w, owner, name)
     rest = w.keep(val, lambda t: t != UNSET)
     good = w.is_case(val, lambda t: t != UNSET)
     if inherits(w, cls, name):

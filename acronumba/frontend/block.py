@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -21,10 +22,13 @@ from acronumba.frontend.join_shapes import JoinShape
 from acronumba.frontend.kinds.arrays import AllocationSite, ArrayRef
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.lists import ElementInfo
-from acronumba.frontend.kinds.numbers import EnumVal, Num, members_of, number
+from acronumba.frontend.kinds.numbers import ALWAYS, EnumVal, Num, members_of, number
+from acronumba.frontend.kinds.objects import ObjectValue
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
 from acronumba.frontend.naming import note_named
 from acronumba.frontend.numbering import Key, Numbering, fits, gives_natural
+from acronumba.frontend.raised import Clause, Handler, exception_class
 from acronumba.frontend.source import Source, spot
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
@@ -98,7 +102,9 @@ class Facts:
         self.folded: set[str] = set()  # paths of shared ints that became constants
         self.recursive: set[Any] = set()  # code of functions that are called, not inlined
         self.nested: set[Any] = set()  # pairs of classes whose comparison is recursive
-        self.results: dict[Any, Type | None] = {}  # of called functions, by key; None: no return has been found yet
+        self.results: dict[
+            Hashable, Type | None
+        ] = {}  # of called functions, by key; None: no return has been found yet
         self.plain: dict[Any, set[int]] = {}  # parameters of called functions whose constants are dropped
         self.loose: set[Any] = set()  # called functions whose tensor extents are dropped
         self.lengths: dict[Any, set[int]] = {}  # of tuples that a parameter of a recursive function was given
@@ -111,6 +117,8 @@ class Facts:
         self.several_ranks = False  # whether a size that only run time knows decides the rank of an array,
         self.one_rank = False  # and whether none may, as the program was rejected so
         self.loops: dict[Hashable, tuple[JoinShape, ...]] = {}  # of the names that a loop assigns, at its last walk
+        self.thrown: dict[Hashable, Type | None] = {}  # of called functions, by key: the exceptions that they raise
+        self.asked: set[str] = set()  # attributes of exceptions that are read: only these are kept
         self.changed = False
 
     def begin_iteration(self) -> None:
@@ -134,6 +142,7 @@ class Facts:
     def begin_again(self) -> None:
         """Forget the types of stored and returned values: some are passed in another way from now on."""
         self.cells, self.results, self.arrays, self.built, self.loops = {}, {}, {}, {}, {}
+        self.thrown = {}
         self.fields = {cls: dict(table) for cls, table in self.given.items()}
         self.changed = True
 
@@ -202,6 +211,7 @@ class Blocks:
         self.below: dict[ir.Var, Num] = {}
         self.came_in: set[ir.Var] = set()  # variables of values that were certainly not made in the call
         self.data_lists: set[ListT] = set()  # types of lists that instances or shared parameters hold
+        self.handlers: list[Handler] = []  # of the `try` statements around this point, the innermost last
 
     # ---- rejecting
 
@@ -263,7 +273,11 @@ class Blocks:
             return Dead()
         here, self.loc = self.loc, rejection.error.loc
         text = text or rejection.error.seen
+        caught = self.catches(error)
         self.fail(error, text.replace("{", "{{").replace("}", "}}"))
+        if caught:
+            self.loc = here
+            return Dead()
         self.certain.append(rejection.error)
         self.notes.append(
             Note(loc=self.loc, kind="fails", text=f"{error} where an instance gets here: {text}", option="")
@@ -407,9 +421,48 @@ class Blocks:
         loc = replace(self.loc, caller=None)  # one failure site for all calls of the function
         return self.sites.setdefault(ir.Site(error, text, loc), len(self.sites))
 
-    def check(self, cond: Num, error: str, text: str, args: Sequence[Num] = ()) -> None:
-        """Let the instance fail unless a bool holds."""
+    def catcher(self, cls: type) -> Clause | None:
+        """Return the `except` clause that catches an exception of a class that is raised here; None if none does."""
+        return next((c for h in reversed(self.handlers) for c in h.clauses if c.catches(cls)), None)
+
+    def throw(self, error: str, told: Sequence[Val] | None) -> None:
+        """Continue in the clause that catches a failure; `told` are the arguments of its exception, if known."""
+        cls = exception_class(error)
+        assert cls is not None
+        clause = self.catcher(cls)
+        assert clause is not None
+        known = told is not None and self.outer_loc is None and "args" in self.facts.asked
+        val = ObjectValue(cls, ("args",), (TupleVal(tuple(told or ())),)) if known else ObjectValue(cls, (), ())
+        clause.note(self.leave(), val)
+
+    def catches(self, error: str) -> bool:
+        """Whether a failure by an exception of this name may be caught."""
+        cls = exception_class(error) if self.handlers else None
+        return cls is not None and self.catcher(cls) is not None
+
+    def check(
+        self, cond: Num, error: str, text: str, args: Sequence[Num] = (), told: Sequence[Val] | None = None,
+        ours: bool = False
+    ) -> None:  # fmt: skip
+        """Let the instance fail unless a bool holds, or branch to the clause that catches the exception.
+
+        Parameters
+        ----------
+        told
+            The arguments of Python's exception, if they are known.
+        ours
+            The plain call would not fail: nothing catches this.
+        """
         if self.block is None or (cond.const is not NOT_CONST and cond.const):
+            return
+        if self.handlers and not ours and self.catches(error):
+            numbering, var = self.code.numbering, self.word(cond) if cond.const is NOT_CONST else None
+            if var is not None and numbering.holds(self.block, var):
+                return
+            cases = [(cond, lambda: None), (ALWAYS, lambda: self.throw(error, told))]
+            self.meet_again(self.along(cases, operator.call)[0])
+            if var is not None and self.block is not None:
+                numbering.true[self.block] = var
             return
         site = self.failure_site(error, text)
         values = tuple(self.word(a) for a in args)
@@ -419,7 +472,10 @@ class Blocks:
         var = self.word(cond)
         self.once(("check", var), lambda: ir.Check(cond=var, site=site, args=values, loc=self.loc))
 
-    def fail(self, error: str, text: str) -> None:
+    def fail(self, error: str, text: str, told: Sequence[Val] | None = None, ours: bool = False) -> None:
+        """Let the instance fail, or jump to the clause that catches the exception (see `check`)."""
+        if self.handlers and not ours and self.catches(error):
+            self.throw(error, told)
         if self.block is not None:
             self.end(ir.Fail(site=self.failure_site(error, text), args=(), loc=self.loc))
 
@@ -447,7 +503,7 @@ class Blocks:
                 )
             value = num.const
             if num.type == INT and not -(2**63) <= value < 2**63:
-                self.fail("OverflowError", "int too large for 64 bits")
+                self.fail("OverflowError", "int too large for 64 bits", ours=True)
                 self.block, value = self.new_block(), 0  # unreachable
             return self._known_word(
                 ("const", num.type, repr(value)), num.type, "",
@@ -511,7 +567,7 @@ class Blocks:
                     raise OverflowError(TOO_LARGE)
                 value = row.reference(*(a.const for a in args))
             except (ArithmeticError, ValueError) as error:
-                self.fail(type(error).__name__, str(error))
+                self.fail(type(error).__name__, str(error), ours=str(error) == TOO_LARGE)
                 return Num(result, var=self.var("", result))
             if not isinstance(value, complex):
                 return Num(result, const=value)
@@ -523,17 +579,32 @@ class Blocks:
             return known
         vars = tuple(map(self.word, args))
 
+        key = (op, *(a.var if a.const is NOT_CONST else (a.type, repr(a.const)) for a in args))
+        if self.handlers and row.fails and self.code.numbering.find(self.code.blocks, self.block, key, True) is None:
+            self._check_defined(op, args, result)
+            if self.block is None:
+                return Num(result, var=self.var("", result))
+
         def made() -> ir.Instr:
             fails = row.fails and not fits(op, args, self.naturals)
             site = self.failure_site(*_scalar_failure(op, result)) if fails else -1
             return ir.Scalar(out=self.var("", result), op=op, args=vars, site=site, loc=self.loc)
 
-        key = (op, *(a.var if a.const is NOT_CONST else (a.type, repr(a.const)) for a in args))
         (out,) = writes(self.once(key, made))
         self.code.numbering.made[out] = op, args
         if result == INT and gives_natural(op, args, self.naturals):
             self.naturals[out] = None
         return Num(result, var=out)
+
+    def _check_defined(self, op: str, args: Sequence[Num], result: Type) -> None:
+        """Check that an operation has a result, where a `try` statement catches its exception."""
+        if op in DIVISIONS:
+            zero = number(0.0 if args[1].type == FLOAT else 0)
+            self.check(self.scalar("ne", args[1], zero), "ZeroDivisionError", ZERO_DIVISION)
+        elif f"defined_{op}" in SCALARS and args[0].type == FLOAT:
+            error, text = _scalar_failure(op, result)
+            if self.catches(error):
+                self.check(self.scalar(f"defined_{op}", *args), error, text)
 
     def as_int(self, num: Num) -> Num:
         if num.type != BOOL:
@@ -566,7 +637,7 @@ class Blocks:
         if broken.const is NOT_CONST or broken.const:
             negative = self.both(self.scalar("lt", x, zero), self.scalar("isfinite", x))
             domain = "math domain error" if error == "ValueError" else "a root of a negative number is complex"
-            self.check(self.negate(self.both(broken, negative)), "ValueError", domain)
+            self.check(self.negate(self.both(broken, negative)), "ValueError", domain, ours=error != "ValueError")
         return self.scalar("pow", x, y)
 
     def read(self, num: Num) -> Num:
@@ -633,11 +704,12 @@ def last_name(path: str) -> str:
 
 TOO_LARGE = "the result does not fit 64 bits"
 ZERO_DIVISION = "integer division or modulo by zero"
+DIVISIONS = ("div", "quotient", "floordiv", "mod")
 
 
 def _scalar_failure(op: str, result: Type) -> tuple[str, str]:
     """Return the exception that an operation on Python numbers raises, and its message."""
-    if op in ("div", "quotient", "mod") or (op == "floordiv" and result == FLOAT):
+    if op in DIVISIONS and not (op == "floordiv" and result != FLOAT):
         return "ZeroDivisionError", "division by zero" if result == FLOAT else ZERO_DIVISION
     if result == INT:
         return "OverflowError", TOO_LARGE

@@ -152,7 +152,7 @@ def mixed_numbers(w: Walker, val: ListVal, dtypes: Sequence[str], dtype: str | N
             if not present or np.result_type(*present).name == wide:
                 good = w.either(good, w.scalar("eq", seen, number(k)))
         text = f"the array of this list is not {wide}, as it is of others; give it a dtype"
-        w.check(good, "TypeError", text)
+        w.check(good, "TypeError", text, ours=True)
     return out
 
 
@@ -211,6 +211,9 @@ def extend(w: Walker, base: ListVal, val: Val) -> None:
     if items is not None:
         for v in items:
             append(w, base, v)
+        return
+    if w.handlers and isinstance(val, Generator):  # what is appended before an item fails is there
+        iterate(w, val, lambda v: append(w, base, v))
         return
     other = to_list(w, val)
     if other.item == NEVER:
@@ -437,7 +440,7 @@ def array_of_range(w: Walker, val: Range, dtype: str | None) -> Tensor:
     """Return the array of a range; without a dtype it must not be empty, as NumPy makes floats of an empty range."""
     if dtype is None:
         some = w.scalar("gt", val.length(w), number(0))
-        w.check(some, "TypeError", _EMPTY.format("range"))
+        w.check(some, "TypeError", _EMPTY.format("range"), ours=True)
     elif dtype not in ("int64", "float32", "float64", "bool"):  # a dtype that may not hold all numbers
         return w.ops.as_tensor(w.call(w.constant(list), [val], {}), dtype)
     out = w.ops.arange(val.start, val.stop, val.step, None)
@@ -454,7 +457,7 @@ def array_of_list(w: Walker, val: ListVal, dtype: str | None) -> Tensor:
     numbers = isinstance(item, IntT | FloatT | BoolT | NeverT) or (isinstance(item, TensorT) and not item.rank)
     if not (numbers and (dtype or item in (FLOAT, NEVER))):
         some = w.scalar("gt", w.ops.list_lengths(val), number(0))
-        w.check(some, "TypeError", _EMPTY.format("list"))
+        w.check(some, "TypeError", _EMPTY.format("list"), ours=True)
     if isinstance(item, ListT):  # an array of each inner list, then the stack of these
         what = type_text(item)
         return stack_list(w, built(w, val, lambda v: row_of_list(w, v, dtype), what), 0)

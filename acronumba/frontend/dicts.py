@@ -253,7 +253,7 @@ def known_or(w: Walker, base: DictVal, where: Val, default: Val | None) -> Val:
             return got
         if default is not None:
             return default
-        w.fail("KeyError", repr(known).replace("{", "{{").replace("}", "}}"))
+        w.fail("KeyError", repr(known).replace("{", "{{").replace("}", "}}"), (where,))
         raise Dead
     where = key_of(w, where)
     if base.cell is not None and not can_be_chosen(base.items):
@@ -262,7 +262,7 @@ def known_or(w: Walker, base: DictVal, where: Val, default: Val | None) -> Val:
 
     def missing() -> Val:
         if default is None:
-            w.fail("KeyError", "the dict has no such key")
+            w.fail("KeyError", "the dict has no such key", (where,))
             raise Dead
         return default
 

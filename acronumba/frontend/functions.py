@@ -251,6 +251,7 @@ def _at_once(w: Walker, func: Func, val: Val) -> Val:
     All are computed at the call: such a function sees nothing else of the caller's, so it cannot change them before.
     """
     apart = func.scope is None and not func.closure and not func.source.facts.generates and not is_of_library(func)
+    apart = apart and not w.handlers and not func.source.facts.tries  # the failure of an item belongs to its turn
     if not apart or not isinstance(val, Generator) or not isinstance(val.node, ast.GeneratorExp):
         return val
     if val.scope != w.frame.scope:

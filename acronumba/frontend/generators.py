@@ -36,7 +36,8 @@ def walk_generator(
         seen = f"{func.source.name}, a generator that calls itself"
         raise w.reject("ACR104", gen.node, seen=seen, rewrite="return a list instead of yielding its elements")
     names = carried_names(w, code, carried)
-    here = Consumer(w.frame, Loop(), names, turn, (w.source, w.here, w.loc, w.outer_loc, w.caller))
+    place = w.source, w.here, w.loc, w.outer_loc, w.caller
+    here = Consumer(w.frame, Loop(), names, turn, place, len(w.handlers))
     w.frame.loops.append(here.loop)
     frame = w.push(func, (*w.frame.path, func.source.node.lineno, w.site, "yields"))
     frame.consumer = here
@@ -123,6 +124,7 @@ def hand_over(w: Walker, val: Val) -> None:
     outer.loops.remove(here.loop)
     outer.loops += [*frame.loops, here.loop]  # `break` and `continue` refer to the innermost
     w.source, w.here, w.loc, w.outer_loc, w.caller = here.place
+    handlers, w.handlers = w.handlers, w.handlers[: here.handlers]
     try:
         here.turn(val)
     except Dead:
@@ -131,6 +133,7 @@ def hand_over(w: Walker, val: Val) -> None:
         del outer.loops[len(outer.loops) - len(frame.loops) - 1 :]
         outer.loops.append(here.loop)
         w.frames.append(frame)
+        w.handlers = handlers
         w.source, w.here, w.loc, w.outer_loc, w.caller = place
     end_turn(w, here.loop)
     if w.block is None:

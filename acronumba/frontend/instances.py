@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from acronumba.config import COPIES
 from acronumba.data.schema import NODES
 from acronumba.data.shared import Shared, SharedNode
+from acronumba.errors import Loc
 from acronumba.errors.codes import reject
-from acronumba.frontend.block import FunctionCode
+from acronumba.frontend.block import FunctionCode, Point
 from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.cells import endless, without_end
 from acronumba.frontend.draws import draws_in
@@ -32,21 +34,25 @@ from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import Func, OneOfFunctions
 from acronumba.frontend.kinds.lists import StaticList
-from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num
+from acronumba.frontend.kinds.numbers import ALWAYS, EnumVal, NoneVal, Num, number
 from acronumba.frontend.kinds.objects import SharedVal
 from acronumba.frontend.kinds.torch_tensors import TorchTensor, unfollowed
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.names import forget_assigned, named_iterator
 from acronumba.frontend.overlay import overlays_of
+from acronumba.frontend.raised import Clause, Handler
+from acronumba.frontend.trying import throw
 from acronumba.frontend.walker import Frame, Instance, Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
+    BOOL,
     MOST_LENGTHS,
     BoolT,
     EnumT,
     FloatT,
     IntT,
+    Type,
     UnionT,
     union,
     words,
@@ -81,7 +87,8 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val]) -> Val:
     given = [_of_any_length(w, v, (code, k)) for k, v in enumerate(given)]
     loose = code in w.facts.loose
     templates = [v.parameter_shape(w, Parameter((code, k), k in plain, loose)) for k, v in enumerate(given)]
-    key = (code, tuple(template_key(w, t) for t in templates), scopes)
+    guard = guarded(w)
+    key = (code, tuple(template_key(w, t) for t in templates), scopes, guard)
     instance = w.instances.get(key)
     if instance is None:
         instance = _new_instance(w, func, key, templates)
@@ -94,25 +101,36 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val]) -> Val:
     for shape, val in zip(instance.templates, given, strict=True):
         flat += template_words(w, shape, val)
     result = w.facts.results.get(key)
-    if result is None:
+    thrown = w.facts.thrown.get(key)
+    if result is None and thrown is None:
         w.early = True
         if w.block is not None:
             forget_assigned(w)
             w.emit(ir.Call(outs=(), function=instance.index, args=tuple(flat), loc=w.loc))
-            w.fail("RecursionError", NEVER_RETURNS)
+            w.fail("RecursionError", NEVER_RETURNS, ours=True)
         return ErrorValue()
     if w.block is None:
         return ErrorValue()
-    outs = tuple(w.var(f"{func.source.name.rsplit('.', 1)[-1]}", e) for e in words(result))
+    name = func.source.name.rsplit(".", 1)[-1]
+    outs = tuple(w.var(name, e) for e in (() if result is None else words(result)))
+    flag = () if thrown is None else (w.var("raised", BOOL), *(w.var("error", e) for e in words(thrown)))
     forget_assigned(w)
-    w.emit(ir.Call(outs=outs, function=instance.index, args=tuple(flat), loc=w.loc))
+    w.emit(ir.Call(outs=(*outs, *flag), function=instance.index, args=tuple(flat), loc=w.loc))
+    if thrown is not None:
+        raised = Num(BOOL, var=flag[0]), partial(w.from_words, thrown, flag[1:])
+        w.meet_again(w.along([raised, (ALWAYS, None)], lambda exc: None if exc is None else throw(w, exc()))[0])
+        if result is None:  # no return has been found yet
+            w.early = True
+            w.fail("RecursionError", NEVER_RETURNS, ours=True)
+            return ErrorValue()
+    assert result is not None
     val = w.from_words(result, outs)
     return val if w.following else unfollowed(w, val)
 
 
 def _new_instance(w: Walker, func: Func, key: Any, templates: Sequence[JoinShape]) -> Instance:
     """Return a new instance of a function for new argument types, without its code."""
-    code, _, scopes = key
+    code, _, scopes, guard = key
     plain = w.facts.plain[code]
     same_code = [i for i in w.instances.values() if i.func.code == code]
     for other in same_code:
@@ -122,7 +140,7 @@ def _new_instance(w: Walker, func: Func, key: Any, templates: Sequence[JoinShape
             if k not in plain and _is_number(old) and _is_number(new) and not compatible_shapes(old, new):
                 plain.add(k)
                 raise Restart
-    kind = w.number((code, tuple(template_key(w, t, which=False) for t in templates), scopes))
+    kind = w.number((code, tuple(template_key(w, t, which=False) for t in templates), scopes, guard))
     if sum(i.kind == kind for i in same_code) >= COPIES and code not in w.facts.carried:
         w.facts.carried[code] = set()
         raise Restart
@@ -248,10 +266,12 @@ def template_words(w: Walker, shape: JoinShape, val: Val) -> list[ir.Var]:
 
 def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured: Mapping[Any, Val]) -> None:
     """Emit the code of a recursive function for one set of argument types."""
-    func = instance.func
+    func, guard = instance.func, instance.key[3]
     errors, notes = len(w.errors), len(w.notes)
     saved = w.code, w.block, w.state, w.source, w.here, w.loc, w.frames, w.caller, w.following, w.asked
     w.following, w.asked = True, []  # for all calls of it
+    around, clause = (w.handlers, w.handling), Clause(tuple(guard))
+    w.handlers, w.handling = [Handler([clause], 0, w.counter)] if guard else [], []
     w.code = FunctionCode(function_name(w, func), func.source.loc(func.source.node))
     w.here, w.loc, w.source = func.source.node, w.code.loc, func.source
     w.frames, w.caller = [], None
@@ -269,7 +289,8 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     open_boxes(w, frame)
     w.body(func.source.body)
     w.end_call(NoneVal(), frame.last)
-    finish(w, instance.key, frame)
+    w.handlers, w.handling = around
+    finish(w, instance.key, frame, clause)
     w.functions[instance.index] = w.code
     instance.walking = False
     instance.told = w.errors[errors:], w.notes[notes:]
@@ -290,34 +311,64 @@ def function_name(w: Walker, func: Func) -> str:
 ENTRY = "entry"  # the key of the model as the entry point; recursive calls of it have other keys
 
 
-def finish(w: Walker, key: Any, frame: Frame) -> None:
-    """End a function: convert the values of all its returns to their common type."""
-    old = w.facts.results.get(key)
+def guarded(w: Walker) -> frozenset[type]:
+    """Return the classes of the exceptions that the clauses around a call catch, without derived ones."""
+    found = {cls for handler in w.handlers for clause in handler.clauses for cls in clause.classes}
+    return frozenset(c for c in found if not any(c is not d and issubclass(c, d) for d in found))
+
+
+def finish(w: Walker, key: Any, frame: Frame, clause: Clause | None = None) -> None:
+    """End a function: convert the values of all its returns to their common type.
+
+    A function of which callers catch exceptions (`clause`) returns further words: whether it has raised one, and that.
+    """
+    returned: list[End] = [(point, val, loc) for point, val, loc in frame.returns]
+    raised: list[End] = [(point, val, w.code.loc) for point, val in clause.raised] if clause is not None else []
+    result = _common_type(w, key, w.facts.results, returned)
+    thrown = _common_type(w, key, w.facts.thrown, raised) if clause is not None else None
+    if w.facts.results.get(key) is None:
+        w.facts.results.setdefault(key, None)
+    layout = words(result) if result is not None else ()
+    more = (BOOL, *words(thrown)) if thrown is not None else ()
+    w.code.results = (*layout, *more)
+    if result is not None:
+        _end_with(w, returned, lambda val: (*w.to_words(val, result), *map(w.zero, more)))
+    if thrown is not None:
+        _end_with(w, raised, lambda val: (*map(w.zero, layout), w.word(number(True)), *w.to_words(val, thrown)))
+
+
+End = tuple[Point, Val, Loc]
+
+
+def _common_type(w: Walker, key: Hashable, known: dict[Hashable, Type | None], ends: Sequence[End]) -> Type | None:
+    """Return the common type of values, and note it for the callers of a function; None if there are none."""
+    old: Type | None = known.get(key)
     types_ = []
-    for point, val, w.loc in frame.returns:
+    for point, val, w.loc in ends:
         w.enter([point])
         try:
             types_.append(w.type_of(val))
         except Rejected as error:
             w.note_rejection(error)
-    if not types_:
-        w.facts.results.setdefault(key, None)
-        if old is not None:  # the result of an earlier iteration, with fewer facts
-            w.code.results = words(old)
-        return
+    if not types_:  # the result of an earlier iteration, with fewer facts
+        return old
     result = union(*types_, *(() if old is None else (old,)))
     if endless(result):
         w.errors.append(w.reject("ACR303", w.code.loc, seen=without_end(result)).error)  # type: ignore[arg-type]
-        return
+        return None
     if result != old:
-        w.facts.results[key] = result
+        known[key] = result
         w.facts.changed |= old is not None or key != ENTRY  # no caller has relied on the old result of the model
-    w.code.results = words(result)
-    for point, val, w.loc in frame.returns:
+    return result
+
+
+def _end_with(w: Walker, ends: Sequence[End], words_of: Callable[[Val], tuple[ir.Var, ...]]) -> None:
+    """Return the words of values from a function."""
+    for point, val, w.loc in ends:
         w.enter([point])
         w.sealed = {}  # no object is mutated through local names from here on
         try:
-            args = w.to_words(val, result)
+            args = words_of(val)
             if w.block is not None:
                 w.end(ir.Return(args=args, loc=w.loc))
         except Rejected as error:

@@ -260,7 +260,7 @@ def found(w: Walker, base: MapVal, key: Val) -> Num:
     index = find(w, base, key)
     known = w.static(key)
     text = "the dict has no such key" if known is NOT_CONST else repr(known).replace("{", "{{").replace("}", "}}")
-    w.check(present(w, index), "KeyError", text)
+    w.check(present(w, index), "KeyError", text, told=(key,))
     if w.block is None:
         raise Dead
     return index
@@ -302,14 +302,14 @@ def old_key(w: Walker, base: MapVal, key: Val) -> Val:
     if key.type == FLOAT:
         among_ints(w, base, key)
         text = "a new key that is a float, among keys that are ints: make them of one type, int(k)"
-        w.check(present(w, find(w, base, key)), "TypeError", text)
+        w.check(present(w, find(w, base, key)), "TypeError", text, ours=True)
         return as_whole(w, key)
     scalars = [m for m in members(base.type.key) if isinstance(m, ScalarT) and m.dtype != key.dtype]
     if not scalars and not (key.dtype and INT in members(base.type.key)):
         return key
     seen = f"np.{key.dtype}" if key.dtype else type_text(key.type)
     text = f"a new key of type {seen} among keys of type {type_text(base.type.key)}: make them of one type, int(k)"
-    w.check(present(w, find(w, base, key)), "TypeError", text)
+    w.check(present(w, find(w, base, key)), "TypeError", text, ours=True)
     fit = fitted(w, key, base.type.key)
     assert fit is not None
     return fit

@@ -21,7 +21,7 @@ import ast
 import importlib
 import re
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import combinations, count, starmap
 from pathlib import Path
@@ -78,7 +78,7 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.printer import function_text
 from acronumba.ir.source import line_text
-from acronumba.ir.types import INT, ListT, NoneT, Type, all_parts, nesting, words
+from acronumba.ir.types import INT, ListT, NoneT, StructT, Type, all_parts, nesting, words
 from acronumba.ir.visit import reassigned, rename, writes
 from acronumba.records import record
 
@@ -334,6 +334,8 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         sweep.errors += sweep.certain
     sweep.functions[0] = code
     result = sweep.facts.results.get(key) or NoneT()
+    if any(issubclass(cls, BaseException) for cls in classes_within(sweep.facts, result)):
+        raise sweep.reject("ACR101", loc, seen="an exception in the result", rewrite="return its class or its text")
     distinct: tuple[Paths, ...] = ()
     if not sweep.facts.changed and not sweep.errors:
         _check_visible(sweep, shared)
@@ -364,9 +366,20 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
     )
 
 
+def classes_within(facts: Facts, result: Type) -> Iterator[type]:
+    """Yield the classes of the objects that a result may hold, at any depth."""
+    todo, seen = [result], set[type]()
+    for t in todo:  # it grows
+        for cls in {m.cls for m in all_parts(t) if isinstance(m, StructT)} - seen:
+            seen.add(cls)
+            todo += facts.fields.get(cls, {}).values()
+            yield cls
+
+
 def _check_returns(sweep: Walker) -> None:
     """Reject a recursive function that never returns."""
     never = [i for i in sweep.instances.values() if sweep.facts.results.get(i.key) is None]
+    never = [i for i in never if i.key not in sweep.facts.thrown]
     for i in (i for i in never if not fails_itself(sweep.functions[i.index], sweep.sites)):
         where, seen = i.func.source.loc(i.func.source.node), f"{i.func.source.name} always calls itself again"
         raise sweep.reject("ACR207", where, seen=seen, rewrite=NODES if _nests(sweep) else "")

@@ -6,7 +6,7 @@ import types
 from collections.abc import Sequence
 
 from acronumba.foreign import OfParts
-from acronumba.frontend.attributes import class_attribute
+from acronumba.frontend.attributes import attribute, class_attribute, is_exception
 from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.kinds.iterators import SliceVal
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
@@ -65,8 +65,20 @@ def one_string(w: Walker, val: Val) -> Val:
 
 def text_of(w: Walker, val: Val) -> Val:
     """Return `str(val)` for an object with `__str__` or `__repr__`; any other value as it is."""
-    name = next((n for n in ("__str__", "__repr__") if has_method(w, val, n)), "")
-    return one_string(w, call_special(w, val, name, ())) if name else val
+    names = ("__str__",) if is_exception(val) else ("__str__", "__repr__")
+    name = next((n for n in names if has_method(w, val, n)), "")
+    if name:
+        return one_string(w, call_special(w, val, name, ()))
+    return _text_of_exception(w, val) if is_exception(val) else val
+
+
+def _text_of_exception(w: Walker, val: Val) -> Val:
+    """Return `str(val)` for an exception of one class with at most one argument."""
+    items = w.items_of(attribute(w, val, "args"))
+    classes = val.object_classes()
+    if items is None or len(items) > 1 or any(w.source_guard.owner(c, "__str__") is not BaseException for c in classes):
+        raise w.reject("ACR116", seen=f"the text of {w.describe(val)}")
+    return w.call(w.constant(str), items, {}) if items else w.constant("")
 
 
 def same_reference(w: Walker, a: ir.Var, b: ir.Var) -> Num:

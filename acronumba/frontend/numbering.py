@@ -27,11 +27,13 @@ class Numbering:
     def __init__(self) -> None:
         self.over: dict[int, int] = {}  # by block: its nearest known dominator
         self.there: dict[int, dict[Key, tuple[int, ir.Instr]]] = {}  # by block and key: position and instruction
+        self.true: dict[int, ir.Var] = {}  # by block: a bool that holds where it begins
         self.made: dict[ir.Var, tuple[str, tuple[Num, ...]]] = {}  # operation and arguments of each scalar
 
     def begin(self, block: int, over: Sequence[int]) -> None:
         """Note a new block; every path to it passes one of the blocks `over`."""
         self.there[block] = {}
+        self.true.pop(block, None)
         ways = [self._ways(b) for b in over]
         common = [b for b in ways[0] if all(b in w for w in ways[1:])] if ways else []
         self.over.pop(block, None)
@@ -61,6 +63,10 @@ class Numbering:
     def note(self, block: int, key: Key, k: int, instr: ir.Instr) -> None:
         """Note that instruction `k` of a block has this key."""
         self.there.setdefault(block, {})[key] = k, instr
+
+    def holds(self, block: int, var: ir.Var) -> bool:
+        """Whether every path to a block has found that a bool holds."""
+        return any(self.true.get(b) is var for b in self._ways(block))
 
     def follows(self, a: ir.Var, b: ir.Var) -> bool:
         """Whether `a` is `b + 1`."""

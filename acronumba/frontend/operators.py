@@ -207,7 +207,7 @@ def arithmetic(w: Walker, op: str, a: Num, b: Num) -> Num:
         if exponent is not NOT_CONST and exponent < 0:
             return w.float_power(a, b, "ZeroDivisionError", "0.0 cannot be raised to a negative power")
         whole = w.scalar("ge", w.as_int(b), number(0))
-        w.check(whole, "TypeError", "an int to a negative power is a float: write float(a) ** b")
+        w.check(whole, "TypeError", "an int to a negative power is a float: write float(a) ** b", ours=True)
     if op == "pow" and FLOAT in (a.type, b.type):
         return w.float_power(a, b, "ZeroDivisionError", "0.0 cannot be raised to a negative power")
     if FLOAT in (a.type, b.type):

@@ -201,8 +201,15 @@ class Shapes(TensorOps):
         if np.dtype(index.type.dtype).kind not in "iu":
             raise self.w.reject("ACR301", seen=f"an index of dtype {index.type.dtype}")
         size = d if isinstance(d, int) else "?"
-        site = self.w.failure_site("IndexError", f"an index is out of bounds for axis {axis} with size {size}")
-        args = (self.cast(index, "int64").ref, self.argument(self.w.extent(d)))
+        text = f"an index is out of bounds for axis {axis} with size {size}"
+        index = self.cast(index, "int64")
+        if self.w.catches("IndexError"):  # known only when it is computed, which the instance awaits
+            ends = [self.from_number(n, "int64") for n in (self.w.scalar("neg", self.w.extent(d)), self.w.extent(d))]
+            above = self.element("ge", [index, ends[0]], "bool")
+            inside = self.element("and", [above, self.element("lt", [index, ends[1]], "bool")], "bool")
+            self.w.check(self.all_true(inside, "an index in `try`"), "IndexError", text)
+        site = self.w.failure_site("IndexError", text)
+        args = (index.ref, self.argument(self.w.extent(d)))
         return self.op("index", args, "int64", index.dims, (), site)
 
     def take_many(self, x: Tensor, places: Sequence[Tensor]) -> Tensor:

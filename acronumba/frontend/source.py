@@ -68,6 +68,7 @@ class SourceFacts:
     outer: frozenset[str]  # names of enclosing functions that it binds: `nonlocal`
     boxed: frozenset[str]  # its names that nested functions may bind, too
     nests: bool  # whether it contains functions
+    tries: bool  # whether it contains `try` or `with` statements
     generates: bool  # whether it yields
     forbidden: tuple[tuple[str, ast.AST], ...]  # (code, node) of constructs that are never supported, in order
 
@@ -87,6 +88,7 @@ def _facts(node: FunctionNode) -> SourceFacts:
         free=frozenset(_free_names(node)),
         generates=isinstance(node, ast.FunctionDef) and yields(body),
         nests=any(isinstance(n, ast.FunctionDef | ast.Lambda) for n in inner),
+        tries=any(isinstance(n, ast.Try | ast.With) for n in inner),
         forbidden=tuple(_scan(node, body)),
     )
 
@@ -251,6 +253,8 @@ def assigned_names(body: Sequence[ast.AST]) -> frozenset[str]:
                 return
             case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
                 names.add(name)
+            case ast.ExceptHandler(name=str(name)):
+                names.add(name)
             case ast.alias(name=name, asname=other):
                 names.add(other or name.partition(".")[0])
             case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
@@ -299,7 +303,7 @@ def _free_names(node: ast.AST) -> set[str]:
 
 
 _FORBIDDEN: tuple[tuple[type[ast.AST] | tuple[type[ast.AST], ...], str], ...] = (
-    ((ast.Try, ast.TryStar), "ACR101"),
+    (ast.TryStar, "ACR101"),
     (ast.AsyncWith, "ACR102"),
     (ast.Global, "ACR103"),
     ((ast.Yield, ast.YieldFrom, ast.Await, ast.AsyncFunctionDef, ast.AsyncFor), "ACR104"),

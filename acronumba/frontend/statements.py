@@ -24,6 +24,7 @@ from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.numbers import NoneVal
 from acronumba.frontend.names import bind_name, check_free, nested_function
 from acronumba.frontend.telling import only_tells
+from acronumba.frontend.trying import raise_class, suppressed, try_except
 from acronumba.frontend.walker import Walker
 
 
@@ -41,31 +42,6 @@ def if_statement(w: Walker, test: ast.expr, yes: Sequence[ast.stmt], no: Sequenc
         w.body(stmts)
         points += w.leave()
     w.join(points)
-
-
-@handles(STATEMENTS, ast.Raise)
-def raise_statement(w: Walker, stmt: ast.Raise) -> None:
-    """Walk a `raise` statement: the instance fails."""
-    exc = stmt.exc
-    name, text = "RuntimeError", ""
-    if isinstance(exc, ast.Call):
-        text = message_text(exc.args[0]) if exc.args else ""
-        exc = exc.func
-    if isinstance(exc, ast.Name | ast.Attribute):
-        name = exc.id if isinstance(exc, ast.Name) else exc.attr
-    elif exc is not None:
-        raise w.reject("ACR108", seen="raise of something that is not an exception's name")
-    w.fail(name, text)
-
-
-def message_text(msg: ast.expr | None) -> str:
-    """Return the text of an exception's argument: a constant, or else the source of the expression."""
-    match msg:
-        case None:
-            return ""
-        case ast.Constant(value=value):
-            return str(value).replace("{", "{{").replace("}", "}}")
-    return ast.unparse(msg).replace("{", "{{").replace("}", "}}")
 
 
 @handles(STATEMENTS, ast.Pass, ast.Nonlocal)
@@ -129,16 +105,24 @@ def _assert(w: Walker, stmt: ast.Assert) -> None:
     holds, broken = w.branch(stmt.test)
     if broken:
         w.join(broken)
-        w.fail("AssertionError", message_text(stmt.msg))
+        told = [stmt.msg] if stmt.msg is not None else []
+        raise_class(w, AssertionError, "AssertionError", told)
     w.join(holds)
 
 
 @handles(STATEMENTS, ast.With)
 def _with(w: Walker, stmt: ast.With) -> None:
-    """Walk the body of a `with` statement over settings that change no value; reject other context managers."""
+    """Walk the body of a `with` statement over `suppress`, or settings that change no value; reject other ones."""
     before = w.following
     try:
-        for item in stmt.items:
+        for k, item in enumerate(stmt.items):
+            with w.at_node(item.context_expr):
+                classes = suppressed(w, item)
+            if classes is not None:
+                rest = stmt.items[k + 1 :]
+                inner = [ast.copy_location(ast.With(rest, stmt.body), stmt)] if rest else stmt.body
+                try_except(w, inner, [(classes, None)], ())
+                return
             _enter(w, item)
         w.body(stmt.body)
     finally:

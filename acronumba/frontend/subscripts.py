@@ -152,7 +152,7 @@ def static_item(w: Walker, base: Static, where: Index) -> Val:
     if not isinstance(name, str):
         raise not_indexed(w, base, where)
     if name not in base.value.__members__:
-        w.fail("KeyError", repr(name).replace("{", "{{").replace("}", "}}"))
+        w.fail("KeyError", repr(name).replace("{", "{{").replace("}", "}}"), (w.constant(name),))
         raise Dead
     return w.constant(base.value[name])
 
@@ -250,7 +250,7 @@ def _of_each_axis(w: Walker, base: Tensor | ArrayRef, where: Val) -> Sequence[Va
     assert isinstance(where, ListVal)
     n, rank = w.ops.list_lengths(where), base.type.rank
     text = f"an index of {{0}} elements, known only at run time: it must have one for each of the {rank} axes"
-    w.check(w.scalar("eq", n, number(rank)), "TypeError", text, (n,))
+    w.check(w.scalar("eq", n, number(rank)), "TypeError", text, (n,), ours=True)
     return [where.item_at(w, number(k)) for k in range(rank)]
 
 

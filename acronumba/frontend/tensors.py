@@ -246,6 +246,11 @@ class TensorOps:
 
     # ---- host values
 
+    def all_true(self, x: Tensor, why: str) -> Num:
+        """Return whether all elements of an array of bools are true as a Python bool; its read may suspend."""
+        axes = tuple(range(x.type.rank))
+        return self.host(self.op("all", (x.ref,), "bool", (), (axes,)) if axes else x, why)
+
     def host(self, x: Tensor, why: str) -> Num:
         """Return the value of a tensor of rank 0 as a Python number; its read may suspend the instance."""
         if x.const is not NOT_CONST:
@@ -255,7 +260,7 @@ class TensorOps:
         if x.type.dtype == "uint64":
             most = self.from_number(number(2**63 - 1), "uint64")
             small = self.host(self.element("le", [x, most], "bool"), why)
-            self.w.check(small, "OverflowError", "int too large for 64 bits")
+            self.w.check(small, "OverflowError", "int too large for 64 bits", ours=True)
         word = host_word(x.type.dtype)
         out = self.w.var("", word)
         if self.w.block is not None:

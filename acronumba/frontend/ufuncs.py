@@ -208,6 +208,9 @@ class Ufuncs(Shapes):
                 good = self.w.either(good, self.w.scalar("eq", self.count(dims), number(0)))
             self.w.check(good, "ValueError", message)
             return self.element("pow", tensors, dtype)
+        if self.w.catches("ValueError"):  # known only when it is computed, which the instance awaits
+            whole = self.element("ge", [exponent, self.from_number(number(0), exponent.type.dtype)], "bool")
+            self.w.check(self.all_true(whole, "an exponent in `try`"), "ValueError", message)
         site = self.w.failure_site("ValueError", message)
         dims = self.broadcast_dims([t.dims for t in tensors])
         return self.op("pow", [t.ref for t in tensors], dtype, dims, (), site)

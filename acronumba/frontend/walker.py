@@ -98,6 +98,7 @@ class Consumer:
     names: Sequence[tuple[Any, str]]  # state keys that its iterations assign
     turn: Callable[[Val], None]
     place: tuple[Any, ...]  # the source position
+    handlers: int  # how many `try` statements are around it
 
 
 @dataclass
@@ -192,6 +193,7 @@ class Walker(Merge):
         # `before` belong to nodes around the current one, the others are its own parts.
         self.parts: list[Val] = []
         self.before = 0
+        self.handling: list[Val] = []  # the exceptions of the clauses around the current node, the innermost last
         self.rebound: set[Any] = set()  # state keys of tensors that were changed in place, by a new value
 
     @property
@@ -391,7 +393,9 @@ class Walker(Merge):
     def mark(self) -> Mark:
         """Return a mark of the current state, for `go_back` after a trial."""
         grows: list[list[Any]] = [
-            self.errors, self.certain, self.notes, self.walked, self.frames, self.events, self.silent, self.parts
+            self.errors, self.certain, self.notes, self.walked, self.frames, self.events, self.silent, self.parts,
+            self.handlers, self.handling,
+            *(clause.raised for handler in self.handlers for clause in handler.clauses),
         ]  # fmt: skip
         for frame in self.frames:
             grows += [frame.returns, frame.loops, frame.overlays]

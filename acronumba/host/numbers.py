@@ -42,11 +42,24 @@ def _math(w: Writer, instr: Scalar, args: list[Expr]) -> None:
         args[1] = select(args[1].ne(args[1]), 1.0, args[1])
     y = b.let("y", intrinsic(OF_C[name].name, *args))
     if instr.site >= 0 and not SCALARS[name].total:
-        numbers, finite = args[0].eq(args[0]), _finite(args[0])
-        for a in args[1:]:
-            numbers, finite = numbers & a.eq(a), finite & _finite(a)
-        w.unless(y.ne(y) & numbers | _infinite(y) & finite, instr)
+        w.unless(_undefined(y, args), instr)
     w.assign(instr.out, y)
+
+
+def _undefined(y: Expr, args: list[Expr]) -> Expr:
+    """Whether a result of `math` is NaN from numbers, or infinite from finite ones."""
+    numbers, finite = args[0].eq(args[0]), _finite(args[0])
+    for a in args[1:]:
+        numbers, finite = numbers & a.eq(a), finite & _finite(a)
+    return y.ne(y) & numbers | _infinite(y) & finite
+
+
+def _defined(name: str) -> _Make:
+    def make(w: Writer, i: Scalar, *args: Expr) -> Expr:
+        y = w.b.let("y", intrinsic("libm_pow" if name == "pow" else OF_C[name].name, *args))
+        return ~_undefined(y, list(args))
+
+    return make
 
 
 def _infinite(x: Expr) -> Expr:
@@ -263,4 +276,5 @@ _FLOATS: dict[str, _Make] = {
     "isnan": lambda w, i, x: x.ne(x),
     "isinf": lambda w, i, x: _infinite(x),
     "isfinite": lambda w, i, x: _finite(x),
+    **{name: _defined(name.removeprefix("defined_")) for name in SCALARS if name.startswith("defined_")},
 }

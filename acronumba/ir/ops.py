@@ -516,6 +516,21 @@ def _some(text: str | None) -> str:
     return "\0" if text is None else text
 
 
+def _defined(reference: Callable[..., Array]) -> Callable[..., bool]:
+    """Return whether a function of floats has a result, neither a domain nor a range error."""
+
+    def defined(*args: float) -> bool:
+        try:
+            reference(*args)
+        except (ValueError, OverflowError):
+            return False
+        except ZeroDivisionError:  # of a power: tested apart
+            pass
+        return True
+
+    return defined
+
+
 def _scalars() -> dict[str, ScalarOp]:
     import operator as o
 
@@ -557,6 +572,8 @@ def _scalars() -> dict[str, ScalarOp]:
     ]  # fmt: skip
     positive = {"copysign": lambda size, sign: math.copysign(size, 1.0 if math.isnan(sign) else sign)}
     rows += [row(k, "f" * len(OF_C[k].args), "f", True, positive.get(k) or getattr(math, k)) for k in MATH]
+    partial = [r for r in rows if (r.name in MATH or r.name == "pow") and r.name not in defined]
+    rows += [row(f"defined_{r.name}", "f" * len(r.args), "b", False, _defined(r.reference)) for r in partial]
     rows += [row(f"text_{k}", "t", "b", False, _asked(k)) for k in PREDICATES]
     rows += [row(f"text_{k}", "t", "t", False, _changed(k)) for k in CASES]  # of one character
     rows += [row(k, "f", "b", False, getattr(math, k)) for k in ("isnan", "isinf", "isfinite")]

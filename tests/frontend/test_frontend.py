@@ -150,10 +150,10 @@ def field_assigned(t):
 
 
 @rejected("ACR101 | try: |", columns=N)
-def with_try(n):
+def with_group(n):
     try:
         m = n
-    except ValueError:
+    except* ValueError:
         m = 0
     return m
 
@@ -406,7 +406,7 @@ def misfit_of_reshape(x):
 
 
 @rejected(
-    "ACR201 | input() |", "ACR202 | np.linalg.eigh(x) |", "ACR111 | x[0] |", "ACR101 | try: |",
+    "ACR201 | input() |", "ACR202 | np.linalg.eigh(x) |", "ACR111 | x[0] |",
     "ACR401 | W + np.ones(3, np.float32) |",
 )  # fmt: skip
 def several(x):

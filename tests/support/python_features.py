@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import collections
+import contextlib
 import enum
 import functools
 import heapq
@@ -291,6 +292,54 @@ def raise_formatted(x, n, xs, ws, k):
     if n == 5:
         raise ValueError(f"bad n: {n!r} {len(xs):03d}" + str(xs))
     return n
+
+
+@of("Statements")
+def try_lookup(x, n, xs, ws, k):
+    """`try` ... `except E`"""
+    try:
+        return xs[n]
+    except IndexError:
+        return -1
+
+
+@of("Statements")
+def try_finally(x, n, xs, ws, k):
+    """`try` ... `except (A, B) as e` ... `else` ... `finally`"""
+    out = []
+    for i in range(n):
+        try:
+            out.append(10 // (i - 1))
+            if i == 3:
+                raise KeyError(i)
+        except (ZeroDivisionError, KeyError) as e:
+            out.append(7 if isinstance(e, KeyError) else 8)
+        else:
+            out.append(9)
+        finally:
+            out.append(i)
+    return out
+
+
+@of("Statements")
+def raise_from(x, n, xs, ws, k):
+    """`raise E from e`, `raise`"""
+    try:
+        try:
+            return 6 // (n - 2)
+        except ZeroDivisionError as e:
+            raise ValueError("two") from e
+    except ValueError:
+        return 0
+
+
+@of("Statements")
+def suppressed(x, n, xs, ws, k):
+    """`with contextlib.suppress(E)`"""
+    found = -1
+    with contextlib.suppress(IndexError):
+        found = xs[n]
+    return found
 
 
 @of("Statements")

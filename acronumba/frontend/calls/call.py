@@ -49,6 +49,7 @@ from acronumba.frontend.library.decorators import late_row
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.made import made_by_fields, made_by_init, set_attribute, super_of
 from acronumba.frontend.names import alias, check_part, default_value
+from acronumba.frontend.raising import made_exception, set_arguments
 from acronumba.frontend.torch_writes import stop_made
 from acronumba.frontend.writing import assign_item
 from acronumba.ir.types import BoolT, FloatT, IntT, TorchT, type_text
@@ -90,6 +91,9 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) 
         set_attribute(w, args[0], name, args[2])
         return NoneVal()
     if value is object.__init__:
+        return NoneVal()
+    if value is BaseException.__init__ and args and not kwargs:
+        set_arguments(w, args[0], args[1:])
         return NoneVal()
     theirs = Library.name_of(value)
     if theirs:
@@ -261,7 +265,7 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val]) -> 
         except TypeError:  # not a constant, or no dtype
             raise w.reject("ACR202", seen=f"np.dtype of {w.describe(given['dtype'])}") from None
     if issubclass(cls, BaseException):
-        raise w.reject("ACR108", seen="an exception that is not raised at once")
+        return made_exception(w, cls, args, kwargs)
     if dataclasses.is_dataclass(cls):
         return _dataclass(w, cls, args, kwargs)
     if issubclass(cls, tuple) and hasattr(cls, "_fields"):

@@ -132,7 +132,7 @@ def dict_method(w: Walker, base: MapVal, name: str, args: Sequence[Val], kwargs:
             return set_default(w, base, key, lambda: rest[0] if rest else NoneVal())
         case "pop", [key]:
             index = find(w, base, key)
-            w.check(present(w, index), "KeyError", "the dict has no such key")
+            w.check(present(w, index), "KeyError", "the dict has no such key", told=(key,))
             return _taken(w, base, index)
         case "pop", [key, default]:
             index = find(w, base, key)

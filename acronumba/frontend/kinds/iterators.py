@@ -205,6 +205,8 @@ class Zip(Value):
             return Value.turns(self, w)
         parts = [w.turns(v if (items := w.items_of(v)) is None else at_run_time(w, items)) for v in self.parts]
         if self.strict:
+            if w.catches("ValueError"):  # Python raises it at the end
+                raise w.reject("ACR101", seen="zip(..., strict=True) in `try`", rewrite="compare the lengths first")
             first = parts[0][0]()
             for length, _ in parts[1:]:
                 good = w.scalar("eq", first, length())

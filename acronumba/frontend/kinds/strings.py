@@ -200,7 +200,7 @@ class StringValue(Value):
         if name == "lower":
             sigma = w.scalar("text_find", self.num, constant("\u03a3").num, number(0))
             none = w.scalar("lt", sigma, number(0))
-            w.check(none, "ValueError", "a capital sigma: call .lower() before the batch")
+            w.check(none, "ValueError", "a capital sigma: call .lower() before the batch", ours=True)
             if w.block is None:
                 raise Dead
         return joined(w, strings(w, self, lambda v: StringValue(w.scalar(f"text_{name}", v.num))))

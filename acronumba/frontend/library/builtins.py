@@ -10,7 +10,7 @@ from acronumba.frontend.comprehensions import FIRST
 from acronumba.frontend.kinds.iterators import Generator
 from acronumba.frontend.kinds.maps import MapVal, MapView
 from acronumba.frontend.kinds.value import Val
-from acronumba.frontend.library.decorators import implements, primitive
+from acronumba.frontend.library.decorators import LAZY, implements, primitive
 from acronumba.frontend.library.math import pow_mod
 from acronumba.ir.types import BOOL, INT, NEVER
 
@@ -69,11 +69,29 @@ def map_(function, iterable, /, *iterables):
     return [function(*xs) for xs in zip(iterable, *iterables, strict=False)]
 
 
+def lazy_map(function, iterable, /, *iterables):
+    if len(iterables) == 0:
+        for x in iterable:
+            yield function(x)
+    else:
+        for xs in zip(iterable, *iterables, strict=False):
+            yield function(*xs)
+
+
+def lazy_filter(function, iterable, /):
+    for x in iterable:
+        if x if function is None else function(x):
+            yield x
+
+
 @implements(filter, iterator=True)
 def filter_(function, iterable, /):
     if function is None:
         return [x for x in iterable if x]
     return [x for x in iterable if function(x)]
+
+
+LAZY |= {map_: lazy_map, filter_: lazy_filter}
 
 
 @implements(divmod)

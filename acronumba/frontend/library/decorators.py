@@ -136,6 +136,14 @@ def _of_python(f: Callable[..., Any], function: Any, iterator: bool) -> Handler:
             else:
                 a = a.replaced(name, _argument(w, val, function))
         out = None if function is None else _of_known(w, function, f, a)
+        if out is None and iterator and w.handlers:  # an item fails in its turn, where another clause may catch it
+            if f in LAZY:
+                return w.call(w.constant(LAZY[f]), *_bound(f, a))
+            handlers, w.handlers = w.handlers, []
+            try:
+                out = w.call(w.constant(f), *_bound(f, a))
+            finally:
+                w.handlers = handlers
         if out is None:
             out = w.call(w.constant(f), *_bound(f, a))
         return Stream(out) if iterator else out
@@ -149,6 +157,9 @@ def _argument(w: Walker, val: Val, function: Any) -> Val:
     return as_iterable(w, val) if function is not None and isinstance(val, Generator) else val
 
 
+LAZY: dict[
+    Callable[..., object], Callable[..., object]
+] = {}  # code that computes all items at once; code that yields them
 MOST = 257  # one more than the most items that are rearranged at compile time
 
 

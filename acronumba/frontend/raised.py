@@ -1,0 +1,63 @@
+"""Exceptions that a model may catch: the active `except` clauses, and where control flow reaches them.
+
+In: the name of the exception of a failing operation, or a class. Out: the first clause that catches it. A raised
+exception is a point of the program and a value, kept by its clause until the clause is walked (see `trying`).
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from acronumba.frontend.block import Point
+    from acronumba.frontend.kinds.value import Val
+
+
+@dataclass(eq=False)
+class Clause:
+    """An `except` clause that is active: what it catches, and the points where that was raised, with its value."""
+
+    classes: tuple[type, ...]
+    raised: list[tuple[Point, Val]] = field(default_factory=list)
+
+    def catches(self, cls: type) -> bool:
+        return issubclass(cls, self.classes)
+
+    def note(self, points: Sequence[Point], val: Val) -> None:
+        """Note that an exception is raised at points; code that follows, but cannot be reached, changes no state."""
+        self.raised += [((block, dict(state)), val) for block, state in points]
+
+
+@dataclass(eq=False)
+class Handler:
+    """The clauses of a `try` statement whose body is being walked; or of the callers of a recursive function."""
+
+    clauses: Sequence[Clause]
+    depth: int  # number of frames around it
+    counter: int  # scopes with a higher number began inside
+
+
+@lru_cache(maxsize=256)
+def exception_class(error: str) -> type | None:
+    """Return the class of the exception of a failure, by its name; None if the plain call would not raise it."""
+    if error == "ShapeMismatch":
+        return ValueError
+    cls = getattr(builtins, error, None) or getattr(np.linalg, error, None)
+    return cls if isinstance(cls, type) and issubclass(cls, BaseException) else None
+
+
+# Messages of the library where it lacks something: the plain call would not raise these.
+LIMITS = frozenset((
+    "pow() of a negative exponent and a modulus: compute the inverse first",
+    "the distance of empty vectors, which is no float in SciPy",
+    "scatter_add with an index that is smaller than the tensor is not supported",
+    "squeeze(dim) of a last dimension whose size of 1 only run time knows",
+    "squeeze(dim) of a dimension whose size only run time knows, and that is not 1",
+    "squeeze() of a dimension whose size of 1 only run time knows: write squeeze(dim)",
+))  # fmt: skip

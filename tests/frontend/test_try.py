@@ -1,0 +1,72 @@
+"""`try` does in a batch what it does in the plain call: by hand, and in random programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from acronumba import AcronumbaError, model
+from tests.support import tries
+from tests.support.chosen import one_in
+from tests.support.models_that_try import TRIED
+from tests.support.plain_call import agree, outcomes, plain
+
+NAMES = [f.__name__ for f, _, _ in TRIED]
+MORE = [pytest.param(range(n, n + 20), marks=pytest.mark.slow) for n in range(1000, 1200, 20)]
+
+
+@pytest.mark.parametrize(("f", "columns", "shared"), TRIED, ids=NAMES)
+def test_interpreted(f: Callable[..., Any], columns: Sequence[Sequence[Any]], shared: dict[str, Any]) -> None:
+    agree(outcomes(model(f)._interpret, *columns, **shared), plain(f, *columns, **shared))
+
+
+@pytest.mark.parametrize(("f", "columns", "shared"), one_in(4, TRIED, NAMES))
+def test_compiled(f: Callable[..., Any], columns: Sequence[Sequence[Any]], shared: dict[str, Any]) -> None:
+    agree(outcomes(model(f).batch, *columns, **shared), plain(f, *columns, **shared))
+
+
+@pytest.mark.parametrize("seeds", [range(1), *MORE])
+def test_random_programs(seeds: range, module_of: Any) -> None:
+    for seed in seeds:
+        f = module_of(tries.program(seed)).f
+        wanted = plain(f, *tries.COLUMNS)
+        got = outcomes(model(f)._interpret, *tries.COLUMNS)
+        for mine, theirs in zip(got, wanted, strict=True):
+            if "64 bits" not in str(mine):  # Python's ints have no limit
+                agree([mine], [theirs])
+
+
+def test_uncaught_is_the_failure_of_its_instance() -> None:
+    def f(xs: list[int], k: int):
+        try:
+            return xs[k] // (k - 1)
+        except ZeroDivisionError:
+            return -1
+
+    got = outcomes(model(f).batch, [[1, 2], [1, 2], [1]], [0, 1, 5])
+    assert got[:2] == [-1, -1]
+    assert type(got[2]) is IndexError and str(got[2]) == "list index out of range"
+
+
+def test_the_gradient_goes_through_the_path_that_was_taken() -> None:
+    def f(x: np.ndarray, i: int, *, w: np.ndarray):
+        try:
+            y = w[int(np.argmax(x)) + i] * x
+        except IndexError:
+            y = w[0] * x * x
+        return np.sum(y)
+
+    xs, i = [np.array([1.0, 2.0]), np.array([3.0, 1.0])], [1, 1]
+    found = model(f).value_and_grad.batch(xs, i, w=np.array([2.0, 5.0]))
+    np.testing.assert_allclose(found.grads, [5.0, 4.0])
+
+
+@pytest.mark.parametrize("what", ["str(e)", "e", "e.args[0]"])
+def test_unknown_messages_are_rejected(what: str, module_of: Any) -> None:
+    text = "def f(xs: list[int]):\n    try:\n        return 'abc'[xs[1]]\n    except IndexError as e:\n        return "
+    with pytest.raises(AcronumbaError) as caught:
+        model(module_of(text + what + "\n").f).batch([[1]])
+    assert caught.value.code == "ACR101"
