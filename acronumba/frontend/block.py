@@ -28,7 +28,15 @@ from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
 from acronumba.frontend.naming import note_named
 from acronumba.frontend.numbering import Key, Numbering, fits, gives_natural
-from acronumba.frontend.raised import Clause, Handler, exception_class
+from acronumba.frontend.raised import (
+    DIVISIONS,
+    TOO_LARGE,
+    ZERO_DIVISION,
+    Catching,
+    exception_class,
+    is_endless,
+    scalar_failure,
+)  # fmt: skip
 from acronumba.frontend.source import Source, spot
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
@@ -172,7 +180,7 @@ class _AtNode:
             self._blocks.here, self._blocks.loc = self._saved
 
 
-class Blocks:
+class Blocks(Catching):
     """The point of emission: blocks, failure sites, scalars; see the module docstring."""
 
     ops: TensorMath  # operations on tensors
@@ -211,7 +219,7 @@ class Blocks:
         self.below: dict[ir.Var, Num] = {}
         self.came_in: set[ir.Var] = set()  # variables of values that were certainly not made in the call
         self.data_lists: set[ListT] = set()  # types of lists that instances or shared parameters hold
-        self.handlers: list[Handler] = []  # of the `try` statements around this point, the innermost last
+        self.handlers = []
 
     # ---- rejecting
 
@@ -421,10 +429,6 @@ class Blocks:
         loc = replace(self.loc, caller=None)  # one failure site for all calls of the function
         return self.sites.setdefault(ir.Site(error, text, loc), len(self.sites))
 
-    def catcher(self, cls: type) -> Clause | None:
-        """Return the `except` clause that catches an exception of a class that is raised here; None if none does."""
-        return next((c for h in reversed(self.handlers) for c in h.clauses if c.catches(cls)), None)
-
     def throw(self, error: str, told: Sequence[Val] | None) -> None:
         """Continue in the clause that catches a failure; `told` are the arguments of its exception, if known."""
         cls = exception_class(error)
@@ -435,23 +439,14 @@ class Blocks:
         val = ObjectValue(cls, ("args",), (TupleVal(tuple(told or ())),)) if known else ObjectValue(cls, (), ())
         clause.note(self.leave(), val)
 
-    def catches(self, error: str) -> bool:
-        """Whether a failure by an exception of this name may be caught."""
-        cls = exception_class(error) if self.handlers else None
-        return cls is not None and self.catcher(cls) is not None
-
     def check(
         self, cond: Num, error: str, text: str, args: Sequence[Num] = (), told: Sequence[Val] | None = None,
         ours: bool = False
     ) -> None:  # fmt: skip
         """Let the instance fail unless a bool holds, or branch to the clause that catches the exception.
 
-        Parameters
-        ----------
-        told
-            The arguments of Python's exception, if they are known.
-        ours
-            The plain call would not fail: nothing catches this.
+        `told` are the arguments of Python's exception, if they are known. A failure that is `ours` is none of the plain
+        call, and nothing catches it.
         """
         if self.block is None or (cond.const is not NOT_CONST and cond.const):
             return
@@ -563,7 +558,7 @@ class Blocks:
         result: Any = {"i": INT, "f": FLOAT, "b": BOOL, "t": TEXT}.get(row.result) or args[-1].type
         if all(a.const is not NOT_CONST for a in args):
             try:
-                if _endless(op, [a.const for a in args]):
+                if is_endless(op, [a.const for a in args]):
                     raise OverflowError(TOO_LARGE)
                 value = row.reference(*(a.const for a in args))
             except (ArithmeticError, ValueError) as error:
@@ -587,7 +582,7 @@ class Blocks:
 
         def made() -> ir.Instr:
             fails = row.fails and not fits(op, args, self.naturals)
-            site = self.failure_site(*_scalar_failure(op, result)) if fails else -1
+            site = self.failure_site(*scalar_failure(op, result)) if fails else -1
             return ir.Scalar(out=self.var("", result), op=op, args=vars, site=site, loc=self.loc)
 
         (out,) = writes(self.once(key, made))
@@ -602,7 +597,7 @@ class Blocks:
             zero = number(0.0 if args[1].type == FLOAT else 0)
             self.check(self.scalar("ne", args[1], zero), "ZeroDivisionError", ZERO_DIVISION)
         elif f"defined_{op}" in SCALARS and args[0].type == FLOAT:
-            error, text = _scalar_failure(op, result)
+            error, text = scalar_failure(op, result)
             if self.catches(error):
                 self.check(self.scalar(f"defined_{op}", *args), error, text)
 
@@ -700,25 +695,3 @@ class Blocks:
 def last_name(path: str) -> str:
     out = "".join(c if c.isalnum() else "_" for c in path.rsplit(".", 1)[-1]).strip("_")
     return out or "shared"
-
-
-TOO_LARGE = "the result does not fit 64 bits"
-ZERO_DIVISION = "integer division or modulo by zero"
-DIVISIONS = ("div", "quotient", "floordiv", "mod")
-
-
-def _scalar_failure(op: str, result: Type) -> tuple[str, str]:
-    """Return the exception that an operation on Python numbers raises, and its message."""
-    if op in DIVISIONS and not (op == "floordiv" and result != FLOAT):
-        return "ZeroDivisionError", "division by zero" if result == FLOAT else ZERO_DIVISION
-    if result == INT:
-        return "OverflowError", TOO_LARGE
-    return ("OverflowError", "math range error") if SCALARS[op].grows else ("ValueError", "math domain error")
-
-
-def _endless(op: str, args: Sequence[Any]) -> bool:
-    """Whether the result of a constant power or shift exceeds 16,384 bits."""
-    if op not in ("pow", "lshift") or not all(isinstance(a, int) for a in args):
-        return False
-    base, by = args
-    return bool(by > 0 and by * (base.bit_length() if op == "pow" else 1) > 1 << 14)

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from acronumba.data.source_guard import ABSENT
 from acronumba.frontend.advice import operands
-from acronumba.frontend.block import ZERO_DIVISION
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.comprehensions import list_concat, list_repeat, to_list
 from acronumba.frontend.conditions import host_value, truth_value
@@ -26,6 +25,7 @@ from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.magic import call_special, has_method
+from acronumba.frontend.raised import ZERO_DIVISION
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import BOOL, FLOAT, INT, BoolT
 

@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from acronumba.ir.ops import SCALARS
+from acronumba.ir.types import FLOAT, INT, Type
+
 if TYPE_CHECKING:
     from acronumba.frontend.block import Point
-    from acronumba.frontend.kinds.value import Val
+    from acronumba.frontend.kinds.value import Constant, Val
 
 
 @dataclass(eq=False)
@@ -43,6 +46,21 @@ class Handler:
     counter: int  # scopes with a higher number began inside
 
 
+class Catching:
+    """The clauses around the point of emission."""
+
+    handlers: list[Handler]  # of the `try` statements around it, the innermost last
+
+    def catcher(self, cls: type) -> Clause | None:
+        """Return the `except` clause that catches an exception of a class that is raised here; None if none does."""
+        return next((c for h in reversed(self.handlers) for c in h.clauses if c.catches(cls)), None)
+
+    def catches(self, error: str) -> bool:
+        """Whether a failure by an exception of this name may be caught."""
+        cls = exception_class(error) if self.handlers else None
+        return cls is not None and self.catcher(cls) is not None
+
+
 @lru_cache(maxsize=256)
 def exception_class(error: str) -> type | None:
     """Return the class of the exception of a failure, by its name; None if the plain call would not raise it."""
@@ -61,3 +79,24 @@ LIMITS = frozenset((
     "squeeze(dim) of a dimension whose size only run time knows, and that is not 1",
     "squeeze() of a dimension whose size of 1 only run time knows: write squeeze(dim)",
 ))  # fmt: skip
+
+TOO_LARGE = "the result does not fit 64 bits"
+ZERO_DIVISION = "integer division or modulo by zero"
+DIVISIONS = ("div", "quotient", "floordiv", "mod")
+
+
+def scalar_failure(op: str, result: Type) -> tuple[str, str]:
+    """Return the exception that an operation on Python numbers raises, and its message."""
+    if op in DIVISIONS and not (op == "floordiv" and result != FLOAT):
+        return "ZeroDivisionError", "division by zero" if result == FLOAT else ZERO_DIVISION
+    if result == INT:
+        return "OverflowError", TOO_LARGE
+    return ("OverflowError", "math range error") if SCALARS[op].grows else ("ValueError", "math domain error")
+
+
+def is_endless(op: str, args: Sequence[Constant]) -> bool:
+    """Whether the result of a constant power or shift exceeds 16,384 bits."""
+    if op not in ("pow", "lshift") or not all(isinstance(a, int) for a in args):
+        return False
+    base, by = args
+    return bool(by > 0 and by * (base.bit_length() if op == "pow" else 1) > 1 << 14)
