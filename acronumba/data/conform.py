@@ -18,6 +18,7 @@ from acronumba.data.heap import AllVisible, Mismatch, free_bytes
 from acronumba.data.schema import MISSING, NESTING, NODES, attribute
 from acronumba.data.shared import hiding
 from acronumba.errors import DataError
+from acronumba.foreign import Library, is_tensor
 from acronumba.generics import Value
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
@@ -231,6 +232,9 @@ def _found(value: Value) -> str:
         return f"{name}[{', '.join(map(str, value.shape))}]"
     if value is None:
         return "None"
+    if is_tensor(value):
+        layout = "" if value.layout is Library.strided else f"{value.layout} "
+        return f"a {layout}tensor of {value.dtype}, of shape {tuple(value.shape)}"
     if issubclass(type(value), enum.Flag) and all(value is not member for member in type(value)):
         return f"a combination of {type(value).__name__}"
     name = type(value).__name__

@@ -202,3 +202,10 @@ def test_an_instance_whose_types_fit_no_code_fails_alone(grad):
     with pytest.raises(acronumba.InstanceErrors) as caught:
         model(lambda x: net(x).sum()).value_and_grad.batch(xs)
     assert list(caught.value.errors) == [2]
+
+
+def test_a_tensor_of_another_kind_is_named_with_its_dtype():
+    bad = Tree(torch.ones(3).half())
+    with pytest.raises(acronumba.InstanceErrors, match="1 of 2") as caught:
+        list(model(Sums()).batch([good(), bad]))
+    assert "[1].value" in str(caught.value.errors[1]) and "tensor of torch.float16" in str(caught.value.errors[1])
