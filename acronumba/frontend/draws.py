@@ -12,6 +12,7 @@ from typing import Any
 from acronumba.data.draws import Draws, InstanceKey, NeedsNumbers
 from acronumba.frontend.attributes import attribute
 from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.decorators import primitive
@@ -40,9 +41,13 @@ def draws_in(w: Walker) -> Mapping[Any, Val]:
 
 def _draws(w: Walker, a: Args) -> Val:
     found = w.state.get(_PLACE)
-    if found is None:
+    if found is not None:
+        return found
+    if InstanceKey not in w.facts.came:
         raise NeedsNumbers
-    return found
+    w.note(w.facts.changing, Draws)  # a recursive function gets the object from now on: see `draws_in`
+    w.facts.begin_again()
+    raise Restart
 
 
 @primitive(rule=_draws, rank0="any")

@@ -42,6 +42,25 @@ class Recursive(nn.Module):
         return self.walk(t), torch.rand(2)
 
 
+class Upwards(Recursive):
+    """Its first draw is in the recursive function, behind the recursion."""
+
+    def walk(self, t: Tree) -> Any:
+        y = torch.zeros(4)
+        for part in t.parts:
+            y = y + self.walk(part)
+        return self.drop(self.layer(t.x + y))
+
+    def forward(self, t: Tree) -> Any:
+        return self.walk(t)
+
+
+def test_the_first_draw_may_be_behind_a_recursion() -> None:
+    fast, trees = acronumba.torch.model(Upwards()), [tree(k) for k in (0, 1, 3)]
+    assert fast.check(trees).ok
+    assert not torch.equal(fast.batch(trees)[2], fast.batch(trees)[2])
+
+
 def test_runs_repeat_and_instances_are_independent() -> None:
     torch.manual_seed(0)
     net = Recursive()
