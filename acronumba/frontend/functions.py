@@ -33,6 +33,7 @@ from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, Ref, Sh
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import Val
+from acronumba.frontend.library.decorators import APART
 from acronumba.frontend.lists import append, list_slice
 from acronumba.frontend.names import (
     alias,
@@ -227,6 +228,12 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
     if func.source.facts.generates:
         return Generator(func, params, w.here)
     code = func.code
+    if func.fn in APART:
+        handlers, w.handlers = w.handlers, []
+        try:
+            return call_instance(w, func, params)
+        finally:
+            w.handlers = handlers
     recursive = code in w.facts.recursive
     if not recursive and _is_walked(w, func):
         w.facts.recursive.add(code)

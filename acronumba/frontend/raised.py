@@ -72,6 +72,8 @@ def exception_class(error: str) -> type | None:
 
 # Messages of the library where it lacks something: the plain call would not raise these.
 LIMITS = frozenset((
+    "int() or float() of a string with digits that are not ASCII",
+    "a text of more than 15 digits: make it after the batch",
     "pow() of a negative exponent and a modulus: compute the inverse first",
     "the distance of empty vectors, which is no float in SciPy",
     "scatter_add with an index that is smaller than the tensor is not supported",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 from acronumba import AcronumbaError, model
+from acronumba.frontend.library import parsing
 from tests.support import tries
 from tests.support.chosen import one_in
 from tests.support.models_that_try import TRIED
@@ -70,3 +73,23 @@ def test_unknown_messages_are_rejected(what: str, module_of: Any) -> None:
     with pytest.raises(AcronumbaError) as caught:
         model(module_of(text + what + "\n").f).batch([[1]])
     assert caught.value.code == "ACR101"
+
+
+def test_texts_are_the_numbers_that_python_reads() -> None:
+    r = random.Random(1)
+
+    def number() -> str:
+        x: float = struct.unpack("d", struct.pack("Q", r.getrandbits(64)))[0]
+        kinds = [repr(x), f"{x:.{r.randint(0, 25)}e}", f"{r.randint(0, 10**25)}e{r.randint(-345, 320)}"]
+        kinds.append("".join(r.choice("0123456789..eE+-_ infa\t\x1c\u2003") for _ in range(r.randint(0, 8))))
+        return r.choice(kinds)
+
+    def outcome(f: Callable[[str], Any], text: str) -> str:
+        try:
+            return repr(f(text))
+        except ValueError:
+            return "ValueError"
+
+    for text in ("1e400", "5e-324", "2.4703282292062328e-324", "9007199254740993", *(number() for _ in range(400))):
+        assert outcome(parsing.float_of, text) == outcome(float, text), text
+        assert outcome(parsing.int_of, text) == outcome(int, text), text

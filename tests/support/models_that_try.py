@@ -392,3 +392,56 @@ def collects_texts(xs: list[int]):
         except ValueError as e:
             errs.append(str(e))
     return errs
+
+
+TEXTS = [
+    "12",
+    "-7",
+    "  +5 ",
+    "1_000",
+    "x",
+    "",
+    "1.5",
+    "1e5",
+    "nan",
+    "-Infinity",
+    "3.30000000000000004",
+    "1e-320",
+    "1__0",
+]
+
+
+@on(TEXTS)
+def int_of_text(s: str):
+    try:
+        return int(s)
+    except ValueError:
+        return -1
+
+
+@on(TEXTS)
+def float_of_text(s: str):
+    return float(s)
+
+
+@on(["1,2,x,3.7", "nan,inf,1e400,5", ""])
+def numbers_in_text(s: str):
+    out = []
+    for w in s.split(","):
+        try:
+            out.append(int(w))
+        except ValueError:
+            try:
+                out.append(int(float(w)))
+            except (ValueError, OverflowError):
+                out.append(-99)
+    return out
+
+
+@on(["3,4", "3", "a,b", "1,2,3"])
+def unpacks_text(s: str):
+    try:
+        a, b = map(int, s.split(","))
+    except ValueError:
+        return 0
+    return a * b

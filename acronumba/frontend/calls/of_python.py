@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -35,12 +36,14 @@ from acronumba.frontend.kinds.iterators import (
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.objects import Ref
+from acronumba.frontend.kinds.strings import StringValue, made
 from acronumba.frontend.kinds.torch_tensors import TorchTensor
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.library.builtins import advance, first
 from acronumba.frontend.library.math import MOST_DIGITS, rounded_float, rounded_int
+from acronumba.frontend.library.parsing import float_of, int_of
 from acronumba.frontend.lists import list_slice
 from acronumba.frontend.made import set_attribute
 from acronumba.frontend.magic import call_special, has_method
@@ -83,18 +86,25 @@ def _int(w: Walker, a: Args) -> Val:
         raise w.reject("ACR202", a.where["base"], seen="int() of a string", rewrite="convert it before the batch")
 
     def one(v: Val) -> Val:
-        return _rounded(w, "trunc", host_value(w, v, "int()"))
+        text = _number_in_text(w, v, int, int_of)
+        return _rounded(w, "trunc", host_value(w, v, "int()")) if text is None else text
 
     return w.each(a["x"], one)
+
+
+def _number_in_text(w: Walker, val: Val, cls: type, of_run_time: Callable[..., object]) -> Val | None:
+    """Return `int(val)` or `float(val)` of a string; None for other values."""
+    if not isinstance(val, StringValue):
+        return None
+    text = w.static(val)
+    return w.call(w.constant(of_run_time), (val,), {}) if text is NOT_CONST else w.constant(made(w, lambda: cls(text)))
 
 
 @row("x", float, whole=True)
 def _float(w: Walker, a: Args) -> Val:
     def one(v: Val) -> Val:
-        text = w.static(v)
-        if isinstance(text, str) and text.strip().lstrip("+-") in ("inf", "nan", "infinity"):
-            return number(float(text))
-        return as_float(w, v, "float()")
+        text = _number_in_text(w, v, float, float_of)
+        return as_float(w, v, "float()") if text is None else text
 
     return w.each(a["x"], one)
 

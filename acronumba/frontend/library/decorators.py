@@ -1,4 +1,4 @@
-"""The two decorators of the library: `implements` and `primitive`.
+"""The decorators of the library: `implements`, `primitive` and `apart`.
 
 Functions and classes of the library are written in the compiled language, as models are, and inlined where a model
 calls the functions for which they stand. Facts known at compile time (types, axes, ranks, None) decide which branches
@@ -81,6 +81,15 @@ def late_row(value: Any) -> Row | None:
             if hasattr(sys.modules[module], attribute):
                 add(getattr(sys.modules[module], attribute))
     return row_of(value)
+
+
+APART: set[Callable[..., object]] = set()
+
+
+def apart(f: F) -> F:
+    """Register the decorated function as one that is not inlined. It must not raise."""
+    APART.add(f)
+    return f
 
 
 def primitive(rule: Handler, whole: bool = False, rank0: Rank0 = "scalar") -> Callable[[F], F]:
