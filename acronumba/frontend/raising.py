@@ -31,7 +31,7 @@ def caught_kind(val: Val) -> type | None:
 
 def made_exception(w: Walker, cls: type, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """Make an exception: by the user's `__init__`, as a dataclass, or with its arguments alone."""
-    _check_class(w, cls, args)
+    check_class(w, cls, len(args))
     w.check_poison(*args, *kwargs.values())
     init = w.source_guard.attribute(cls, "__init__")
     if isinstance(init, types.FunctionType) and not dataclasses.is_dataclass(cls):
@@ -52,13 +52,13 @@ def set_arguments(w: Walker, owner: Val, args: Sequence[Val]) -> None:
     ASSIGNED[type(owner)](w, owner, "args", TupleVal(tuple(args)))
 
 
-def _check_class(w: Walker, cls: type, args: Sequence[Val]) -> None:
-    """Reject a class whose objects are more than their arguments and attributes."""
+def check_class(w: Walker, cls: type, count: int) -> None:
+    """Reject a class whose objects are more than their arguments, of which there are `count`."""
     for name in ("__new__", "__setattr__", "__getattribute__", "__getattr__"):
         found = w.source_guard.owner(cls, name)
         if found is not None and not found.__flags__ & _OF_PYTHON == _OF_PYTHON:
             raise w.reject("ACR210", seen=f"the class {cls.__name__}: `{name}`")
-    if type(cls) is not type or (issubclass(cls, _ODD) and len(args) > 1):
+    if type(cls) is not type or (issubclass(cls, _ODD) and count > 1):
         raise w.reject("ACR210", seen=f"the exception {cls.__name__}")
 
 

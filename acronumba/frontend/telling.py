@@ -45,7 +45,7 @@ def only_tells(w: Walker, call: ast.expr) -> bool:
     if not isinstance(call, ast.Call) or not _tells(w, call.func):
         return False
     for node in ast.walk(call):
-        if node is not call and isinstance(node, ast.Call | ast.NamedExpr) and not _is_quiet(node):
+        if node is not call and isinstance(node, ast.Call | ast.NamedExpr) and not is_quiet(node):
             raise w.reject(
                 "ACR201", node, seen=f"{ast.unparse(node)} inside {ast.unparse(call.func)}",
                 message="a batch leaves out what only prints or logs, and this call in it may change something",
@@ -55,7 +55,7 @@ def only_tells(w: Walker, call: ast.expr) -> bool:
     return True
 
 
-def _is_quiet(node: ast.Call | ast.NamedExpr) -> bool:
+def is_quiet(node: ast.Call | ast.NamedExpr) -> bool:
     func = node.func if isinstance(node, ast.Call) else None
     name = func.id if isinstance(func, ast.Name) else func.attr if isinstance(func, ast.Attribute) else ""
     return name in _QUIET

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import operator
+import types
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -21,14 +22,15 @@ from acronumba.errors import Loc
 from acronumba.frontend.block import Cases, Point, State
 from acronumba.frontend.exceptions import Rejected
 from acronumba.frontend.handlers import STATEMENTS, handles
-from acronumba.frontend.kinds.functions import Static
+from acronumba.frontend.kinds.functions import Func, Static
 from acronumba.frontend.kinds.numbers import ALWAYS
 from acronumba.frontend.kinds.objects import ObjectValue
 from acronumba.frontend.kinds.value import Val
-from acronumba.frontend.names import alias, bind_name, path_of
+from acronumba.frontend.names import alias, bind_name, function_value, path_of
 from acronumba.frontend.raised import LIMITS, Clause, Handler
-from acronumba.frontend.raising import caught_kind, made_exception
+from acronumba.frontend.raising import caught_kind, check_class, made_exception
 from acronumba.frontend.source import yields
+from acronumba.frontend.telling import is_quiet
 from acronumba.frontend.walker import Walker
 
 Except = tuple[tuple[type, ...], ast.ExceptHandler | None]  # what a clause catches, and its code
@@ -69,21 +71,57 @@ def raise_class(w: Walker, cls: type, name: str, args: Sequence[ast.expr], call:
     text = message_text(args[0]) if args else ""
     if w.block is None:
         return
-    if w.catcher(cls) is None or (w.outer_loc is not None and text in LIMITS):
+    calm = all(map(is_calm, args))
+    if (w.catcher(cls) is None and (calm or not w.handlers)) or (w.outer_loc is not None and text in LIMITS):
         w.fail(name, text, ours=True)
         return
+    check_class(w, cls, len(args))
     before = w.mark()
     try:
         given = [w.expr(a) for a in args]
         named = {k.arg or "**": w.expr(k.value) for k in call.keywords} if call is not None else {}
         val = made_exception(w, cls, given, named)
     except Rejected:  # of an argument, such as a text that the language does not have: it is needed only if read
+        init = w.source_guard.attribute(cls, "__init__")
+        if not calm or (isinstance(init, types.FunctionType) and not _stores(w, init)):
+            raise
         w.go_back(before)
         val = ObjectValue(cls, (), ())
     if w.outer_loc is not None:
         val = ObjectValue(cls, (), ())  # the library has other messages than Python
     if w.block is not None:
         throw(w, val)
+
+
+def is_calm(expr: ast.AST) -> bool:
+    """Whether an expression neither fails nor changes anything, so that it need not be evaluated."""
+    match expr:
+        case ast.Call():
+            if not is_quiet(expr):
+                return False
+        case ast.BinOp(op=ast.Add()) | ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod()):
+            pass
+        case ast.BinOp() | ast.Subscript() | ast.NamedExpr() | ast.Starred() | ast.comprehension():
+            return False
+    return all(map(is_calm, ast.iter_child_nodes(expr)))
+
+
+def _stores(w: Walker, init: types.FunctionType) -> bool:
+    """Whether an `__init__` does no more than store its arguments, and hand some on to that of its base."""
+    func = function_value(w, init)
+    if not isinstance(func, Func):
+        return False
+    for stmt in func.source.body:
+        match stmt:
+            case ast.Pass() | ast.Expr(value=ast.Constant()):
+                pass
+            case ast.Expr(value=ast.Call(func=ast.Attribute(attr="__init__"), args=args)) if all(map(is_calm, args)):
+                pass
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name())], value=value) if is_calm(value):
+                pass
+            case _:
+                return False
+    return True
 
 
 def message_text(msg: ast.expr | None) -> str:

@@ -37,7 +37,7 @@ from acronumba.frontend.handlers import METHODS, handles
 from acronumba.frontend.impossible import impossible
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.functions import Static
-from acronumba.frontend.kinds.iterators import Starred
+from acronumba.frontend.kinds.iterators import Generator, Starred
 from acronumba.frontend.kinds.lists import MUTATORS
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, members_of, number
 from acronumba.frontend.kinds.objects import ObjectValue
@@ -401,6 +401,9 @@ def call_method(w: Walker, owner: Val, name: str, args: list[Val], kwargs: dict[
         given = _arguments(w, f".{name}", signature_of(getattr(cls, name)), [owner, *args], kwargs)
         named = {k: v for k, v in given.items() if k in kwargs}
         args, kwargs = [v for k, v in given.items() if k not in named][1:], named
+    if w.handlers and cls is not list and name in MUTATORS and any(isinstance(v, Generator) for v in args):
+        seen = f".{name}() of {w.describe(owner)} with a generator, of which an item may fail, in `try`"
+        raise w.reject("ACR101", seen=seen, rewrite=f"make it a list first: x.{name}(list(...))")
     if name in MUTATORS and (owner.is_list or owner.is_mapping):
         owner = owner.mutable(w)
     own = owner.method(w, name, args, kwargs)
