@@ -6,11 +6,12 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from acronumba.frontend.kinds.functions import Static
+from acronumba.frontend.kinds.functions import Func, Static
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
-from acronumba.frontend.library.numba import python_of_numba
+from acronumba.frontend.library.numba import at_once, by_element, python_of_numba
 from acronumba.frontend.names import function_value
+from acronumba.frontend.whole_arrays import of_whole_arrays
 from acronumba.generics import Value
 
 if TYPE_CHECKING:
@@ -36,8 +37,10 @@ def call_numba(w: Walker, value: Value, args: Sequence[Val], kwargs: Mapping[str
         dtypes = tuple(TupleVal((TupleVal(tuple(map(Static, given))), Static(out))) for given, out in loops)
         if kwargs:
             raise w.reject("ACR203", seen=f"{', '.join(kwargs)} of a function under vectorize")
-        args = (function_value(w, function), TupleVal(dtypes), *args)
-        python = python.func
+        func = function_value(w, function)
+        whole = of_whole_arrays(func) if isinstance(func, Func) else None
+        args = (func, TupleVal(dtypes), *args) if whole is None else (func, whole, TupleVal(dtypes), *args)
+        python = by_element if whole is None else at_once
     if python is None:
         kind = type(value).__name__
         name = getattr(value, "__name__", None) or repr(value)

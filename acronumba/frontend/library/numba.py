@@ -68,6 +68,18 @@ def by_element(function, loops, *arrays):
     return elements(function, None, [np.asarray(x) for x in arrays])
 
 
+def at_once(function, whole, loops, *arrays):
+    """Apply the function of a `vectorize`, of which `whole` is the form for arrays."""
+    shape = np.broadcast_shapes(*[np.shape(x) for x in arrays])
+    for given, out in loops:
+        if fits(given, arrays):
+            found = whole(*[np.asarray(x, dtype) for x, dtype in zip(arrays, given, strict=True)])
+            return np.broadcast_to(found, shape).astype(out)[()]
+    if len(loops) > 0:
+        raise TypeError("no loop of the vectorized function takes these dtypes")
+    return np.broadcast_to(whole(*[np.asarray(x) for x in arrays]), shape).copy()[()]
+
+
 def elements(function, dtype, arrays):
     """Apply a function to each element of arrays, which broadcast."""
     shape = np.broadcast_shapes(*[x.shape for x in arrays])
