@@ -27,7 +27,7 @@ from acronumba.api.meter import Range
 from acronumba.api.shadow import STAND_INS, Anchors, Number, ShadowArray, ShadowRun, apply, current, with_second
 from acronumba.data.classes import is_record
 from acronumba.foreign import as_numpy, is_foreign, is_of_numba, source_function
-from acronumba.frontend.library.numba import at_once, by_element, no_items, no_keys, python_of_numba
+from acronumba.frontend.library.numba import at_once, by_element, by_rows, no_items, no_keys, python_of_numba
 from acronumba.frontend.whole_arrays import whole_function
 from acronumba.generics import Value
 from acronumba.operations import Operation, run_definition
@@ -217,7 +217,9 @@ class _Copies:
             return self.of(source)
         stands_for = python_of_numba(v)
         if isinstance(stands_for, functools.partial):
-            function, loops = stands_for.args
+            function, loops, *layout = stands_for.args
+            if layout:
+                return functools.partial(self.of(by_rows), self.of(function), loops, *layout)
             whole = whole_function(function)
             forms, how = ([function], by_element) if whole is None else ([function, whole], at_once)
             return functools.partial(self.of(how), *map(self.of, forms), loops)

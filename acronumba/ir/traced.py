@@ -68,11 +68,17 @@ def _adjoint(b: Builder, g: Value, of: Value, name: str) -> Value:
         return b.broadcast(made, shape)
     apart = any(isinstance(n, int) and isinstance(m, int) and n != m for n, m in zip(given, shape, strict=False))
     if len(given) != len(shape) or apart:
-        raise reject("ACR401", getattr(b, "loc", NOWHERE), seen=f"{given} for {name}, of shape {shape}")
+        raise reject(
+            "ACR401", getattr(b, "loc", NOWHERE), seen=f"{_shape_text(given)} for {name}, of shape {_shape_text(shape)}"
+        )
     for axis, (n, m) in enumerate(zip(given, shape, strict=True)):
         if n != m:
             made = b.take(made, b.iota(m), axis)
     return made
+
+
+def _shape_text(shape: Sizes) -> str:
+    return f"({', '.join('?' if isinstance(n, Dim) else str(n) for n in shape)})"
 
 
 class Untraced(Exception):
@@ -102,7 +108,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
     def __len__(self) -> int:
         n = self.shape[0]
         if isinstance(n, Dim):
-            raise Untraced("len() of a run-time extent: use x.shape")
+            raise Untraced("len() of a run-time dimension: use x.shape")
         return n
 
     def __bool__(self) -> bool:
@@ -140,7 +146,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
     ) -> Value:
         handler = _FUNCTIONS.get(func)
         if handler is None:
-            raise Untraced(f"np.{func.__name__}")
+            raise Untraced(f"{func.__module__.replace('numpy', 'np', 1)}.{func.__name__}")
         return handler(self, *args, **kwargs)
 
     def __acronumba_operation__(self, operation: Operation, args: Sequence[Value]) -> Value:
@@ -148,7 +154,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         try:
             shapes, dtypes, several = operation.results(args)
         except TypeError as error:
-            raise Untraced(f"a shape of {operation.__name__} that is no extent of its arguments ({error})") from None
+            raise Untraced(f"a shape of {operation.__name__} that is no dimension of its arguments ({error})") from None
         if self.wide:
             dtypes = tuple("float64" if t == "float32" else t for t in dtypes)
         values, given = [], []
@@ -181,7 +187,7 @@ class Traced(np.lib.mixins.NDArrayOperatorsMixin):
         """Return the elements in another shape, whose extents are given."""
         given = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
         if -1 in given:
-            raise Untraced("reshape to -1: give all extents")
+            raise Untraced("reshape to -1: give all dimensions")
         return self._like(self.b.reshape(self.value, given))
 
     def astype(self, dtype: Value) -> Traced:

@@ -71,6 +71,24 @@ def scaled(x, y):  # type: ignore[no-untyped-def]
     return x * y if x > 0 else y
 
 
+@vectorize(["boolean(float64,float64)", "boolean(int64,int64)"])
+def between(x, y):  # type: ignore[no-untyped-def]
+    return not (x > y or x == 0.5) and y < 2
+
+
+@numba.guvectorize(["void(float64[:],float64[:],float64[:])", "void(float32[:],float32[:],float32[:])"], "(n),(n)->()")
+def dot(a, b, out):  # type: ignore[no-untyped-def]
+    out[0] = 0
+    for i in range(len(a)):
+        out[0] += a[i] * b[i]
+
+
+@numba.guvectorize(["void(float64[:,:],float64[:],int64,float64[:])"], "(m,n),(n),()->(m)")
+def affine(a, x, k, out):  # type: ignore[no-untyped-def]
+    for i in range(len(out)):
+        out[i] = k + (a[i] * x).sum()
+
+
 MODELS = {
     "prange": lambda x: total(x),
     "a default argument, loops": lambda x: (warping(x, x[::-1]), warping(x, x * 0.5, 2.0)),
@@ -81,6 +99,9 @@ MODELS = {
 VECTORIZED = {
     "dtypes of a signature": lambda x: (smaller(x, x[::-1]), smaller(x, np.float32(2)), smaller(x[0], 0.5)),
     "float32": lambda x: smaller(x.astype(np.float32), np.float32(0.5)),
+    "bools": lambda x: (between(x, 0.25), between(len(x), 3), between(x[:, None], x)),
+    "rows": lambda x: (dot(x, x), dot(np.outer(x, x), x), dot(x.astype(np.float32), np.float32([1.0] * len(x)))),
+    "axes and numbers": lambda x: (affine(np.outer(x, x), x, 2), affine(x[None], np.stack([x, x * 2]), np.arange(2))),
     "without signatures": lambda x: (scaled(x, 2.0), scaled(x[0], x[-1]), scaled(x[:, None], x)),
 }
 
@@ -149,7 +170,7 @@ def neighbours(a):  # type: ignore[no-untyped-def]
     return a[0] + a[1]
 
 
-@numba.guvectorize(["void(float64[:],float64[:])"], "(n)->()")
+@numba.guvectorize("(n)->()")
 def summed(a, out):  # type: ignore[no-untyped-def]
     out[0] = a.sum()
 
@@ -157,7 +178,7 @@ def summed(a, out):  # type: ignore[no-untyped-def]
 REJECTED: dict[str, tuple[Any, str]] = {
     "jitclass": (lambda x: Jitted(len(x)).a, "the class without @jitclass"),
     "stencil": (lambda x: neighbours(x), "a loop over the indices"),
-    "guvectorize": (lambda x: summed(x), "a function under njit that takes one row"),
+    "guvectorize": (lambda x: summed(x), "a function with signatures and one result"),
     "out=": (lambda x: scaled(x, x, out=x), "out of a function under vectorize"),
 }
 
