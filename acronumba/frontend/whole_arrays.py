@@ -64,7 +64,7 @@ def _definition(node: ast.FunctionDef) -> ast.FunctionDef | None:
 
 
 def _value(body: Sequence[ast.stmt], names: Mapping[str, ast.expr]) -> ast.expr | None:
-    """Return what statements return, as an expression of the parameters."""
+    """Return the value that statements return, as an expression of the parameters."""
     if not body:
         return None
     first, *rest = body
@@ -92,36 +92,36 @@ def _call(name: str, parts: Sequence[ast.expr | None], at: ast.AST) -> ast.expr 
     return ast.fix_missing_locations(ast.copy_location(made, at))
 
 
-def _condition(node: ast.expr, names: Mapping[str, ast.expr]) -> ast.expr | None:
-    match node:
+def _condition(expression: ast.expr, names: Mapping[str, ast.expr]) -> ast.expr | None:
+    match expression:
         case ast.Compare(left=left, ops=[op], comparators=[right]) if not isinstance(op, ast.Is | ast.IsNot | ast.In):
             a, b = _number(left, names), _number(right, names)
-            return None if a is None or b is None else ast.copy_location(ast.Compare(a, [op], [b]), node)
+            return None if a is None or b is None else ast.copy_location(ast.Compare(a, [op], [b]), expression)
         case ast.BoolOp(op=op, values=[a, b]):
             name = "#logical_and" if isinstance(op, ast.And) else "#logical_or"
-            return _call(name, [_condition(a, names), _condition(b, names)], node)
+            return _call(name, [_condition(a, names), _condition(b, names)], expression)
         case ast.UnaryOp(op=ast.Not(), operand=a):
-            return _call("#logical_not", [_condition(a, names)], node)
+            return _call("#logical_not", [_condition(a, names)], expression)
     return None
 
 
-def _number(node: ast.expr, names: Mapping[str, ast.expr]) -> ast.expr | None:
-    match node:
+def _number(expression: ast.expr, names: Mapping[str, ast.expr]) -> ast.expr | None:
+    match expression:
         case ast.Name(id=name):
-            return names.get(name, node)
+            return names.get(name, expression)
         case ast.Constant(value=bool() | int() | float()):
-            return node
+            return expression
         case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _OPERATORS):
             a, b = _number(left, names), _number(right, names)
-            return None if a is None or b is None else ast.copy_location(ast.BinOp(a, op, b), node)
+            return None if a is None or b is None else ast.copy_location(ast.BinOp(a, op, b), expression)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             a = _number(operand, names)
-            return None if a is None else ast.copy_location(ast.UnaryOp(node.op, a), node)
+            return None if a is None else ast.copy_location(ast.UnaryOp(expression.op, a), expression)
         case ast.Call(func=ast.Attribute(value=ast.Name()), args=args, keywords=[]):
             parts = [_number(a, names) for a in args]
             if any(p is None for p in parts):
                 return None
-            return ast.copy_location(ast.Call(node.func, [p for p in parts if p is not None], []), node)
+            return ast.copy_location(ast.Call(expression.func, [p for p in parts if p is not None], []), expression)
     return None
 
 
@@ -141,5 +141,5 @@ def _calls_ufuncs(node: ast.FunctionDef, func: Func) -> bool:
     return True
 
 
-def _is_of_module(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+def _is_of_module(found: ast.AST) -> bool:
+    return isinstance(found, ast.Call) and isinstance(found.func, ast.Attribute)
