@@ -246,7 +246,7 @@ def describe(values: Mapping[str, object]) -> SharedTree:
 DEPTH = 100  # structures nested deeper than this are not followed
 ENDLESS = "a structure that contains itself, or is nested too deeply"
 BY_VALUE = (str, range)  # classes of constants that are compared by value
-CONSTANTS = (bool, type(None), enum.Enum, type, np.dtype, types.ModuleType)
+CONSTANTS = (bool, type(None), enum.Enum, type, np.dtype, types.ModuleType, np.vectorize)
 ADDED: list[type] = []  # classes of constants of other libraries: of dtypes, for example
 _ARRAYS = (np.ndarray, np.generic)
 DICTS = (dict, defaultdict, OrderedDict, Counter)

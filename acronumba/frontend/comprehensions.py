@@ -291,7 +291,7 @@ def all_of_generator(w: Walker, val: Generator) -> Val:
 def as_iterable(w: Walker, val: Val, at_once: bool = True) -> Val:
     """Return a value that a loop can iterate over; with `at_once`, the call of a generator function becomes a list."""
     val = iterated(w, one_iterable(w, val.origin))
-    if isinstance(val, Generator) and (at_once or val.scope):
+    if isinstance(val, Generator) and (at_once or val.scope or val.func.code in w.facts.recursive):
         return all_of_generator(w, val)
     if val.iterable or w.items_of(val) is not None:
         return val.plain

@@ -1,20 +1,27 @@
 """Generator functions: inlined in the loop over their values, with the body of the loop inlined at each `yield`.
 
-The two alternate as in Python. A generator has no value at run time: it must be iterated over where it is made.
+The two alternate as in Python. A generator has no value at run time: it must be iterated over where it is made. One that
+calls itself runs to its end before the loop begins.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
+import copy
+import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from acronumba.frontend.block import Point
 from acronumba.frontend.boxes import open_boxes
-from acronumba.frontend.exceptions import Dead
+from acronumba.frontend.exceptions import Dead, Restart
 from acronumba.frontend.functions import is_of_library
 from acronumba.frontend.handlers import EXPRESSIONS, WALKS, handles
+from acronumba.frontend.instances import call_instance
 from acronumba.frontend.kinds.iterators import Cursor, Generator, Zip
+from acronumba.frontend.kinds.lists import MUTATORS
 from acronumba.frontend.kinds.numbers import NoneVal, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
@@ -32,9 +39,14 @@ def walk_generator(
 ) -> bool:  # fmt: skip
     """Walk the body of a generator function, and call `turn` at each of its `yield`s."""
     func = gen.func
+    if func.code in w.facts.recursive:
+        _check_apart(w, gen, code)
+        listed = replace(func, source=replace(func.source, node=_listing(func.source.node)))
+        iterate(w, call_instance(w, listed, gen.params), turn, code, carried, otherwise)
+        return True
     if any(f.func.code == func.code for f in w.frames):
-        seen = f"{func.source.name}, a generator that calls itself"
-        raise w.reject("ACR104", gen.node, seen=seen, rewrite="return a list instead of yielding its elements")
+        w.facts.recursive.add(func.code)
+        raise Restart
     names = carried_names(w, code, carried)
     place = w.source, w.here, w.loc, w.outer_loc, w.caller
     here = Consumer(w.frame, Loop(), names, turn, place, len(w.handlers))
@@ -58,6 +70,106 @@ def walk_generator(
         loop.breaks[:] = [_without(p, frame.scope) for p in loop.breaks]
     end_loop(w, ends, loop, otherwise)
     return True
+
+
+# ---- generators that call themselves: functions that return the list of what is yielded
+
+
+_YIELDED = ".yielded"
+
+
+@functools.lru_cache(maxsize=1024)
+def _listing(function: ast.FunctionDef) -> ast.FunctionDef:
+    """Return the function that returns the list of the values that a generator function yields."""
+    made = _Listing().visit(copy.deepcopy(function))
+    begin = ast.Assign([ast.Name(_YIELDED, ast.Store())], ast.List([], ast.Load()))
+    made.body = [begin, *made.body, ast.Return(ast.Name(_YIELDED, ast.Load()))]
+    for part in (begin, made.body[-1]):
+        ast.copy_location(part, function)
+    return ast.fix_missing_locations(made)
+
+
+class _Listing(ast.NodeTransformer):
+    depth = 0
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        self.depth += 1
+        out = self.generic_visit(node) if self.depth == 1 else node
+        self.depth -= 1
+        return out
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        return node
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        return ast.copy_location(ast.Return(ast.Name(_YIELDED, ast.Load())), node)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        match node.value:
+            case ast.Yield(value=value):
+                name, given = "append", value or ast.Constant(None)
+            case ast.YieldFrom(value=value):
+                name, given = "extend", value
+            case _:
+                return node
+        call = ast.Call(ast.Attribute(ast.Name(_YIELDED, ast.Load()), name, ast.Load()), [given], [])
+        node.value = ast.copy_location(call, node.value)
+        return node
+
+
+def _check_apart(w: Walker, gen: Generator, code: ast.For | None) -> None:
+    """Reject a generator that calls itself if it shows that it runs to its end before the loop over it begins."""
+    func = gen.func
+    changed = _changed(func.source.body)
+    for node in ast.walk(func.source.node):
+        given = node.value if isinstance(node, ast.Yield) else None
+        for part in given.elts if isinstance(given, ast.Tuple) else [given]:
+            if isinstance(part, ast.Name | ast.Attribute) and ast.unparse(part) in changed:
+                seen = f"{ast.unparse(part)}, which {func.source.name}, a generator that calls itself, changes later"
+                raise w.reject("ACR104", gen.node, seen=seen, rewrite=f"yield a copy: list({ast.unparse(part)})")
+    if code is None or func.source.node.name == "<genexpr>":
+        return
+    inside, outside = ({n for part in body for n in ast.walk(part) if isinstance(n, ast.Attribute)}
+                       for body in (func.source.body, code.body))  # fmt: skip
+    written = {n.attr for n in outside if not isinstance(n.ctx, ast.Load)}
+    begun = gen.node if isinstance(gen.node, ast.Call) else code.iter
+    used = {n.id for n in ast.walk(begun) if isinstance(n, ast.Name)} | func.source.facts.free
+    if not written.isdisjoint(n.attr for n in inside):
+        seen = f"a loop over {func.source.name}, a generator that calls itself, that sets an attribute which it reads"
+        raise w.reject("ACR104", begun, seen=seen, rewrite=f"for ... in list({ast.unparse(begun)})")
+    for name in sorted(used & _touched(code.body)):
+        val = w.state.get((w.frame.scope, name))
+        if val is not None and not val.is_input and (val.assignable or val.is_mapping or val.object_classes()):
+            seen = f"a loop over {func.source.name}, a generator that calls itself, that may change {name}"
+            raise w.reject("ACR104", begun, seen=seen, rewrite=f"for ... in list({ast.unparse(begun)})")
+
+
+def _touched(body: Sequence[ast.stmt]) -> set[str]:
+    """Return the names of the values that statements may mutate: directly, by a method or in a function of the user."""
+    found = {part.partition(".")[0].partition("[")[0] for part in _changed(body)}
+    for node in (n for stmt in body for n in ast.walk(stmt)):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name))):
+                found.add(name)
+            case ast.Attribute(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+                found.add(name)
+        if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in vars(builtins)):
+            found |= {v.id for v in node.args if isinstance(v, ast.Name)}
+    return found - {_YIELDED}
+
+
+def _changed(body: Sequence[ast.stmt]) -> set[str]:
+    """Return the sources of expressions that statements mutate by a method, an index or `+=` of a list."""
+    found: set[str] = set()
+    for node in (n for stmt in body for n in ast.walk(stmt)):
+        match node:
+            case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in MUTATORS:
+                found.add(ast.unparse(owner))
+            case ast.Subscript(value=owner, ctx=ast.Store() | ast.Del()):
+                found.add(ast.unparse(owner))
+            case ast.AugAssign(target=target, value=ast.List() | ast.ListComp()):
+                found.add(ast.unparse(target))
+    return found
 
 
 def _without(point: Point, scope: Any) -> Point:

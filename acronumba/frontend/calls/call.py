@@ -46,6 +46,7 @@ from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
 from acronumba.frontend.library.decorators import late_row
+from acronumba.frontend.library.numpy_shapes import vectorized
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.made import made_by_fields, made_by_init, set_attribute, super_of
 from acronumba.frontend.names import alias, check_part, default_value
@@ -79,6 +80,8 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) 
         raise w.reject("ACR203", seen=star.describe(w))
     if isinstance(value, type):
         return construct(w, value, args, kwargs)
+    if isinstance(value, np.vectorize):
+        return vectorized_call(w, value, args, kwargs)
     view = function_view(w, value, args, kwargs)
     if view is not None:
         return view
@@ -107,6 +110,13 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) 
         func = w.constant(value.func)
         raise w.reject("ACR210", seen=f"functools.partial of {w.describe(func)}", rewrite="a lambda")
     raise w.reject(code, seen=_name_of(w, f"{module + '.' if module and module != 'builtins' else ''}{name}"))
+
+
+def vectorized_call(w: Walker, value: np.vectorize, args: list[Val], kwargs: dict[str, Val]) -> Val:
+    """Call a function decorated with `np.vectorize`."""
+    if value.otypes or value.excluded or value.signature or kwargs:
+        raise w.reject("ACR202", seen=_name_of(w, "np.vectorize") + ", with options", rewrite="a loop over the elements")
+    return w.call(w.constant(vectorized), (w.constant(value.pyfunc), NoneVal(), *args), {})
 
 
 def _name_of(w: Walker, default: str) -> str:

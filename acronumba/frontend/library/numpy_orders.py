@@ -14,7 +14,7 @@ import numpy as np
 from acronumba import nn
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.kinds.value import Val
-from acronumba.frontend.library.decorators import implements, primitive
+from acronumba.frontend.library.decorators import implements, primitive, rejected
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -166,9 +166,11 @@ def first_of(s):
 
 
 @implements(np.unique)
-def unique(ar, return_index, return_inverse, return_counts):
+def unique(ar, return_index, return_inverse, return_counts, axis):
     """Return the sorted distinct elements, and on request their first indices, inverse indices and counts."""
     ar = np.asarray(ar)
+    if axis is not None and ar.ndim > 1:
+        return unique_rows(ar, return_index, return_inverse, return_counts, axis)
     flat = ar.reshape(-1)
     at = np.argsort(flat)
     s = flat[at]
@@ -184,6 +186,30 @@ def unique(ar, return_index, return_inverse, return_counts):
         more = (*more, (np.cumsum(starts) - 1)[places(flat)].reshape(ar.shape))
     if return_counts:
         more = (*more, np.diff(np.concatenate([found, [len(s)]])))
+    return more
+
+
+def unique_rows(ar, return_index, return_inverse, return_counts, axis):
+    """Return the distinct parts of an array along an axis, in the order of their elements; and more as `unique`."""
+    parts = np.moveaxis(ar, axis, 0)
+    n = parts.shape[0]
+    rows = parts.reshape(n, ar.size // max(n, 1))
+    at = np.arange(n)
+    for k in range(rows.shape[1] - 1, -1, -1):
+        at = at[np.argsort(rows[at, k], kind="stable")]
+    s = rows[at]
+    starts = np.concatenate([np.ones(min(n, 1), bool), np.any(s[1:] != s[:-1], axis=1)])
+    found = np.nonzero(starts)[0]
+    out = np.moveaxis(parts[at[found]], 0, axis)
+    if not (return_index or return_inverse or return_counts):
+        return out
+    more = (out,)
+    if return_index:
+        more = (*more, at[found])
+    if return_inverse:
+        more = (*more, (np.cumsum(starts) - 1)[np.argsort(at)])
+    if return_counts:
+        more = (*more, np.diff(np.concatenate([found, [n]])))
     return more
 
 
@@ -257,6 +283,78 @@ def bincount(x, weights, minlength):
     if weights is None:
         return nn.segment_sum(np.ones(len(x), np.int64), x, size)
     return nn.segment_sum(np.asarray(weights).astype(np.float64), x, size)
+
+
+@implements(np.histogram)
+def histogram(a, bins, range, density, weights):
+    """Return the number of elements in each bin, or the sum of their weights, and the edges of the bins."""
+    a = np.asarray(a)
+    if a.dtype.kind == "b":
+        a = a.astype(np.uint8)
+    w = None if weights is None else np.asarray(weights).reshape(-1)
+    a = a.reshape(-1)
+    if isinstance(bins, str):
+        rejected("the number of bins by a rule", "bins=10")
+    if np.ndim(bins) == 0:
+        edges = even_edges(a, int(bins), range)
+        out = counted_evenly(a, edges, w)
+    else:
+        edges = np.asarray(bins)
+        if np.any(edges[:-1] > edges[1:]):
+            raise ValueError("`bins` must increase monotonically, when an array")
+        out = counted(a, edges, w)
+    if density is None or not density:
+        return out, edges
+    return out / np.diff(edges).astype(float) / out.sum(), edges
+
+
+def even_edges(a, n, range):
+    """Return the edges of bins of one width, in the dtype in which NumPy counts."""
+    if n < 1:
+        raise ValueError("`bins` must be positive, when an integer")
+    kind = np.result_type(a, np.float64) if a.dtype.kind in "iu" else a.dtype
+    if range is not None:
+        low, high = float(range[0]), float(range[1])
+        if low > high:
+            raise ValueError("max must be larger than min in range parameter.")
+    elif a.size == 0:
+        return np.linspace(0.0, 1.0, n + 1).astype(kind)
+    else:
+        low, high = a.min().astype(kind), a.max().astype(kind)
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise ValueError("a range that is not finite")
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    edges = np.linspace(low, high, n + 1).astype(kind)
+    if np.any(edges[:-1] >= edges[1:]):
+        raise ValueError("Too many bins for data range.")
+    return edges
+
+
+def counted_evenly(a, edges, weights):
+    """Return the histogram over bins of one width: indices are computed, then put right by one."""
+    n = len(edges) - 1
+    low, high = edges[0], edges[-1]
+    inside = (a >= low) & (a <= high)
+    x = a[inside].astype(edges.dtype)
+    at = ((x - low) / (high - low) * n).astype(np.int64)
+    at = np.where(at == n, n - 1, at)
+    at = at - (x < edges[at])
+    at = at + ((x >= edges[at + 1]) & (at != n - 1))
+    if weights is None:
+        return np.bincount(at, minlength=n)
+    return np.bincount(at, weights[inside], n).astype(weights.dtype)
+
+
+def counted(a, edges, weights):
+    """Return the histogram over bins with given edges; the last bin has both of its edges."""
+    at = np.argsort(a)
+    s = a[at]
+    places = np.concatenate([np.searchsorted(s, edges[:-1], "left"), np.searchsorted(s, edges[-1:], "right")])
+    if weights is None:
+        return np.diff(places)
+    sums = np.concatenate([np.zeros(1, weights.dtype), np.cumsum(weights[at])])
+    return np.diff(sums[places])
 
 
 # ---- medians and quantiles

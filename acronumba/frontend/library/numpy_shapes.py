@@ -487,3 +487,51 @@ def apply_along_axis(func1d, axis, arr):
         return out
     made = tuple(k for k, _ in enumerate(out.shape) if k >= len(rest))
     return np.moveaxis(out, made, tuple(k - len(rest) + axis for k in made))
+
+
+@implements(np.piecewise)
+def piecewise(x, condlist, funclist):
+    """Return the results of functions, or constants, each where its condition holds."""
+    x = np.asarray(x)
+    if x.ndim == 0:
+        rejected("np.piecewise of a number", "if and else")
+    several = isinstance(condlist, list | tuple)
+    if not several and len(condlist) == 0:
+        raise IndexError("index 0 is out of bounds for axis 0 with size 0")
+    conditions = condlist if several else [condlist]
+    out = np.zeros_like(x)
+    rest = np.ones(x.shape, bool)
+    for condition, function in zip(conditions, funclist, strict=False):
+        put_where(out, x, condition, function)
+        rest = rest & ~condition
+    if len(funclist) > len(conditions):
+        put_where(out, x, rest, funclist[-1])
+    return out
+
+
+def put_where(out, x, condition, function):
+    if not callable(function):
+        out[condition] = function
+    else:
+        part = x[condition]
+        if part.size > 0:
+            out[condition] = function(part)
+
+
+@implements(np.vectorize)
+def vectorize(pyfunc, otypes):
+    """Return a function that calls one of numbers for each element of arrays."""
+    return lambda *args: vectorized(pyfunc, otypes, *args)
+
+
+def vectorized(function, otypes, *args):
+    arrays = np.broadcast_arrays(*args)
+    flat = [a.reshape(-1) for a in arrays]
+    if otypes is None:
+        if flat[0].size == 0:
+            raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")
+        kind = np.asarray(function(*[a[0] for a in flat])).dtype  # as NumPy takes it from the first result
+    else:
+        kind = np.dtype(otypes[0])
+    out = [kind.type(function(*[a[k].item() for a in flat])) for k in range(flat[0].size)]
+    return np.array(out, kind).reshape(arrays[0].shape)
