@@ -16,7 +16,7 @@ from acronumba.data.shared import SharedConst, can_hide, hiding
 from acronumba.data.source_guard import ABSENT
 from acronumba.foreign import Library, is_of_numba
 from acronumba.frontend.advice import near, unknown
-from acronumba.frontend.calls.objects import as_function
+from acronumba.frontend.calls.objects import as_function, is_manager
 from acronumba.frontend.calls.tables import row_of
 from acronumba.frontend.exceptions import Dead, Rejected, Restart
 from acronumba.frontend.handlers import ATTRIBUTES, DESCRIPTORS, EXPRESSIONS, ITEMS, handles
@@ -306,7 +306,7 @@ def own_method(w: Walker, fn: Any) -> Val:
     if function is None:
         raise w.reject("ACR210", seen=repr(fn))
     out = function_value(w, function)
-    if not isinstance(out, Func) and row_of(function) is None:  # made by `dataclass`, say
+    if not isinstance(out, Func) and row_of(function) is None and not is_manager(function):  # made by `dataclass`, say
         if Library.name_of(function):
             owner, _, name = function.__qualname__.removesuffix(".forward").rpartition(".")
             raise unknown(w, "ACR202", f"{owner}.{name}" if owner else name, name)

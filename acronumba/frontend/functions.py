@@ -17,6 +17,8 @@ from acronumba.frontend.attributes import attribute, attribute_of, attribute_own
 from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.calls.arguments import bind
 from acronumba.frontend.calls.call import call_method, call_static
+from acronumba.frontend.calls.objects import is_manager
+from acronumba.frontend.calls.of_library import dispatched, is_generic
 from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.conditions import is_type_test, truth_value
 from acronumba.frontend.exceptions import Dead, Rejected, Restart
@@ -340,6 +342,10 @@ def parameters_of(a: ast.arguments) -> dict[str, inspect.Parameter]:
 def _call_known(w: Walker, func: Static, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     if isinstance(func.value, MethodName):
         return _call_by_name(w, func.value.name, args[0], args[1:], kwargs)
+    if is_manager(func.value):
+        return w.call(function_value(w, w.source_guard.item(func.value, "__wrapped__")), args, kwargs)
+    if is_generic(func.value) and args:
+        return w.each(args[0], lambda first: dispatched(w, func.value, [first, *args[1:]], kwargs), itself=True)
     wrapped = behind(w, func.value)
     inner = function_value(w, wrapped) if wrapped is not None else func
     if isinstance(inner, Func):

@@ -1,7 +1,7 @@
 """Generator functions: inlined in the loop over their values, with the body of the loop inlined at each `yield`.
 
-The two alternate as in Python. A generator has no value at run time: it must be iterated over where it is made. One that
-calls itself runs to its end before the loop begins.
+The two alternate as in Python. A generator has no value at run time: it must be iterated over where it is made. One
+that calls itself runs to its end before the loop begins.
 """
 
 from __future__ import annotations
@@ -81,12 +81,13 @@ _YIELDED = ".yielded"
 @functools.lru_cache(maxsize=1024)
 def _listing(function: ast.FunctionDef) -> ast.FunctionDef:
     """Return the function that returns the list of the values that a generator function yields."""
-    made = _Listing().visit(copy.deepcopy(function))
+    made: ast.FunctionDef = _Listing().visit(copy.deepcopy(function))
     begin = ast.Assign([ast.Name(_YIELDED, ast.Store())], ast.List([], ast.Load()))
     made.body = [begin, *made.body, ast.Return(ast.Name(_YIELDED, ast.Load()))]
     for part in (begin, made.body[-1]):
         ast.copy_location(part, function)
-    return ast.fix_missing_locations(made)
+    ast.fix_missing_locations(made)
+    return made
 
 
 class _Listing(ast.NodeTransformer):
@@ -127,7 +128,7 @@ def _check_apart(w: Walker, gen: Generator, code: ast.For | None) -> None:
             if isinstance(part, ast.Name | ast.Attribute) and ast.unparse(part) in changed:
                 seen = f"{ast.unparse(part)}, which {func.source.name}, a generator that calls itself, changes later"
                 raise w.reject("ACR104", gen.node, seen=seen, rewrite=f"yield a copy: list({ast.unparse(part)})")
-    if code is None or func.source.node.name == "<genexpr>":
+    if code is None or isinstance(gen.node, ast.GeneratorExp):
         return
     inside, outside = ({n for part in body for n in ast.walk(part) if isinstance(n, ast.Attribute)}
                        for body in (func.source.body, code.body))  # fmt: skip

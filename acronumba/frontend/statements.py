@@ -7,6 +7,7 @@ together.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import importlib
 import importlib.util
@@ -22,6 +23,7 @@ from acronumba.frontend.exceptions import Rejected
 from acronumba.frontend.handlers import STATEMENTS, handles
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.numbers import NoneVal
+from acronumba.frontend.managers import manager_of, walk_with
 from acronumba.frontend.names import bind_name, check_free, nested_function
 from acronumba.frontend.telling import only_tells
 from acronumba.frontend.trying import raise_class, suppressed, try_except
@@ -112,26 +114,42 @@ def _assert(w: Walker, stmt: ast.Assert) -> None:
 
 @handles(STATEMENTS, ast.With)
 def _with(w: Walker, stmt: ast.With) -> None:
-    """Walk the body of a `with` statement over `suppress`, or settings that change no value; reject other ones."""
+    """Walk a `with` over `suppress`, a generator, or settings that change no value; reject other context managers."""
     before = w.following
     try:
-        for k, item in enumerate(stmt.items):
-            with w.at_node(item.context_expr):
-                classes = suppressed(w, item)
-            if classes is not None:
-                rest = stmt.items[k + 1 :]
-                inner = [ast.copy_location(ast.With(rest, stmt.body), stmt)] if rest else stmt.body
-                try_except(w, inner, [(classes, None)], ())
-                return
-            _enter(w, item)
-        w.body(stmt.body)
+        _within(w, stmt.items, stmt.body)
     finally:
         w.following = before
+
+
+def _within(w: Walker, items: Sequence[ast.withitem], body: list[ast.stmt]) -> None:
+    if not items:
+        w.body(body)
+        return
+    item, *rest = items
+    with w.at_node(item.context_expr):
+        classes = suppressed(w, item)
+    if classes is not None:
+        inner = [ast.copy_location(ast.With(rest, body), item.context_expr)] if rest else body
+        try_except(w, inner, [(classes, None)], ())
+        return
+    manager = manager_of(w, item.context_expr)
+    if manager is not None:
+        walk_with(w, manager, item, body, lambda: _within(w, rest, body))
+        return
+    _enter(w, item)
+    _within(w, rest, body)
 
 
 def _enter(w: Walker, item: ast.withitem) -> None:
     """Enter a context manager over settings of warnings or printing, or over gradients of PyTorch."""
     call = item.context_expr
+    if _is_empty(w, call):
+        assert isinstance(call, ast.Call)
+        entered = w.value(call.args[0]) if call.args else NoneVal()
+        if item.optional_vars is not None:
+            w.assign(item.optional_vars, entered)
+        return
     func = w.expr(call.func) if isinstance(call, ast.Call) else None
     if not isinstance(func, Static) or not isinstance(call, ast.Call) or item.optional_vars is not None:
         raise w.reject("ACR102")
@@ -150,6 +168,12 @@ def _enter(w: Walker, item: ast.withitem) -> None:
         raise w.reject("ACR203", call.args[0], seen=f"an argument of {func.value.__name__} without its name")
     with w.at_node(call):
         check_setting(w, func.value, {k.arg or "**": w.expr(k.value) for k in call.keywords})
+
+
+def _is_empty(w: Walker, call: ast.expr) -> bool:
+    """Whether an expression is a call of `contextlib.nullcontext`."""
+    func = w.expr(call.func) if isinstance(call, ast.Call) and len(call.args) < 2 and not call.keywords else None
+    return isinstance(func, Static) and func.value is contextlib.nullcontext
 
 
 @handles(STATEMENTS, ast.FunctionDef)

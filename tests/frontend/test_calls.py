@@ -93,7 +93,8 @@ REQUIRED: dict[Any, str] = {  # the arguments of a call that is in the language
     enumerate: "[n, 2]", reversed: "[n, 2]", list: "(n, 2)", tuple: "[n, 2]", sum: "[n, 2]", any: "[n > 9, True]",
     all: "[n > 9, True]", min: "[n, -6]", max: "[n, -6]", sorted: "[n, -6, 2]", iter: "[n, 2]", pow: "y, 2.0",
     divmod: "n, 3", type: "n", getattr: "x, 'shape'", hasattr: "x, 'shape'", setattr: "Some(), 'n', n",
-    bin: "n", oct: "n", hex: "n", map: "abs, [n, -6]", filter: "None, [n, 0]", abs: "y", math.fsum: "[y, 0.5]",
+    np.piecewise: "v, [v > 0], [1, 2]", bin: "n", oct: "n", hex: "n",
+    map: "abs, [n, -6]", filter: "None, [n, 0]", abs: "y", math.fsum: "[y, 0.5]",
     math.acosh: "y + 1.0", math.hypot: "y, 2.0", math.gcd: "n, 6", math.lcm: "n, 6", math.factorial: "n",
     math.isqrt: "n", math.comb: "n, 2", math.perm: "n, 2", math.prod: "[n, 2]", math.floor: "y", math.ceil: "y",
     math.trunc: "y", math.isclose: "y, 0.5", next: "(q for q in [n, 2])", slice: "1, 2",
@@ -168,7 +169,7 @@ OTHER: dict[str, tuple[str, ...]] = {  # values of a parameter, of which one at 
     "tol": ("0.5",), "full_matrices": ("False",), "compute_uv": ("False",), "max_rank": ("1",), "out1": ("x",),
     "out2": ("x",), "to": ("np.int8",), "xi": ("v",),
     "rel_tol": ("0.1",), "abs_tol": ("0.5",), "iterable": ("(1, 2)",), "iterables": ("[3, 4]",),
-    "maxlen": ("1",),
+    "maxlen": ("1",), "bins": ("3",), "range": ("(0, 4)",), "density": ("True",), "pyfunc": ("abs",),
     "newshape": ("(4, 2)",), "interpolation": ("'lower'",),  # of NumPy before 2.4
 }  # fmt: skip
 PLACED: dict[str, str] = {"operands": "x", "shape": "2", "axes": "0", "args": "1", "arrays_and_dtypes": "y",

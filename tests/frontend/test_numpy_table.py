@@ -48,7 +48,7 @@ def test_the_reasons_are_of_what_is_rejected(tmp_path: Path) -> None:
 
 
 REJECTED = {  # of what models usually say: why
-    "np.histogram(v, 3)[0]", "np.nextafter(x, y)", "np.frexp(v)[0]", "np.piecewise(v, [v > 0], [1, 0])",  # not written
+    "np.nextafter(x, y)", "np.frexp(v)[0]",  # not written
     "np.squeeze(v[None])",  # whether there is an axis depends on an extent
     "np.linalg.lstsq(q, p)[0]",  # the shape of what is left depends on a rank
 }  # fmt: skip

@@ -2042,6 +2042,59 @@ def range_of_a_class(x, n, xs, ws, k):
     return sum(v for v in Ranked.RANKS if v < n), n in Ranked.RANKS
 
 
+def below(n):
+    yield n
+    for part in (n // 2, n - 3):
+        if part > 0:
+            yield from below(part)
+
+
+@of("Statements")
+def generator_that_calls_itself(x, n, xs, ws, k):
+    """a generator that calls itself"""
+    found = []
+    for v in below(n):
+        found.append(v * 2)
+    return found, sum(below(n)), any(v > 2 for v in below(n))
+
+
+@contextlib.contextmanager
+def noted(log, name):
+    log.append(name)
+    yield len(log)
+    log.append("end of " + name)
+
+
+@of("Statements")
+def context_managers(x, n, xs, ws, k):
+    """`with` of a `contextlib.contextmanager` or `nullcontext`"""
+    log = []
+    with noted(log, "a") as count, contextlib.nullcontext(n) as m:
+        log.append("many" if m > count else "few")
+    return log, count
+
+
+@functools.singledispatch
+def told(v):
+    return 0
+
+
+@told.register
+def _(v: int):
+    return v + 1
+
+
+@told.register
+def _(v: Point):
+    return told(len(v.tags))
+
+
+@of("Library")
+def functions_by_class(x, n, xs, ws, k):
+    """`functools.singledispatch`"""
+    return told(n), told(Point(1.0, tags=xs)), told(x)
+
+
 REJECTED = [  # what is not supported
     "frozen_set",
 ]  # fmt: skip

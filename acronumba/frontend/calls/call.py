@@ -46,7 +46,7 @@ from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
 from acronumba.frontend.library.decorators import late_row
-from acronumba.frontend.library.numpy_shapes import vectorized
+from acronumba.frontend.library.numpy_shapes import vectorize, vectorized
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.made import made_by_fields, made_by_init, set_attribute, super_of
 from acronumba.frontend.names import alias, check_part, default_value
@@ -115,7 +115,9 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) 
 def vectorized_call(w: Walker, value: np.vectorize, args: list[Val], kwargs: dict[str, Val]) -> Val:
     """Call a function decorated with `np.vectorize`."""
     if value.otypes or value.excluded or value.signature or kwargs:
-        raise w.reject("ACR202", seen=_name_of(w, "np.vectorize") + ", with options", rewrite="a loop over the elements")
+        raise w.reject(
+            "ACR202", seen=_name_of(w, "np.vectorize") + ", with options", rewrite="a loop over the elements"
+        )
     return w.call(w.constant(vectorized), (w.constant(value.pyfunc), NoneVal(), *args), {})
 
 
@@ -243,6 +245,8 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val]) -> 
     known = row_of(cls)
     if known is not None:
         return call_row(w, known, args, kwargs)
+    if cls is np.vectorize:
+        return w.call(w.constant(vectorize), args, kwargs)
     if cls is functools.partial:
         return make_partial(w, args, kwargs)
     if cls in (operator.itemgetter, operator.attrgetter):

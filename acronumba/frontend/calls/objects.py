@@ -6,11 +6,13 @@ has at run time.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sysconfig
 import types
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -38,6 +40,16 @@ def as_function(value: Any) -> types.FunctionType | None:
     ):
         return wrapped
     return None
+
+
+@contextlib.contextmanager
+def _example() -> Iterator[None]:
+    yield
+
+
+def is_manager(value: object) -> TypeGuard[types.FunctionType]:
+    """Whether a value is a function under `contextlib.contextmanager`."""
+    return isinstance(value, types.FunctionType) and value.__code__ is _example.__code__
 
 
 def is_foreign(fn: types.FunctionType) -> bool:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
+import types
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from acronumba.data.shared import describe_value, leaves_of
 from acronumba.frontend.attributes import attribute
 from acronumba.frontend.calls.arguments import Args
-from acronumba.frontend.calls.objects import is_foreign_class
+from acronumba.frontend.calls.objects import is_foreign_class, runtime_class
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.comprehensions import to_list
+from acronumba.frontend.conditions import kind_of
 from acronumba.frontend.handlers import CALLS, handles
 from acronumba.frontend.kinds.functions import OneOfFunctions, Partial
 from acronumba.frontend.kinds.iterators import Cycle, Range, Stream
@@ -22,7 +25,7 @@ from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.library.itertools import count_by
 from acronumba.frontend.subscripts import get_item
-from acronumba.ir.types import FLOAT
+from acronumba.ir.types import FLOAT, StructT
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -108,6 +111,29 @@ def _call_partial(w: Walker, func: Partial, args: Sequence[Val], kwargs: Mapping
 def _read(w: Walker, name: str, val: Val) -> Val:
     out: Val = attribute(w, val, name)
     return out
+
+
+# ---- functions that are chosen by the class of their first argument
+
+
+def is_generic(value: object) -> TypeGuard[types.FunctionType]:
+    """Whether a value is a function under `functools.singledispatch`."""
+    return isinstance(value, types.FunctionType) and value.__code__ is _WRAPPER
+
+
+_WRAPPER = getattr(functools.singledispatch(id), "__code__")  # noqa: B009
+
+
+def dispatched(w: Walker, generic: types.FunctionType, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
+    """Call the function that is registered for the class of the first argument."""
+    known = args[0].object_classes()
+    kind = StructT(known[0]) if len(known) == 1 else kind_of(w, args[0])
+    if kind is None:
+        raise w.reject("ACR308", seen=f"{generic.__name__}({w.describe(args[0])})", rewrite="isinstance(x, C)")
+    cls = runtime_class(kind)
+    for base in cls.__mro__:
+        w.source_guard.item(vars(generic)["registry"], base)
+    return w.call(w.constant(vars(generic)["dispatch"](cls)), args, kwargs)
 
 
 # ---- queries of values

@@ -518,8 +518,7 @@ def put_where(out, x, condition, function):
             out[condition] = function(part)
 
 
-@implements(np.vectorize)
-def vectorize(pyfunc, otypes):
+def vectorize(pyfunc, otypes=None):
     """Return a function that calls one of numbers for each element of arrays."""
     return lambda *args: vectorized(pyfunc, otypes, *args)
 
