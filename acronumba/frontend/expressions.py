@@ -120,6 +120,7 @@ def _formatted(w: Walker, node: ast.JoinedStr) -> Val:
                     continue
             form = known(w, w.expr(part.format_spec)) if part.format_spec is not None else ""
             plain = part.conversion < 0 or (part.conversion == ord("s") and not form)
+            plain = plain or (isinstance(val, Num) and not form)
             text = number_text(w, val, form) if plain else None
             if text is not None:
                 out.append(text)

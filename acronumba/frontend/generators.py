@@ -21,7 +21,6 @@ from acronumba.frontend.functions import is_of_library
 from acronumba.frontend.handlers import EXPRESSIONS, WALKS, handles
 from acronumba.frontend.instances import call_instance
 from acronumba.frontend.kinds.iterators import Cursor, Generator, Zip
-from acronumba.frontend.kinds.lists import MUTATORS
 from acronumba.frontend.kinds.numbers import NoneVal, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
@@ -29,6 +28,7 @@ from acronumba.frontend.library.builtins import rest
 from acronumba.frontend.loops import carried_names, end_loop, end_turn, iterate
 from acronumba.frontend.names import named_iterator
 from acronumba.frontend.operators import binary
+from acronumba.frontend.source import changed
 from acronumba.frontend.walker import Consumer, Loop, Walker
 
 
@@ -121,11 +121,11 @@ class _Listing(ast.NodeTransformer):
 def _check_apart(w: Walker, gen: Generator, code: ast.For | None) -> None:
     """Reject a generator that calls itself if it shows that it runs to its end before the loop over it begins."""
     func = gen.func
-    changed = _changed(func.source.body)
+    mutated = changed(func.source.body)
     for node in ast.walk(func.source.node):
         given = node.value if isinstance(node, ast.Yield) else None
         for part in given.elts if isinstance(given, ast.Tuple) else [given]:
-            if isinstance(part, ast.Name | ast.Attribute) and ast.unparse(part) in changed:
+            if isinstance(part, ast.Name | ast.Attribute) and ast.unparse(part) in mutated:
                 seen = f"{ast.unparse(part)}, which {func.source.name}, a generator that calls itself, changes later"
                 raise w.reject("ACR104", gen.node, seen=seen, rewrite=f"yield a copy: list({ast.unparse(part)})")
     if code is None or isinstance(gen.node, ast.GeneratorExp):
@@ -147,7 +147,7 @@ def _check_apart(w: Walker, gen: Generator, code: ast.For | None) -> None:
 
 def _touched(body: Sequence[ast.stmt]) -> set[str]:
     """Return the names of the values that statements may mutate: directly, by a method or in a function of the user."""
-    found = {part.partition(".")[0].partition("[")[0] for part in _changed(body)}
+    found = {part.partition(".")[0].partition("[")[0] for part in changed(body)}
     for node in (n for stmt in body for n in ast.walk(stmt)):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name))):
@@ -157,20 +157,6 @@ def _touched(body: Sequence[ast.stmt]) -> set[str]:
         if isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in vars(builtins)):
             found |= {v.id for v in node.args if isinstance(v, ast.Name)}
     return found - {_YIELDED}
-
-
-def _changed(body: Sequence[ast.stmt]) -> set[str]:
-    """Return the sources of expressions that statements mutate by a method, an index or `+=` of a list."""
-    found: set[str] = set()
-    for node in (n for stmt in body for n in ast.walk(stmt)):
-        match node:
-            case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in MUTATORS:
-                found.add(ast.unparse(owner))
-            case ast.Subscript(value=owner, ctx=ast.Store() | ast.Del()):
-                found.add(ast.unparse(owner))
-            case ast.AugAssign(target=target, value=ast.List() | ast.ListComp()):
-                found.add(ast.unparse(target))
-    return found
 
 
 def _without(point: Point, scope: Any) -> Point:

@@ -6,7 +6,9 @@ The body of the `with` statement is walked at the `yield`, as that of a loop ove
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable
+from dataclasses import replace
 
 from acronumba.frontend.calls.objects import is_manager
 from acronumba.frontend.kinds.functions import Func, Partial, Static
@@ -30,17 +32,22 @@ def manager_of(w: Walker, call: ast.expr) -> Func | None:
 def walk_with(w: Walker, manager: Func, item: ast.withitem, body: list[ast.stmt], inside: Callable[[], None]) -> None:
     """Walk a `with` statement over a generator; `inside` walks what the manager is around, the statements `body`."""
     name = manager.source.name
-    last = manager.source.body[-1]
-    inner = [n for stmt in manager.source.body for n in ast.walk(stmt)]
-    once = sum(isinstance(n, ast.Yield | ast.YieldFrom) for n in inner) == 1
-    if not once or any(isinstance(n, ast.For | ast.While | ast.If | ast.Return | ast.YieldFrom) for n in inner):
-        raise w.reject("ACR102", seen=f"{name}, a context manager with other than one `yield` on every path")
+    function = manager.source.node
+    assert isinstance(function, ast.FunctionDef)
+    apart = not w.handlers and all(f.func.code not in w.facts.recursive for f in w.frames)  # nothing catches exceptions
+    node = _without_finally(function) if apart else function
+    last = node.body[-1]
+    inner = [n for stmt in node.body for n in ast.walk(stmt)]
+    if sum(isinstance(n, ast.Yield) for n in inner) != 1 or any(isinstance(n, _BRANCHES) for n in inner):
+        seen = f"{name}, a context manager with other than one `yield` on every path, or one in a `try` statement"
+        raise w.reject("ACR102", seen=seen)
     ends = isinstance(last, ast.Expr) and isinstance(last.value, ast.Yield)
     if _leaves(body) and not (ends and not any(isinstance(n, ast.Break | ast.Continue) for n in _parts(body))):
         seen = f"a `return`, `break` or `continue` out of the block of {name}"
         raise w.reject("ACR102", seen=seen, rewrite="set a variable in the block, and leave after it")
-    gen = w.value(item.context_expr)
-    assert isinstance(gen, Generator)
+    made = w.value(item.context_expr)
+    assert isinstance(made, Generator)
+    gen = Generator(replace(made.func, source=replace(made.func.source, node=node)), made.params, made.node)
 
     def turn(val: Val) -> None:
         if item.optional_vars is not None:
@@ -49,6 +56,19 @@ def walk_with(w: Walker, manager: Func, item: ast.withitem, body: list[ast.stmt]
 
     code = ast.For(item.optional_vars or ast.Tuple([], ast.Store()), item.context_expr, body, [])
     iterate(w, gen, turn, ast.copy_location(code, item.context_expr))
+
+
+_BRANCHES = (ast.For, ast.While, ast.If, ast.Match, ast.Return, ast.Raise, ast.Try, ast.YieldFrom)
+
+
+@functools.lru_cache(maxsize=1024)
+def _without_finally(function: ast.FunctionDef) -> ast.FunctionDef:
+    """Return a function with the clauses of `try` and `finally` one after the other: no exception is caught."""
+    body: list[ast.stmt] = []
+    for stmt in function.body:
+        plain = isinstance(stmt, ast.Try) and not stmt.handlers and not stmt.orelse
+        body += [*stmt.body, *stmt.finalbody] if isinstance(stmt, ast.Try) and plain else [stmt]
+    return ast.copy_location(ast.FunctionDef(function.name, function.args, body, []), function)
 
 
 def _leaves(body: list[ast.stmt]) -> bool:

@@ -352,3 +352,21 @@ def _scan(function: FunctionNode, body: Sequence[ast.AST]) -> list[tuple[str, as
     for stmt in body:
         visit(stmt)
     return sorted(found, key=lambda f: (getattr(f[1], "lineno", 0), getattr(f[1], "col_offset", 0)))
+
+
+# Methods by which lists, dicts and sets are mutated.
+MUTATORS = frozenset("append pop extend insert sort reverse clear remove setdefault popitem update add discard".split())
+
+
+def changed(body: Sequence[ast.stmt]) -> set[str]:
+    """Return the sources of expressions that statements mutate by a method, an index or `+=` of a list."""
+    found: set[str] = set()
+    for node in (n for stmt in body for n in ast.walk(stmt)):
+        match node:
+            case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in MUTATORS:
+                found.add(ast.unparse(owner))
+            case ast.Subscript(value=owner, ctx=ast.Store() | ast.Del()):
+                found.add(ast.unparse(owner))
+            case ast.AugAssign(target=target, value=ast.List() | ast.ListComp()):
+                found.add(ast.unparse(target))
+    return found

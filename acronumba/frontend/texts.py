@@ -33,6 +33,8 @@ _BASES = {"b": 2, "o": 8, "d": 10, "": 10, "x": 16, "X": 16}
 
 def number_text(w: Walker, val: Val, spec: str = "") -> StringValue | None:
     """Return `format(val, spec)` of a number or string of run time; None of a constant, or if it is not supported."""
+    if val.is_several:
+        return _string(w, one_string(w, w.each(val, lambda v: _of_one(w, v, spec))))
     found = _SPEC.fullmatch(spec)
     if found is None:
         return None
@@ -65,6 +67,13 @@ def number_text(w: Walker, val: Val, spec: str = "") -> StringValue | None:
     if sign in ("+", " ") and sign:
         text = w.call(w.constant(signed), (text, w.constant(sign)), {})
     return _filled(w, text, width, fill or ("0" if zero else " "), align or ("=" if zero else ">"))
+
+
+def _of_one(w: Walker, val: Val, spec: str) -> Val:
+    """Return `format(val, spec)` of one alternative of a value."""
+    if isinstance(val, StringValue) and not spec:
+        return val
+    return number_text(w, val, spec) or constant(made(w, lambda: format(known(w, val), spec)))
 
 
 def _filled(w: Walker, text: Val, width: str, fill: str, align: str) -> StringValue:

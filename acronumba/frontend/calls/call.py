@@ -36,9 +36,9 @@ from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import METHODS, handles
 from acronumba.frontend.impossible import impossible
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
+from acronumba.frontend.kinds.errors import conversion
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.iterators import Generator, Starred
-from acronumba.frontend.kinds.lists import MUTATORS
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, members_of, number
 from acronumba.frontend.kinds.objects import ObjectValue
 from acronumba.frontend.kinds.torch_tensors import unfollowed
@@ -51,6 +51,7 @@ from acronumba.frontend.lists import new_list
 from acronumba.frontend.made import made_by_fields, made_by_init, set_attribute, super_of
 from acronumba.frontend.names import alias, check_part, default_value
 from acronumba.frontend.raising import made_exception, set_arguments
+from acronumba.frontend.source import MUTATORS
 from acronumba.frontend.torch_writes import stop_made
 from acronumba.frontend.writing import assign_item
 from acronumba.ir.types import BoolT, FloatT, IntT, TorchT, type_text
@@ -73,6 +74,10 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) 
         return call_numba(w, value, args, kwargs)
     if isinstance(value, Operation):
         return call_row(w, row_of_operation(value), args, kwargs)
+    home = str(getattr(value, "__module__", ""))
+    if home.startswith("numpy.ma") or home == "datetime":
+        rewrite = "np.where(mask, x, 0), or `where=mask` of sums" if home != "datetime" else conversion("of class date")
+        raise w.reject("ACR201", seen=_name_of(w, f"{home}.{value}"), rewrite=rewrite)
     if any(value is setting for setting in SETTINGS):
         return change_setting(w, value, args, kwargs)
     star = args[-1] if args else None

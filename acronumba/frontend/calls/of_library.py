@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import itertools
 import operator
@@ -24,6 +25,7 @@ from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.library.itertools import count_by
+from acronumba.frontend.source import changed
 from acronumba.frontend.subscripts import get_item
 from acronumba.ir.types import FLOAT, StructT
 
@@ -44,6 +46,9 @@ def _count(w: Walker, a: Args) -> Val:
 
 @row("iterable", itertools.cycle, whole=True)
 def _cycle(w: Walker, a: Args) -> Val:
+    name = ast.unparse(a.where["iterable"])
+    if name in changed(w.frame.func.source.body):
+        raise w.reject("ACR202", seen=f"itertools.cycle({name}), a list that changes", rewrite=f"cycle(list({name}))")
     return Stream(Cycle(to_list(w, w.call(w.constant(list), (a["iterable"],), {}))), advances=True)
 
 

@@ -30,10 +30,18 @@ MODULES = {
 }
 
 
+_DATA = {  # by a pattern of the kind of data
+    r"of class frozenset": "a set: `set(x)`",
+    r"an array of dtype complex": "two arrays, of the real and the imaginary parts",
+    r"of class MaskedArray": "two arrays: `x.filled(0)` and the mask, `np.ma.getmaskarray(x)`",
+    r"of class (date|datetime|time|timedelta)\b": "a number: `d.toordinal()`, `t.timestamp()`, `t.total_seconds()`",
+    r"an array of dtype \W*(datetime64|timedelta64|[Mm]8)": "an array of ints: `x.astype(np.int64)`",
+    r"an array of dtype (void|\[)": "a dict of its fields: `{n: x[n].copy() for n in x.dtype.names}`",
+}
+
+
 def conversion(what: str) -> str:
     """Return the rewrite for an unsupported kind of data (`OpaqueT.what`); "" if none is known."""
-    if "of class frozenset" in what:
-        return "a set: `set(x)`"
     if what == ENDLESS.what:
         return NODES
     if what == READ_AGAIN:
@@ -42,8 +50,9 @@ def conversion(what: str) -> str:
         return "keep a list; as the key of a dict, a number made of its elements: k * n + i"
     if what in MODULES:
         return MODULES[what]
-    if "an array of dtype complex" in what:
-        return "two arrays, of the real and the imaginary parts"
+    for pattern, rewrite in _DATA.items():
+        if re.search(pattern, what):
+            return rewrite
     if "Use Tensor.to_dense()" in what:
         return "x.to_dense(), before the batch"
     if re.search(r"an array of dtype \S*float16", what):

@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from acronumba.frontend.words import Words
 
 
-# Methods by which lists, dicts and sets are mutated.
-MUTATORS = frozenset("append pop extend insert sort reverse clear remove setdefault popitem update add discard".split())
-
 
 @record(eq=False, frozen=False)
 class ElementInfo:
