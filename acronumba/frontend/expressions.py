@@ -15,6 +15,7 @@ from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.handlers import EXPRESSIONS, handles
 from acronumba.frontend.kinds.iterators import Generator
 from acronumba.frontend.kinds.lists import ListVal, StaticList
+from acronumba.frontend.kinds.numbers import Num
 from acronumba.frontend.kinds.strings import StringValue, joined, known, made
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val

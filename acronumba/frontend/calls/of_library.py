@@ -46,7 +46,7 @@ def _count(w: Walker, a: Args) -> Val:
 
 @row("iterable", itertools.cycle, whole=True)
 def _cycle(w: Walker, a: Args) -> Val:
-    name = ast.unparse(a.where["iterable"])
+    name = ast.unparse(a.where["iterable"] or ast.Constant(0))
     if name in changed(w.frame.func.source.body):
         raise w.reject("ACR202", seen=f"itertools.cycle({name}), a list that changes", rewrite=f"cycle(list({name}))")
     return Stream(Cycle(to_list(w, w.call(w.constant(list), (a["iterable"],), {}))), advances=True)

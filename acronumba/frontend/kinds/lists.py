@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from acronumba.frontend.words import Words
 
 
-
 @record(eq=False, frozen=False)
 class ElementInfo:
     """Facts of the lists made at one allocation site; they grow from iteration to iteration.
