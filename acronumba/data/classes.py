@@ -253,7 +253,8 @@ def own_constructor(cls: Any) -> str:
     every = cls.__dataclass_fields__.values()
     if set(given) != {f.name for f in every if f.init and f._field_type is not CLASS_VARIABLE}:
         return "__init__"  # of a base class
-    if cls.__new__ is not object.__new__:
+    of_c = isinstance(cls.__new__, types.BuiltinFunctionType) and issubclass(cls, BaseException)
+    if cls.__new__ is not object.__new__ and not of_c:
         return "__new__"
     code = getattr(cls.__setattr__, "__code__", None)
     if code is not None and "__create_fn__" not in code.co_qualname:

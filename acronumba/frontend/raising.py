@@ -10,6 +10,7 @@ import dataclasses
 import types
 from collections.abc import Mapping, Sequence
 
+from acronumba.data.classes import own_constructor
 from acronumba.frontend.attributes import own_method
 from acronumba.frontend.handlers import ASSIGNED
 from acronumba.frontend.kinds.objects import ObjectValue
@@ -30,21 +31,24 @@ def caught_kind(val: Val) -> type | None:
 
 
 def made_exception(w: Walker, cls: type, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
-    """Make an exception: by the user's `__init__`, as a dataclass, or with its arguments alone."""
+    """Make an exception: by the user's `__init__`, or with its arguments alone."""
     check_class(w, cls, len(args))
     w.check_poison(*args, *kwargs.values())
     init = w.source_guard.attribute(cls, "__init__")
-    if isinstance(init, types.FunctionType) and not dataclasses.is_dataclass(cls):
+    if isinstance(init, types.FunctionType):
         made = begin(w, cls)
         w.state[(made.key, "args")] = TupleVal(tuple(args))
         w.call(own_method(w, init), (self_of(w, made), *args), kwargs)
         val = finished(w, made)
         return _asked(w, val) if isinstance(val, ObjectValue) else val
-    if isinstance(init, types.FunctionType):
-        raise w.reject("ACR210", seen=f"{cls.__name__}, an exception that is a dataclass")
     if kwargs:
         raise w.reject("ACR203", seen=f"{cls.__name__}() takes no keyword arguments")
     return _asked(w, ObjectValue(cls, ("args",), (TupleVal(tuple(args)),)))
+
+
+def is_plain_dataclass(cls: type) -> bool:
+    """Whether a class is a dataclass without an `__init__` of the user's."""
+    return dataclasses.is_dataclass(cls) and not own_constructor(cls)
 
 
 def set_arguments(w: Walker, owner: Val, args: Sequence[Val]) -> None:

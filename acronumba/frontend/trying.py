@@ -28,7 +28,7 @@ from acronumba.frontend.kinds.objects import ObjectValue
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.names import alias, bind_name, function_value, path_of
 from acronumba.frontend.raised import LIMITS, Clause, Handler
-from acronumba.frontend.raising import caught_kind, check_class, made_exception
+from acronumba.frontend.raising import caught_kind, check_class
 from acronumba.frontend.source import yields
 from acronumba.frontend.telling import is_quiet
 from acronumba.frontend.walker import Walker
@@ -80,7 +80,7 @@ def raise_class(w: Walker, cls: type, name: str, args: Sequence[ast.expr], call:
     try:
         given = [w.expr(a) for a in args]
         named = {k.arg or "**": w.expr(k.value) for k in call.keywords} if call is not None else {}
-        val = made_exception(w, cls, given, named)
+        val = w.call(w.constant(cls), given, named)
     except Rejected:  # of an argument, such as a text that the language does not have: it is needed only if read
         init = w.source_guard.attribute(cls, "__init__")
         if not calm or (isinstance(init, types.FunctionType) and not _stores(w, init)):

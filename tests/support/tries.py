@@ -46,7 +46,8 @@ class Writer:
     def __init__(self, seed: int) -> None:
         self.r = random.Random(seed)
         self.lines: list[str] = []
-        self.left = 22
+        self.left = 0
+        self.size = self.r.choice([3, 4, 6, 9])
         self.names = 0
         self.tensors = self.r.random() < 0.4
         self.generates = self.r.random() < 0.3
@@ -211,7 +212,7 @@ def program(seed: int) -> str:
     w = Writer(seed)
     w.line(0, "def h(k, xs, ids, w):")
     w.line(1, "n, t, out, made, q, z = 1, 0, [k], {0: 1, 2: 3}, 1.5, np.array([1.0, 2.0, 0.5])")
-    w.function("h", 3)
+    w.function("h", w.size // 3)
     w.line(1, "return t")
     w.line(0, "")
     w.line(0, "")
@@ -219,7 +220,7 @@ def program(seed: int) -> str:
     w.line(1, "t, out, made, q = n, [], {1: 2}, 2.5")
     w.line(1, "if n <= 0:")
     w.line(2, f"return {w.r.choice(['k', 'xs[k]', '10 // k', 'ids[w]'])}")
-    w.function("g", 4)
+    w.function("g", w.size // 2)
     w.line(1, "return t + k")
     w.line(0, "")
     w.line(0, "")
@@ -239,11 +240,11 @@ def program(seed: int) -> str:
     w.line(1, "ids, t, k, out, made = {'a': 1, 'b': 0, 'c': 7}, 0, 1, [], {1: 5, 3: 0}")
     if w.r.random() < 0.8:
         w.line(1, "try:")
-        w.function("f", 9, 2)
+        w.function("f", w.size, 2)
         w.line(1, "except Exception as e:")
         w.line(2, "out.append(-77 if isinstance(e, LookupError) else -78 if isinstance(e, ArithmeticError) else -79)")
     else:
-        w.function("f", 9)
+        w.function("f", w.size)
     w.line(1, "return t, k, n, out")
     return HEAD + "\n".join(w.lines) + "\n"
 

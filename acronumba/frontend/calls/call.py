@@ -50,7 +50,7 @@ from acronumba.frontend.library.numpy_shapes import vectorize, vectorized
 from acronumba.frontend.lists import new_list
 from acronumba.frontend.made import made_by_fields, made_by_init, set_attribute, super_of
 from acronumba.frontend.names import alias, check_part, default_value
-from acronumba.frontend.raising import made_exception, set_arguments
+from acronumba.frontend.raising import is_plain_dataclass, made_exception, set_arguments
 from acronumba.frontend.source import MUTATORS
 from acronumba.frontend.torch_writes import stop_made
 from acronumba.frontend.writing import assign_item
@@ -283,7 +283,7 @@ def construct(w: Walker, cls: type, args: list[Val], kwargs: dict[str, Val]) -> 
             return Static(np.dtype(value))
         except TypeError:  # not a constant, or no dtype
             raise w.reject("ACR202", seen=f"np.dtype of {w.describe(given['dtype'])}") from None
-    if issubclass(cls, BaseException):
+    if issubclass(cls, BaseException) and not is_plain_dataclass(cls):
         return made_exception(w, cls, args, kwargs)
     if dataclasses.is_dataclass(cls):
         return _dataclass(w, cls, args, kwargs)
