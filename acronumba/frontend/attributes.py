@@ -241,7 +241,8 @@ def class_attribute(w: Walker, owner: Val, cls: type, name: str) -> Val:
         rejection = w.reject("ACR307", seen=f"{cls.__name__} has no attribute {name!r}", rewrite=near(name, names))
         if raw is not ABSENT or isinstance(owner, Static) or w.has(cls, "__getattr__"):
             raise rejection
-        w.inherited.setdefault((cls, name), w.loc)  # no object may have it
+        if can_hide(cls, raw):
+            w.inherited.setdefault((cls, name), w.loc)  # no object may have it
         raise w.fails("AttributeError", rejection, no_attribute(cls, name))
     return bound_attribute(w, owner, cls, name, raw, w.source_guard.owner(cls, name))
 

@@ -138,10 +138,12 @@ def call_row(w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val]
         return row.function(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True)))
 
     around, w.asked = w.asked, [*w.asked, (called, (*args, *kwargs.values()))]
+    block, blocks = w.block, len(w.code.blocks)
     try:
         val = _call_row(w, row, args, kwargs)
     except Rejected as error:
-        wrong = error.error is not None and error.error.code in ("ACR203", "ACR301")
+        alone = (block, blocks) == (w.block, len(w.code.blocks))  # not in the middle of a loop, say
+        wrong = alone and error.error is not None and error.error.code in ("ACR203", "ACR301")
         raise impossible(w, called, (), error) if wrong else error from None
     finally:
         w.asked = around

@@ -118,7 +118,7 @@ class Num(Value):
         return None if index and self.type == FLOAT else self
 
     def attribute(self, w: Walker, name: str) -> Val | None:
-        return self if name == "real" else None
+        return w.as_int(self) if name == "real" else None
 
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
         known = self.const is not NOT_CONST and not parameter.plain
