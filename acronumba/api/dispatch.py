@@ -161,6 +161,7 @@ def compile_for(model: Batched, call: Call, packed: bool = True) -> Fit:
                     attempts,
                     call.tree(),
                     model.tensors,
+                    [c.schema for c in entries if c.fn is fn and len(c.schema.params) == len(call.columns)],
                 )
             except Changed:
                 continue

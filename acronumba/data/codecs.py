@@ -19,6 +19,7 @@ from acronumba.data.pools import Reading, Take, Values, dict_maker
 from acronumba.data.words import MADE
 from acronumba.foreign import as_numpy, is_foreign, is_tensor
 from acronumba.generics import Value
+from acronumba.ir.functions import is_function_class, known_function
 from acronumba.ir.types import (
     BOOL,
     NO_VALUE,
@@ -29,6 +30,7 @@ from acronumba.ir.types import (
     DictT,
     EnumT,
     FloatT,
+    FunctionT,
     IntT,
     ListT,
     MapT,
@@ -226,6 +228,21 @@ class _Str(_Constant[StrT]):
     def walk(self, slot: Slot, source: str, w: Writer, indent: int) -> None:
         assert isinstance(slot.type, StrT)
         w.line(indent, f"expect_constant({source}, {w.constant('TEXT', slot.type.value)})")
+
+
+class _Function(_Constant[FunctionT]):
+    def value(self, t: FunctionT) -> object:
+        return t.fn
+
+    def accepts(self, t: FunctionT, value: Value) -> bool:
+        return is_function_class(type(value)) and known_function(value) is t.fn
+
+    def may_be(self, t: FunctionT, cls: type) -> bool:
+        return cls is type(t.fn)
+
+    def walk(self, slot: Slot, source: str, w: Writer, indent: int) -> None:
+        assert isinstance(slot.type, FunctionT)
+        w.line(indent, f"expect_function({source}, {w.constant('FUNCTION', slot.type.fn)})")
 
 
 class _Text(Codec[TextT]):
@@ -625,6 +642,7 @@ def _by_case(number: Callable[[Words], Any], takes: dict[int, Take]) -> Take:
 
 CODECS: dict[type, Codec[Any]] = {
     IntT: _Int(), FloatT: _Float(), BoolT: _Bool(), NoneT: _None(), UnsetT: _Unset(), StrT: _Str(), TextT: _Text(),
+    FunctionT: _Function(),
     EnumT: _Enum(), ScalarT: _Scalar(), TensorT: _Tensor(), Array0T: _Array0(), ArrayT: _Array(), TorchT: _Torch(),
     StructT: _Struct(),
     TupleT: _Tuple(), DictT: _Dict(), MapT: _Map(), ListT: _List(), UnionT: _Union(), NeverT: _Never(),

@@ -26,6 +26,7 @@ from acronumba.data.heap import (
 from acronumba.data.strings import TextColumn, Texts, hashes
 from acronumba.data.words import LIST
 from acronumba.generics import Value
+from acronumba.ir.functions import is_function_class, known_function
 from acronumba.ir.types import NO_VALUE, ListT, MapT, words
 from acronumba.memory import Words
 
@@ -468,6 +469,13 @@ def expect_constant(values: Sequence[object], value: str) -> None:
     """Raise `Mismatch` unless every value is this string."""
     if not {str}.issuperset(map(type, values)) or not {value}.issuperset(values):
         raise Mismatch
+
+
+def expect_function(values: Sequence[object], function: object) -> None:
+    """Raise `Mismatch` unless every value is this function, or one for which it stands."""
+    for v in {id(v): v for v in values}.values():
+        if v is not function and not (is_function_class(type(v)) and known_function(v) is function):
+            raise Mismatch
 
 
 def transpose(values: Sequence[Value], size: int) -> list[list[Value]]:

@@ -20,6 +20,7 @@ from acronumba.data.shared import hiding
 from acronumba.errors import DataError
 from acronumba.foreign import Library, is_tensor
 from acronumba.generics import Value
+from acronumba.ir.functions import function_advice, function_name, is_function_class, known_function
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
     NEVER,
@@ -69,7 +70,9 @@ def case_numbers(cases: Sequence[Type], values: Sequence[Value]) -> list[int]:
             by_class[cls] = may[0]
     if len(by_class) == len(set(map(type, values))):
         return [by_class[type(v)] for v in values]
-    numbers = [by_class[type(v)] if type(v) in by_class else case_of(cases, v) for v in values]
+    others = {id(v): v for v in values if type(v) not in by_class}
+    by_id = {key: case_of(cases, v) for key, v in others.items()}
+    numbers = [by_class[type(v)] if type(v) in by_class else by_id[id(v)] for v in values]
     if -1 in numbers:
         raise Mismatch
     return numbers
@@ -249,11 +252,16 @@ def _short(value: Value) -> str:
         return f"a dict with the keys {', '.join(map(str, list(value)[:8]))}"
     if type(value) in (list, tuple):
         return f"a {type(value).__name__} of {len(value)}"
+    if is_function_class(type(value)):
+        found = known_function(value)
+        return found if isinstance(found, str) else function_name(value)
     return f"class {type(value).__module__}.{type(value).__qualname__}"
 
 
 def _rewrite(t: Type, value: Value) -> str:
     """Return advice on a conversion that makes the value conform, or ""."""
+    if is_function_class(type(value)):
+        return function_advice(known_function(value))
     wanted = [m for m in members(t) if not isinstance(m, NoneT)]
     if len(wanted) != 1:
         return ""

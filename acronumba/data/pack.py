@@ -104,6 +104,7 @@ _LIBRARY: dict[str, Any] = {
         "HeapBuilder",
         "expect",
         "expect_constant",
+        "expect_function",
         "Ints",
         "Floats",
         "Bools",

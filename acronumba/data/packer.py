@@ -21,6 +21,7 @@ from acronumba.ir.types import (
     UNSET,
     Array0T,
     DictT,
+    FunctionT,
     ListT,
     MapT,
     OpaqueT,
@@ -278,11 +279,12 @@ def _values_of(f: FieldLayout) -> str:
 
 
 def _has_data(t: Type) -> bool:
-    return any(isinstance(u, DictT | StrT | OpaqueT) for u in all_parts(t))
+    return any(isinstance(u, DictT | StrT | FunctionT | OpaqueT) for u in all_parts(t))
 
 
 _TAKEN = frozenset(
     "pack columns count careful new room heap rows roots o v k zeros int64 fromiter flatnonzero HeapBuilder expect "
-    "expect_constant Ints Floats Bools Enums transpose entries case_numbers are_arrays expect_shown NONES "
+    "expect_constant expect_function Ints Floats Bools Enums transpose entries case_numbers are_arrays expect_shown "
+    "NONES "
     "NOTHING NO_VALUE NO_VALUES none_for_no_value".split()
 )

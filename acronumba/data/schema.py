@@ -37,6 +37,7 @@ from acronumba.data.hints import (
 from acronumba.data.shared import LONG_DICT, Inherited, is_table
 from acronumba.foreign import as_numpy, is_foreign_class, is_tensor
 from acronumba.generics import Value
+from acronumba.ir.functions import is_function_class, known_function
 from acronumba.ir.types import (
     DTYPES,
     NEVER,
@@ -45,6 +46,7 @@ from acronumba.ir.types import (
     Array0T,
     DictT,
     EnumT,
+    FunctionT,
     ListT,
     MapT,
     NoneT,
@@ -74,6 +76,7 @@ Reads: TypeAlias = "Mapping[type, frozenset[str]]"  # which fields of each class
 NESTING = 12  # lists, tuples and dicts inside each other, beyond which unannotated data is not followed
 LONG_TUPLE = 16  # an unannotated tuple of one type that is longer has type `tuple[X, ...]`
 NODES = "give the nodes a class, such as a dataclass, which may hold itself"
+MOST_FUNCTIONS = 64  # in one place of the data
 SHALLOW = 3  # number of levels that are always followed: nested tables have few types
 MOST_TYPES = 2048  # limit of types in one value, beyond which other values are not followed either
 ENDLESS = OpaqueT(f"a structure inside itself, nested more than {NESTING} deep, or of more than {MOST_TYPES:,} types")
@@ -207,7 +210,7 @@ class _Walk:
         if cls is dict:
             return [list(chain.from_iterable(d.values() for d in _unseen(self._boxes, values)))]
         if cls not in self._followed:
-            if issubclass(cls, _LEAVES) or not is_struct(cls):
+            if issubclass(cls, _LEAVES) or is_function_class(cls) or not is_struct(cls):
                 self._leaves.add(cls)
                 return []
             self.objects[cls] = {}
@@ -331,7 +334,8 @@ def guess(column: Sequence[Value]) -> Schema | None:
 
 def _loose(hint: Hint, t: Type) -> bool:
     """Whether values of other types than the sample's type `t` would be packed as if they had it, or be left out."""
-    firm = TensorT | Array0T | TorchT | StructT | NoneT | StrT | TextT | EnumT | ListT | TupleT | DictT | UnionT
+    texts = NoneT | StrT | FunctionT | TextT | EnumT
+    firm = texts | TensorT | Array0T | TorchT | StructT | ListT | TupleT | DictT | UnionT
     return not decided(hint) and not all(isinstance(u, firm) for u in all_parts(t))
 
 
@@ -451,7 +455,7 @@ def _observe_class(cls: type, column: Sequence[Value], nest: Nest) -> Type:
         return _arrays([v for v in column if type(v) is cls], np.generic)
     if is_foreign_class(cls):
         return _foreign([v for v in column if type(v) is cls], np.generic)
-    if is_struct(cls):
+    if is_struct(cls) and not is_function_class(cls):
         return StructT(cls)
     if cls is set:
         key = _observe(list(chain.from_iterable(_distinct(column, (set,)))), nest.inside)
@@ -469,7 +473,19 @@ def _observe_class(cls: type, column: Sequence[Value], nest: Nest) -> Type:
         return OpaqueT(
             f"an object of class {cls.__name__} of Numba: pass list(x), dict(x), or a class without @jitclass"
         )
+    if is_function_class(cls):
+        return _functions([v for v in column if type(v) is cls])
     return OpaqueT(f"an object of class {cls.__name__}")
+
+
+def _functions(values: list[Value]) -> Type:
+    """Return the union of the types of functions."""
+    found = list(map(known_function, {id(v): v for v in values}.values()))
+    wrong = next((why for why in found if isinstance(why, str)), "")
+    if wrong:
+        return OpaqueT(wrong)
+    t = union(*map(FunctionT, found))
+    return OpaqueT(f"one of more than {MOST_FUNCTIONS} functions") if len(members(t)) > MOST_FUNCTIONS else t
 
 
 def _arrays(values: list[Value], scalar: type) -> Type:
@@ -605,3 +621,38 @@ def merge(*schemas: Schema) -> Schema:
     for schema in schemas:
         fields = _merge_fields(fields, schema.fields)
     return Schema(params=params, fields=fields)
+
+
+def with_functions(schema: Schema, others: Iterable[Schema]) -> Schema:
+    """Return a schema with the functions that were in the same places of the data before.
+
+    So as many programs are compiled as new functions appear, not as many as sets of functions.
+    """
+    for other in others if any(map(_holds_functions, _all_types(schema))) else ():
+        params = tuple(map(_with_functions, schema.params, other.params))
+        fields = {
+            cls: {n: _with_functions(t, other.fields.get(cls, {}).get(n, t)) for n, t in row.items()}
+            for cls, row in schema.fields.items()
+        }
+        schema = Schema(params=params, fields=fields)
+    return schema
+
+
+def _all_types(schema: Schema) -> Iterable[Type]:
+    return chain(schema.params, *(row.values() for row in schema.fields.values()))
+
+
+def _holds_functions(t: Type) -> bool:
+    return any(isinstance(u, FunctionT) for u in all_parts(t))
+
+
+def _with_functions(t: Type, other: Type) -> Type:
+    """Return the union of two types if they differ in functions alone, or in None; else the first."""
+    both = union(t, other) if _holds_functions(t) and t != other else t
+    few = sum(isinstance(u, FunctionT) for u in all_parts(both)) <= MOST_FUNCTIONS
+    return both if few and _any_function(both) in (_any_function(t), _any_function(other)) else t
+
+
+def _any_function(t: Type) -> Type:
+    """Return a type with one function in place of all."""
+    return FunctionT(None) if isinstance(t, FunctionT) else with_parts(t, _any_function)

@@ -23,7 +23,7 @@ from acronumba.frontend.handlers import ATTRIBUTES, DESCRIPTORS, EXPRESSIONS, IT
 from acronumba.frontend.impossible import impossible
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.errors import ErrorValue, conversion
-from acronumba.frontend.kinds.functions import OF_MODELS, Func, Partial, Static, method_of
+from acronumba.frontend.kinds.functions import NAMES, OF_MODELS, Func, Partial, Static, method_of
 from acronumba.frontend.kinds.numbers import ALWAYS, EnumVal, Num, members_of, number
 from acronumba.frontend.kinds.objects import MutableObject, ObjectValue, Ref, SharedVal, is_field
 from acronumba.frontend.kinds.tuples import TupleVal
@@ -32,6 +32,7 @@ from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.names import behind, function_value, is_computed, outside, path_of
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
+from acronumba.ir.functions import is_function_class
 from acronumba.ir.types import INT, TEXT, UNSET, NoneT, OpaqueT, Type, UnionT, members, words
 
 
@@ -343,6 +344,8 @@ def static_attribute(w: Walker, value: Any, name: str) -> Val:
         return class_attribute(w, Static(value), value, name)
     if type(value).__name__ == "Model" and name in OF_MODELS:
         raise w.reject("ACR205", seen=f".{name}")
+    if name in NAMES and is_function_class(type(value)) and isinstance(getattr(value, name, None), str):
+        return w.constant(getattr(value, name))
     if isinstance(value, np.ufunc) and callable(getattr(value, name, None)):
         return Static(getattr(value, name))
     if isinstance(value, np.dtype | np.finfo | np.iinfo) and hasattr(value, name):

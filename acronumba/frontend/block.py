@@ -214,6 +214,7 @@ class Blocks(Catching):
         self.notes: list[Note] = []  # for `explain`
         self.left_out: dict[Loc, None] = {}  # calls that only tell
         self.widenings: dict[Loc, None] = {}  # where float32 becomes float64 by NumPy's rules
+        self.unwrapped: set[Callable[..., Constant]] = set()  # functions of models and of cached functions
         self.naturals: dict[ir.Var, None] = {}  # variables that are never negative: extents, lengths, counters
         # exclusive upper bounds of variables of loops over a range that starts at 0
         self.below: dict[ir.Var, Num] = {}

@@ -23,7 +23,7 @@ from acronumba.frontend.exceptions import Dead, Hopeless, Restart
 from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, handles
 from acronumba.frontend.impossible import impossible
 from acronumba.frontend.kinds.arrays import Tensor
-from acronumba.frontend.kinds.functions import Static
+from acronumba.frontend.kinds.functions import Func, Static
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
@@ -44,6 +44,7 @@ from acronumba.frontend.magic import (
 )
 from acronumba.frontend.operators import is_float
 from acronumba.frontend.walker import Walker
+from acronumba.ir.functions import made_anew
 from acronumba.ir.types import FLOAT, INT
 
 DEEPEST = 16  # maximal depth of nested comparisons, beyond the depth of real data
@@ -204,7 +205,8 @@ def compare_one(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = No
 
 def not_compared(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Exception:
     """Return the exception to raise for a comparison that the language does not know."""
-    rejection = w.reject("ACR301", seen=f"{w.describe(a)} compared with {w.describe(b)}")
+    code = "ACR117" if isinstance(op, EQUALITY) else "ACR301"  # equality is defined for all values
+    rejection = w.reject(code, seen=f"{w.describe(a)} compared with {w.describe(b)}")
     return impossible(w, _COMPARE_BY.get(type(op), operator.is_), (a, b), rejection)
 
 
@@ -406,6 +408,19 @@ def _compare_members(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
         return member.by_member(w, lambda m: bool(test(m, known) if member is a else test(known, m)))
     except TypeError:  # of `<`
         return None
+
+
+@handles(EQUALS, Func)
+def _compare_functions(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
+    """Compare functions by identity; reject those that one definition may have made again, which count as one."""
+    found = [v.fn if isinstance(v, Func) else w.static(v) for v in (a, b)]
+    if not isinstance(op, EQUALITY) or any(isinstance(v, Func) and v.fn is None for v in (a, b)):
+        return None
+    same = found[0] is found[1]
+    if same and (made_anew(found[0]) or found[0] in w.unwrapped):
+        seen = f"{w.describe(a)} and {w.describe(b)}"
+        raise w.reject("ACR117", seen=seen, rewrite="compare names, or numbers that you give them")
+    return number(same is isinstance(op, ast.Eq | ast.Is))
 
 
 @handles(EQUALS, Static)

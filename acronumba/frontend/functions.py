@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import types
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,10 +20,11 @@ from acronumba.frontend.calls.arguments import bind
 from acronumba.frontend.calls.call import call_method, call_static
 from acronumba.frontend.calls.objects import is_manager
 from acronumba.frontend.calls.of_library import dispatched, is_generic
+from acronumba.frontend.calls.signatures import arity
 from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.conditions import is_type_test, truth_value
 from acronumba.frontend.exceptions import Dead, Rejected, Restart
-from acronumba.frontend.handlers import CALLS, EXPRESSIONS, handles
+from acronumba.frontend.handlers import CALLS, EXPRESSIONS, WORDS, handles
 from acronumba.frontend.impossible import impossible
 from acronumba.frontend.instances import call_instance
 from acronumba.frontend.kinds.errors import ErrorValue
@@ -51,6 +53,8 @@ from acronumba.frontend.names import (
 )
 from acronumba.frontend.overlay import check_uncached
 from acronumba.frontend.walker import Walker
+from acronumba.ir import nodes as ir
+from acronumba.ir.types import FunctionT
 
 # Modules whose functions are walked like the user's, but whose errors and notes refer to the user's call.
 LIBRARY = (
@@ -99,12 +103,17 @@ def arguments(w: Walker, func: Val, node: ast.Call) -> list[Val]:
             return [listed(w, given)]
         if items is None and isinstance(func, Static) and func.value is zip and len(given) == 1:
             return [Zip((rows_of(w, val),), starred=True)]
-        if items is None and a is given[-1][0] and not isinstance(func, Static) and isinstance(val, ListVal):
+        if items is None and a is given[-1][0] and isinstance(val, ListVal) and takes_list(func):
             items = (Starred(rows_of(w, val)),)
         if items is None:
             raise w.reject("ACR203", a, seen="* of a value whose length is known only at run time")
         args += items
     return args
+
+
+def takes_list(func: Val) -> bool:
+    """Whether a function can be given `*xs` of run-time length: of the library, if it takes a fixed number."""
+    return not isinstance(func, Static) or isinstance(func.value, MethodName) or arity(func.value) is not None
 
 
 def rows_of(w: Walker, val: Val) -> ListVal:
@@ -189,13 +198,9 @@ def spread(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[str, Val]
     optional = func.defaults if func.fn is None else func.fn.__defaults__ or ()
     left = [name for name in plain[len(before) :] if name not in kwargs]
     if a.vararg is not None or set(left) & set(plain[len(plain) - len(optional) :]):
-        raise w.reject("ACR203", seen=f"{star.describe(w)}, for {func.source.name}({', '.join(plain)})")
-    size = w.ops.list_lengths(star.inner)
-    text = f"{func.source.name}() takes {len(left)} arguments from *, but there are {{0}}"
-    w.check(w.scalar("eq", size, number(len(left))), "TypeError", text, (size,))
-    if w.block is None:
-        raise Dead
-    return [*before, *(star.inner.item_at(w, number(k)) for k in range(len(left)))]
+        seen = f"{star.describe(w)}, for {func.source.name}({', '.join(plain)})"
+        raise w.reject("ACR203", seen=seen, rewrite="give the arguments one by one: f(xs[0], xs[1])")
+    return [*before, *star.spread(w, len(left), func.source.name)]
 
 
 def add_defaults(w: Walker, func: Func, params: dict[str, Val]) -> None:
@@ -213,6 +218,11 @@ def add_defaults(w: Walker, func: Func, params: dict[str, Val]) -> None:
         for name, k in zip(given if isinstance(given, dict) else names[len(names) - len(given) :], places, strict=True):
             if name not in params:
                 params[name] = default_value(w, given[k], given, k, f"{func.source.name}({name})")
+
+
+@handles(WORDS, FunctionT)
+def _of_words(w: Walker, t: FunctionT, vars: Sequence[ir.Var]) -> Val:
+    return function_value(w, t.fn) if isinstance(t.fn, types.FunctionType) else w.constant(t.fn)
 
 
 @handles(CALLS, Func)

@@ -316,6 +316,7 @@ def behind(w: Walker, value: Any) -> types.FunctionType | None:
     function = as_function(value)
     if function is not None and function is not value:
         w.source_guard.item(value, "__wrapped__")
+        w.unwrapped.add(function)
         if isinstance(value, functools._lru_cache_wrapper):
             w.cached.add(function.__code__)
         w.by_source = w.by_source or is_of_numba(value)

@@ -199,7 +199,10 @@ class Words(Cells):
         if isinstance(t, UnionT) and not (isinstance(val, UnionVal) and val.type == t):
             if isinstance(val, SharedVal):
                 val = self.materialise(val)
-            return self._to_union(val.bound_value(), t)
+            val = val.bound_value()
+            if val.is_several and not isinstance(val, UnionVal):
+                return val.to_words(self, t) or ()
+            return self._to_union(val, t)
         found = val.to_words(self, t)
         if found is None:
             raise self.reject("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")

@@ -4,7 +4,7 @@ A `Type` describes a Python value of the user's program: a number, a tensor, an 
 types, `data.pack` derives them from instances, and both agree through `words`, the layout of a value of the type in
 64-bit words. See `ir.nodes` for the program that is typed with them.
 
-    Type  = IntT | FloatT | BoolT | NoneT | StrT | TextT | EnumT | ScalarT | TensorT | Array0T | ArrayT
+    Type  = IntT | FloatT | BoolT | NoneT | StrT | FunctionT | TextT | EnumT | ScalarT | TensorT | Array0T | ArrayT
           | TorchT | StructT | TupleT | DictT | MapT | ListT | UnionT | NeverT | OpaqueT
     Word  = IntT | FloatT | BoolT | TextT | TensorT | RefT | ListT   (the type of one variable of the IR)
 """
@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 
+from acronumba.ir.functions import function_key, function_name
 from acronumba.records import record
 
 
@@ -58,6 +59,16 @@ class StrT:
     """A compile-time string, without a word."""
 
     value: str
+
+
+@record()
+class FunctionT:
+    """One function or class, known when the program is compiled, without a word; it stands for equal ones of the data.
+
+    One of several functions is a union: the word is its tag.
+    """
+
+    fn: Any
 
 
 @record()
@@ -235,8 +246,8 @@ class RefT:
 
 
 Type: TypeAlias = (
-    IntT | FloatT | BoolT | NoneT | StrT | TextT | EnumT | ScalarT | TensorT | Array0T | ArrayT | TorchT | StructT
-    | TupleT | DictT | MapT | ListT | UnionT | NeverT | OpaqueT
+    IntT | FloatT | BoolT | NoneT | StrT | FunctionT | TextT | EnumT | ScalarT | TensorT | Array0T | ArrayT | TorchT
+    | StructT | TupleT | DictT | MapT | ListT | UnionT | NeverT | OpaqueT
 )  # fmt: skip
 Word: TypeAlias = IntT | FloatT | BoolT | TextT | TensorT | RefT | ListT
 
@@ -256,8 +267,10 @@ def _order(t: Type) -> tuple[int, str, str]:
     """Return the key by which members of a union are sorted: tensors of PyTorch as arrays, which have their words."""
     order = [
         NoneT, StructT, ListT, TensorT, Array0T, ArrayT, BoolT, IntT, FloatT, EnumT, StrT, TextT, TupleT, DictT, MapT,
-        OpaqueT, UnsetT, ScalarT,
+        OpaqueT, UnsetT, ScalarT, FunctionT,
     ]  # fmt: skip
+    if isinstance(t, FunctionT):
+        return order.index(FunctionT), "\0".join(function_key(t.fn)), ""
     if isinstance(t, StructT | EnumT):
         return order.index(type(t)), class_key(t.cls), ""
     held = _in_words(t)
@@ -469,7 +482,7 @@ def words(t: Type) -> tuple[Word, ...]:
             return (FLOAT,)
         case BoolT():
             return (BOOL,)
-        case NoneT() | StrT() | NeverT() | OpaqueT():
+        case NoneT() | StrT() | FunctionT() | NeverT() | OpaqueT():
             return ()
         case TextT() | TensorT():
             return (t,)
@@ -600,6 +613,8 @@ def type_text(t: Type | Word) -> str:
             return "Never"
         case StrT():
             return f"Literal[{t.value!r}]"
+        case FunctionT():
+            return function_name(t.fn)
         case TextT():
             return "str"
         case EnumT() | StructT():

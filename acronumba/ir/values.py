@@ -17,6 +17,7 @@ import numpy as np
 
 from acronumba.foreign import as_numpy, is_foreign, is_tensor, numpy_array, to_tensor
 from acronumba.ir.evaluate import named
+from acronumba.ir.functions import is_function_class, known_function
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.types import (
     NO_VALUE,
@@ -27,6 +28,7 @@ from acronumba.ir.types import (
     DictT,
     EnumT,
     FloatT,
+    FunctionT,
     IntT,
     ListT,
     MapT,
@@ -184,6 +186,8 @@ def closeness(value: object, t: Type) -> int:
             return 0
         case StrT():
             return 2 * (kind is str and value == t.value)
+        case FunctionT():
+            return 2 * bool(is_function_class(kind) and known_function(value) is t.fn)
         case TextT():
             return 2 * (kind is str)
         case EnumT() | StructT():
@@ -272,7 +276,7 @@ def _flatten(value: UserValue, t: Type, memo: Memo, path: str, out: list[WordVal
                 raise Misfit(path, "an int too large for a float") from None
         case BoolT() | TextT() | StructT():
             out.append(value)
-        case NoneT() | StrT() | NeverT() | OpaqueT():
+        case NoneT() | StrT() | FunctionT() | NeverT() | OpaqueT():
             pass
         case EnumT():
             out.append(_members(t.cls)[value])
@@ -413,6 +417,8 @@ class _Builder:
                 raise Misfit("", "no value can be there")
             case StrT():
                 return t.value
+            case FunctionT():
+                return t.fn
             case OpaqueT():
                 raise Misfit("", f"{t.what} cannot be a result")
             case EnumT():

@@ -77,6 +77,8 @@ class Compiled:
         The structure of the shared values, where it is known.
     tensors : bool
         Whether tensors of PyTorch are tensors in the code of the function, not arrays.
+    earlier : sequence of Schema
+        The types of earlier specialisations, whose functions the data may hold again.
 
     Raises
     ------
@@ -87,13 +89,13 @@ class Compiled:
     def __init__(
         self, fn: FunctionType, columns: Sequence[Sequence[Value]], shared: Mapping[str, Value], options: Options,
         like: Compiled | None = None, seen: KnownColumns | None = None, rejected: list[Attempt] | None = None,
-        tree: SharedTree | None = None, tensors: bool = False,
+        tree: SharedTree | None = None, tensors: bool = False, earlier: Sequence[Schema] = (),
     ) -> None:  # fmt: skip
         self.fn, self.options, self.tree = fn, options, tree or describe(shared)
         self.used = 0  # when it was used last, by a clock of `api`
         self._slow = True  # whether the last run took long enough for the next to show a progress bar
         self.times = Times(fn)
-        found = (like.schema, like.lowered) if like else self._lower(columns, shared, seen, rejected, tensors)
+        found = (like.schema, like.lowered) if like else self._lower(columns, shared, seen, rejected, tensors, earlier)
         self.schema: Schema = found[0]
         self.lowered: Lowered = found[1]
         note_writer(fn, self.lowered)
@@ -109,12 +111,12 @@ class Compiled:
 
     def _lower(
         self, columns: Sequence[Sequence[Value]], shared: Mapping[str, Value], seen: KnownColumns | None,
-        rejected: list[Attempt] | None, tensors: bool,
+        rejected: list[Attempt] | None, tensors: bool, earlier: Sequence[Schema],
     ) -> tuple[Schema, Lowered]:  # fmt: skip
         from acronumba.data.hints import hints_guard
 
         schema, lowered = infer_and_lower(
-            columns, shared, self.tree, self.times, seen, rejected, tensors, self.options.state
+            columns, shared, self.tree, self.times, seen, rejected, tensors, self.options.state, earlier
         )
         for cls in schema.fields:
             lowered.source_guard.include(hints_guard(cls))

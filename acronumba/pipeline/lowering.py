@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def infer_and_lower(
     columns: Sequence[Sequence[Value]], shared: Mapping[str, Value], tree: SharedTree, times: Times,
     seen: KnownColumns | None = None, rejected: list[Attempt] | None = None, tensors: bool = False,
-    state: str = "written",
+    state: str = "written", earlier: Sequence[Schema] = (),
 ) -> tuple[Schema, Lowered]:  # fmt: skip
     """Infer and lower, with columns as such unless that is rejected or changes the order of a sum.
 
@@ -46,18 +46,21 @@ def infer_and_lower(
         Whether tensors of PyTorch are tensors in the code of the function.
     state
         Which written attributes may be read before they are written, see `Options.state`.
+    earlier
+        The types of earlier specialisations, whose functions the data may hold again.
     """
     from acronumba.data.extents import KnownColumns
     from acronumba.data.pack import infer
+    from acronumba.data.schema import with_functions
 
     packed = packed_of(tree, shared)
-    found = infer([*columns, *packed], None)
+    found = with_functions(infer([*columns, *packed], None), earlier)
     rejection: AcronumbaError | None = None
     attempts: list[Attempt] = []
     for places in [frozenset[str]()] if packed else (seen or KnownColumns()).choose(found):
         try:
             schema, lowered = _with_columns_at(
-                places, columns, shared, packed, tree, found, times, attempts, tensors, state
+                places, columns, shared, packed, tree, found, times, attempts, tensors, state, earlier
             )
         except AcronumbaError as error:
             rejection = rejection or error
@@ -73,11 +76,12 @@ def infer_and_lower(
 def _with_columns_at(
     places: Container[str], columns: Sequence[Sequence[Value]], shared: Mapping[str, Value],
     packed: Sequence[Sequence[Value]], tree: SharedTree, found: Schema, times: Times, attempts: list[Attempt],
-    tensors: bool, state: str,
+    tensors: bool, state: str, earlier: Sequence[Schema],
 ) -> tuple[Schema, Lowered]:  # fmt: skip
     """Infer and lower until the types of the fields that are read equal the schema, with columns at some paths."""
     from acronumba.data.extents import with_columns
     from acronumba.data.pack import infer
+    from acronumba.data.schema import with_functions
     from acronumba.frontend.lower import Read, lower
     from acronumba.pipeline.rejected import Attempt
 
@@ -92,7 +96,7 @@ def _with_columns_at(
             attempts += [Attempt(r, narrowed, places, tree, shared) for r in read]
             raise
         with times.stage("infer"):
-            narrow = with_columns(infer([*columns, *packed], lowered.reads), places)
+            narrow = with_columns(with_functions(infer([*columns, *packed], lowered.reads), earlier), places)
         if same_types(schema, narrow, lowered.reads):
             return replace(narrow, params=narrow.params[: len(columns)]), lowered
         schema = narrow

@@ -46,6 +46,7 @@ from acronumba.ir.types import (
     BoolT,
     EnumT,
     FloatT,
+    FunctionT,
     IntT,
     NeverT,
     NoneT,
@@ -381,4 +382,4 @@ def _unchangeable(t: Type) -> bool:
     """Whether list elements of a type are immutable; of arrays, the caller checks that nothing writes to them."""
     if isinstance(t, TupleT):
         return all(_unchangeable(m) for item in t.items for m in members(item))
-    return isinstance(t, IntT | FloatT | BoolT | EnumT | ScalarT | NoneT | StrT | TextT | NeverT | TensorT)
+    return isinstance(t, IntT | FloatT | BoolT | EnumT | ScalarT | NoneT | StrT | FunctionT | TextT | NeverT | TensorT)

@@ -160,6 +160,19 @@ def signature_of(function: Any) -> inspect.Signature:
     return inspect.Signature(known)
 
 
+def arity(function: Any) -> int | None:
+    """Return the number of arguments that a function of the library takes, if there is only one; else None."""
+    if isinstance(function, np.ufunc):
+        return function.nin
+    try:
+        parameters = signature_of(function).parameters.values()
+    except (TypeError, ValueError):  # it has none
+        return None
+    fixed = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    alone = all(p.kind in fixed and p.default is inspect.Parameter.empty for p in parameters)
+    return len(parameters) if alone else None
+
+
 def _default(parameter: inspect.Parameter) -> Any:
     """Return the default of a parameter; `np._NoValue` is replaced by the value that it means, or by `UNSET`."""
     if parameter.default is np._NoValue:

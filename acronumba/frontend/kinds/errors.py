@@ -9,6 +9,7 @@ from acronumba.data.schema import ENDLESS, NODES
 from acronumba.frontend.exceptions import Rejected
 from acronumba.frontend.join_shapes import ErrorShape, JoinShape
 from acronumba.frontend.kinds.value import StateKey, Val, Value
+from acronumba.ir.functions import function_advice
 from acronumba.records import record
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ def conversion(what: str) -> str:
         return "x.to_dense(), before the batch"
     if re.search(r"an array of dtype \S*float16", what):
         return "convert it before the batch: `x.astype(np.float32)`, `x.float()` of a tensor"
+    if advice := function_advice(what):
+        return advice
     floating = re.search(r"an array of dtype [<>]f", what)  # not in the CPU's byte order
     return "convert it before the batch: `x.astype(np.float32)`" if floating else ""
 

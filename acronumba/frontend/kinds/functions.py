@@ -22,7 +22,9 @@ from acronumba.frontend.kinds.numbers import ALWAYS, NoneVal, Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Constant, Val, Value, all_same, part_shapes
 from acronumba.frontend.source import Source
-from acronumba.ir.types import NONE, NoneT, StructT, Type
+from acronumba.ir import nodes as ir
+from acronumba.ir.functions import is_function_class, known_function
+from acronumba.ir.types import NONE, FunctionT, NoneT, StructT, Type, union
 from acronumba.records import record
 
 if TYPE_CHECKING:
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
 
 # Methods of models beside the plain call.
 OF_MODELS = frozenset(("batch", "check", "explain", "on", "stages", "trace", "value_and_grad", "with_options"))
+
+
+NAMES = ("__name__", "__qualname__", "__module__")  # attributes of functions
 
 
 @record(eq=False, frozen=False)
@@ -64,6 +69,12 @@ class Static(Value):
     def shared_by_calls(self) -> Value:
         return self
 
+    def stored_type(self, w: Words) -> Type | None:
+        return function_type(self.value)
+
+    def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
+        return () if t == self.stored_type(w) else None
+
     @property
     def is_choosable(self) -> bool:
         return callable(self.value)
@@ -78,6 +89,12 @@ class Static(Value):
 
     def known_items(self, w: Walker) -> tuple[Val, ...] | None:
         return tuple(map(w.constant, self.value)) if isinstance(self.value, enum.EnumMeta) else None
+
+
+def function_type(value: Constant) -> FunctionT | None:
+    """Return the type of a function or class as data; None if it exists only at compile time."""
+    known = known_function(value) if is_function_class(type(value)) else ""
+    return None if isinstance(known, str) else FunctionT(known)
 
 
 def _equal(a: Constant, b: Constant) -> bool:
@@ -112,6 +129,7 @@ class Func(Value):
     immutable = True
     is_function = True
     is_choosable = True
+    compares_first = 2
 
     def describe(self, w: Blocks) -> str:
         return f"function {self.source.name}"
@@ -140,10 +158,16 @@ class Func(Value):
     def truth(self, w: Walker) -> Num:
         return number(True)
 
+    def stored_type(self, w: Words) -> Type | None:
+        return None if self.fn is None or self.fn in w.unwrapped else function_type(self.fn)
+
+    def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
+        return () if t == self.stored_type(w) else None
+
     def attribute(self, w: Walker, name: str) -> Val | None:
         if name in OF_MODELS:
             raise w.reject("ACR205", seen=f".{name}")
-        return None
+        return w.constant(getattr(self.fn, name)) if name in NAMES and self.fn not in (None, *w.unwrapped) else None
 
     def functions(self) -> list[Func]:
         return [self, *Value.functions(self)]
@@ -231,6 +255,13 @@ class OneOfFunctions(Value):
     def _same(self, other: Value) -> bool:
         assert isinstance(other, OneOfFunctions)
         return all_same(self.options, other.options) and self.index.same(other.index)
+
+    def stored_type(self, w: Words) -> Type | None:
+        found = [v.stored_type(w) for v in self.options]
+        return None if None in found else union(*(t for t in found if t is not None))
+
+    def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...]:
+        return w.words_of_cases(t, self.alternatives(w), lambda read: w.to_words(read(), t))
 
     def join_shape(self, w: Merge) -> JoinShape:
         return ChoiceShape(tuple(c for v in self.options for c in choices_with_none(v.join_shape(w))))

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from acronumba.frontend.handlers import CONSTANTS, handles
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.kinds.errors import READ_AGAIN, ErrorValue
 from acronumba.frontend.kinds.functions import Func
 from acronumba.frontend.kinds.lists import at_run_time
@@ -153,6 +154,15 @@ class Starred(Value):
 
     def describe(self, w: Blocks) -> str:
         return "* of a value whose length is known only at run time"
+
+    def spread(self, w: Walker, count: int, name: str) -> list[Val]:
+        """Return the items as that many arguments of a function; the instance fails if there are more or fewer."""
+        size = w.ops.list_lengths(self.inner)
+        text = f"{name}() takes {count} arguments from *, but there are {{0}}"
+        w.check(w.scalar("eq", size, number(count)), "TypeError", text, (size,))
+        if w.block is None:
+            raise Dead
+        return [self.inner.item_at(w, number(k)) for k in range(count)]
 
 
 @record(eq=False, frozen=False)
