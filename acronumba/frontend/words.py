@@ -200,7 +200,7 @@ class Words(Cells):
             if isinstance(val, SharedVal):
                 val = self.materialise(val)
             val = val.bound_value()
-            if val.is_several and not isinstance(val, UnionVal):
+            if val.is_choosable and val.is_several:
                 return val.to_words(self, t) or ()
             return self._to_union(val, t)
         found = val.to_words(self, t)
