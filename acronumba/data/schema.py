@@ -480,11 +480,8 @@ def _observe_class(cls: type, column: Sequence[Value], nest: Nest) -> Type:
 
 def _functions(values: list[Value]) -> Type:
     """Return the union of the types of functions."""
-    found = list(map(known_function, {id(v): v for v in values}.values()))
-    wrong = next((why for why in found if isinstance(why, str)), "")
-    if wrong:
-        return OpaqueT(wrong)
-    t = union(*map(FunctionT, found))
+    found = map(known_function, {id(v): v for v in values}.values())
+    t = storable_union(*(OpaqueT(f) if isinstance(f, str) else FunctionT(f) for f in found))
     return OpaqueT(f"one of more than {MOST_FUNCTIONS} functions") if len(members(t)) > MOST_FUNCTIONS else t
 
 
