@@ -68,7 +68,7 @@ class FunctionT:
     One of several functions is a union: the word is its tag.
     """
 
-    fn: Any
+    fn: Callable[..., object] | None  # None: any, to compare types without their functions
 
 
 @record()

@@ -729,6 +729,15 @@ def function_argument(x, n, xs, ws, k):
 
 
 @of("Expressions")
+def functions_in_a_list(x, n, xs, ws, k):
+    """functions in a list that grows"""
+    fs = []
+    for i in range(n):
+        fs.append(math.sin if i % 2 else math.cos)
+    return sum([f(0.5) for f in fs]), fs
+
+
+@of("Expressions")
 def ternary_function(x, n, xs, ws, k):
     """a function chosen at run time"""
     f = np.tanh if n > 2 else np.abs

@@ -15,6 +15,7 @@ import functools
 import inspect
 import itertools
 import math
+from collections.abc import Callable
 from types import BuiltinMethodType, MethodDescriptorType
 from typing import Any
 
@@ -160,7 +161,7 @@ def signature_of(function: Any) -> inspect.Signature:
     return inspect.Signature(known)
 
 
-def arity(function: Any) -> int | None:
+def arity(function: Callable[..., object]) -> int | None:
     """Return the number of arguments that a function of the library takes, if there is only one; else None."""
     if isinstance(function, np.ufunc):
         return function.nin

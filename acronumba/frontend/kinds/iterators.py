@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from acronumba.frontend.handlers import CONSTANTS, handles
 from acronumba.frontend.exceptions import Dead
+from acronumba.frontend.handlers import CONSTANTS, handles
 from acronumba.frontend.kinds.errors import READ_AGAIN, ErrorValue
 from acronumba.frontend.kinds.functions import Func
 from acronumba.frontend.kinds.lists import at_run_time
