@@ -79,7 +79,7 @@ def returned(d: Layer) -> Any:
 
 
 def compared(d: Layer) -> Any:
-    return d.f.__name__, d.f is double, d.f == abs, d.f != d.g, d.g is not None and d.g is not d.f, callable(d.f)
+    return d.f.__name__, d.f is double, d.f == abs, d.f != d.g, d.g is not None and d.g is not d.f, callable(d.g)
 
 
 def made(d: Layer) -> Any:
@@ -196,10 +196,13 @@ def test_functions_that_always_hold_new_values_are_rejected(compilations: list[N
         return lambda v: v + k
 
     m = model(called)
-    with pytest.raises(AcronumbaError, match="an object with `__call__`"):
-        for k in range(20):
+    told = ""
+    for k in range(20):
+        try:
             assert m._interpret([Layer(add(k))]) == [1.0 + k]
-    assert len(compilations) < 20
+        except AcronumbaError as error:
+            told = str(error)
+    assert "an object with `__call__`" in told and len(compilations) < 20
 
 
 @pytest.mark.parametrize(

@@ -99,9 +99,11 @@ def with_attribute(x: Any) -> Any:
 
 def test_an_attribute_that_no_object_has_may_be_there_in_the_next_batch() -> None:
     m = model(with_attribute)
-    assert isinstance(pytest.raises(InstanceErrors, m.batch, [Plain(1), Plain(5)]).value.errors[1], AttributeError)
-    assert list(m.batch([Plain(1), Plain(5, extra=7)])) == [1, 7]
-    assert isinstance(pytest.raises(InstanceErrors, m.batch, [Plain(1), Plain(5)]).value.errors[1], AttributeError)
+    for _ in range(2):
+        with pytest.raises(InstanceErrors) as caught:
+            m.batch([Plain(1), Plain(5)])
+        assert isinstance(caught.value.errors[1], AttributeError)
+        assert list(m.batch([Plain(1), Plain(5, extra=7)])) == [1, 7]
 
 
 def best_of(xs: list[float]) -> float | None:

@@ -19,7 +19,7 @@ from acronumba.frontend.calls.tables import row
 from acronumba.frontend.comprehensions import to_list
 from acronumba.frontend.conditions import kind_of
 from acronumba.frontend.handlers import CALLS, handles
-from acronumba.frontend.kinds.functions import OneOfFunctions, Partial
+from acronumba.frontend.kinds.functions import Partial
 from acronumba.frontend.kinds.iterators import Cycle, Range, Stream
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
@@ -144,9 +144,11 @@ def dispatched(w: Walker, generic: types.FunctionType, args: Sequence[Val], kwar
 # ---- queries of values
 
 
-@row("x", callable)
+@row("x", callable, whole=True)
 def _callable(w: Walker, a: Args) -> Val:
-    val = a["x"]
-    if val.object_classes():
-        raise w.reject("ACR308", seen=f"callable() of {w.describe(val)}")
-    return val.truth(w) if isinstance(val, OneOfFunctions) else number(val.is_choosable)
+    def one(val: Val) -> Val:
+        if val.object_classes():
+            raise w.reject("ACR117", seen=f"callable() of {w.describe(val)}")
+        return number(val.is_choosable)
+
+    return w.each(a["x"], one)
