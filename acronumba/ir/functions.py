@@ -97,7 +97,7 @@ def function_name(value: Value) -> str:
 
 
 def function_advice(why: Value | str) -> str:
-    """Return what to do about a function that cannot be data, for the reason that `known_function` gives."""
+    """Return the rewrite for a function that cannot be data, by the reason that `known_function` gives."""
     if not isinstance(why, str):
         return ""
     if "method" in why:
