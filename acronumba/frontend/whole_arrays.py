@@ -23,7 +23,7 @@ _CELLS = {
     f"#{f.__name__}": types.CellType(f) for f in (np.where, np.logical_and, np.logical_or, np.logical_not)
 }  # names that no function has
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
-_MOST = 200  # nodes of an expression: names that stand for others repeat them
+_MOST = 500  # nodes of an expression: names that stand for others repeat them
 
 
 def of_whole_arrays(func: Func) -> Func | None:
@@ -135,6 +135,12 @@ def _calls_ufuncs(node: ast.FunctionDef, func: Func) -> bool:
             f = getattr(module, n.func.attr, None)  # type: ignore[attr-defined]
             if module is not np or not isinstance(f, np.ufunc) or f.nout != 1 or f is np.power:
                 return False
+            if any(t.startswith("d") and t.endswith("?") for t in f.types):
+                return False  # arithmetic with bools may raise
+        elif isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div | ast.FloorDiv | ast.Mod):
+            divisor = n.right.value if isinstance(n.right, ast.Constant) else 0
+            if not divisor and not any(isinstance(x, ast.Name) and x.id in parameters for x in ast.walk(n)):
+                return False  # Python's numbers raise where arrays do not
         elif isinstance(n, ast.Name) and n.id not in parameters and n not in modules and n.id not in _CELLS:
             if type(func.globals.get(n.id)) not in (int, float):
                 return False
