@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -70,21 +71,32 @@ def _parameters(call: OwnCall) -> list[str]:
 
 
 def _compiled(call: OwnCall, loc: Loc) -> tuple[Value, Value]:
-    known: dict[Value, tuple[Value, Value]] = call.operation.compiled
+    known: dict[Value, tuple[Value, ...]] = call.operation.compiled
+    function, kernel, captured = known.get(call.signature, (None, None, ()))
+    now = captures(source_function(call.operation.kernel) or call.operation.kernel)
     with _lock:
-        if call.signature not in known:
-            known[call.signature] = _compile(call, loc)
-        return known[call.signature]
+        if kernel is None or len(now) != len(captured) or not all(map(operator.is_, now, captured)):
+            function, kernel = _compile(call, loc, again=kernel is not None)
+            known[call.signature] = function, kernel, now
+    return function, kernel
 
 
-def _compile(call: OwnCall, loc: Loc) -> tuple[Value, Value]:
-    """Return the C function of a kernel, and the dispatcher of the kernel."""
+def captures(function: Value) -> tuple[Value, ...]:
+    """Return the code of a function, and the globals and closure variables that Numba takes for constants."""
+    names = (name for name in function.__code__.co_names if name in function.__globals__)
+    cells = (cell.cell_contents for cell in function.__closure__ or ())
+    return function.__code__, *(function.__globals__[name] for name in names), *cells
+
+
+def _compile(call: OwnCall, loc: Loc, again: bool) -> tuple[Value, Value]:
+    """Return the C function of a kernel, and the dispatcher of the kernel: a new one if it is compiled `again`."""
     start = time.perf_counter()
     import numba
 
     kernel = call.operation.kernel
-    if source_function(kernel) is None:
-        kernel = numba.njit(kernel)
+    source = source_function(kernel)
+    if source is None or again:
+        kernel = numba.jit(**{"nopython": True, **getattr(kernel, "targetoptions", {})})(source or kernel)
     names = {"kernel": kernel, **_helpers()}
     exec(_source(call), names)
     try:

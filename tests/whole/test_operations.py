@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,25 @@ def test_operations_of_one_name_are_told_apart() -> None:
     def f(x: np.ndarray) -> Any:
         return a(x), b(x)
 
+    assert f.check(XS).ok
+
+
+FACTOR = 2.0
+
+
+@operation(shape=(), dtype=np.float64)
+def times_factor(x):  # type: ignore[no-untyped-def]
+    return x.sum() * FACTOR
+
+
+def test_a_global_of_a_kernel_may_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    @model
+    def f(x: np.ndarray) -> Any:
+        return times_factor(x)
+
+    before = f.batch(XS)
+    monkeypatch.setattr(sys.modules[__name__], "FACTOR", 3.0)
+    assert np.allclose(f.batch(XS), 1.5 * np.array(before))
     assert f.check(XS).ok
 
 

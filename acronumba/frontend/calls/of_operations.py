@@ -44,7 +44,12 @@ def row_of_operation(operation: Operation) -> Row:
 def _call(w: Walker, operation: Operation, a: Args) -> Val:
     for f in (operation.source, source_function(operation.kernel), operation.gradient):
         if isinstance(f, types.FunctionType):
-            w.source_guard.function(f)
+            code = w.source_guard.function(f)
+            for name in code.co_names:
+                if name in f.__globals__:
+                    w.source_guard.item(f.__globals__, name)
+            for cell in f.__closure__ or ():
+                w.source_guard.place(cell, "")
     vals = list(a.values.values())
     found = [_argument(w, operation, a, name) for name in a.values]
     shapes = _shapes(w, operation, vals)
