@@ -30,14 +30,15 @@ def zipped(n):
     return [a + b for a, b in zip(counting(n), [1, 2], strict=False)]
 
 
-def walk(n):
+def walk(path, n):
     if n > 0:
-        yield n
-        yield from walk(n - 1)
+        path.append(n)
+        yield path
+        yield from walk(path, n - 1)
 
 
 def recursive(n):
-    return list(walk(n))
+    return list(walk([], n))
 
 
 def sent(n):
@@ -53,7 +54,7 @@ def sent(n):
     [
         (named, "ACR114", "what counting yields"),
         (zipped, "ACR114", "what counting yields"),
-        (recursive, "ACR104", "walk, a generator that calls itself"),
+        (recursive, "ACR104", "path, which walk, a generator that calls itself, changes later"),
         (sent, "ACR104", ""),
         (counting, "ACR104", "counting yields"),
     ],
