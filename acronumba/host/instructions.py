@@ -129,8 +129,8 @@ def once_if_equal(plan: Plan) -> frozenset[int]:
     """Return the kernels whose equal nodes are recorded once.
 
     Excluded are kernels that may fail (see `never_fails`), as failures belong to one instance, and kernels with list
-    arguments, as equal addresses of lists do not mean equal elements. Rows of nodes of one kernel must have the same layout, wherever the
-    nodes are recorded.
+    arguments, as equal addresses of lists do not mean equal elements. Rows of nodes of one kernel must have the same
+    layout, wherever the nodes are recorded.
     """
     forms: dict[int, set[tuple[int, ...]]] = defaultdict(set)
     for function in plan.program.functions:
