@@ -19,7 +19,7 @@ from acronumba.data.hints import OBSERVED, ClassHint, Hint, KeysHint, ListHint, 
 from acronumba.data.layouts import make_layouts
 from acronumba.data.pack import Packed, packed_words
 from acronumba.data.schema import Schema
-from acronumba.data.shared import LONG_DICT
+from acronumba.data.tables import LONG_DICT
 from acronumba.data.texts import records_of
 from acronumba.data.words import LIST
 from acronumba.generics import ArrowArray

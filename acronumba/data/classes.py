@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from acronumba.generics import Value
+from acronumba.ir.shapes import is_shape
 from acronumba.records import record
 
 _OF_PYTHON = 1 << 9  # of `type.__flags__`: the class was made at run time, not in C
@@ -102,8 +103,13 @@ def register(cls: type, fields: Iterable[str]) -> None:
 
 
 def is_record(cls: type) -> bool:
-    """Whether the fields of a class are declared: a dataclass, a NamedTuple, or a class of attrs, pydantic, msgspec."""
-    return is_dataclass(cls) or (issubclass(cls, tuple) and hasattr(cls, "_fields")) or bool(_declares(cls))
+    """Whether a class declares its fields: a dataclass, NamedTuple, shape, or class of attrs, pydantic, msgspec."""
+    return (
+        is_shape(cls)
+        or is_dataclass(cls)
+        or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+        or bool(_declares(cls))
+    )
 
 
 def _declares(cls: type) -> tuple[str, ...]:
@@ -175,6 +181,8 @@ def _is_of_library(cls: type) -> bool:
 def field_names(cls: type) -> tuple[str, ...]:
     """Return the declared fields of a dataclass, NamedTuple or the like, in order; a plain class declares none."""
     maker: Any = cls
+    if is_shape(cls):
+        return cls.shape.names
     if is_dataclass(cls):
         return tuple([f.name for f in fields(maker)])
     return tuple(maker._fields) if issubclass(cls, tuple) and hasattr(cls, "_fields") else _declares(cls)
@@ -270,6 +278,8 @@ def new_object(cls: type) -> Value:
 def maker_of(cls: type) -> Callable[[], Value]:
     """Return a function that creates an object of a class, see `new_object`."""
     maker: Any = cls
+    if is_shape(cls):
+        return cls.shape.python
     if issubclass(cls, types.SimpleNamespace):
         return partial(types.SimpleNamespace.__new__, cls)
     if hasattr(cls, "__pydantic_fields__") and hasattr(cls, "model_construct"):
@@ -283,6 +293,9 @@ def setter_of(cls: type) -> Callable[[Value, str, Value], None]:
     """Return a function that sets a field of a new object, even if its class is frozen."""
     if hasattr(cls, "__struct_fields__"):
         return sys.modules["msgspec"].structs.force_setattr  # type: ignore[no-any-return]
+    if is_shape(cls):
+        places = dict(zip(cls.shape.names, cls.shape.places, strict=False))
+        return lambda value, name, part: value.__setitem__(places[name], part)
     return object.__setattr__
 
 

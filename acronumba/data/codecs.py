@@ -20,6 +20,7 @@ from acronumba.data.words import MADE
 from acronumba.foreign import as_numpy, is_foreign, is_tensor
 from acronumba.generics import Value
 from acronumba.ir.functions import is_function_class, known_function
+from acronumba.ir.shapes import class_of_values, is_shape
 from acronumba.ir.types import (
     BOOL,
     NO_VALUE,
@@ -395,7 +396,10 @@ class _Reference(Codec[R]):
 
 class _Struct(_Reference[StructT]):
     def cls(self, t: StructT) -> type:
-        return t.cls
+        return class_of_values(t.cls)  # of a shape: `collect.Pooled` looks at the values
+
+    def accepts(self, t: StructT, value: Value) -> bool:
+        return t.cls.shape.matches(value) if is_shape(t.cls) else super().accepts(t, value)
 
 
 class _List(_Reference[ListT]):
@@ -555,7 +559,7 @@ class _Union(Codec[UnionT]):
         w.line(indent, f"{slot.cases} = case_numbers({cases}, {slot.now})")
         w.line(indent, f"{slot.name} += {slot.cases}")
         for k, p in enumerate(slot.parts):
-            if not isinstance(p.type, NoneT):
+            if not isinstance(p.type, NoneT | StrT):  # these are known by their case
                 values = f"[v for v, k in zip({slot.now}, {slot.cases}) if k == {k}]"
                 codec(p.type).walk(p, values, w, indent)
 

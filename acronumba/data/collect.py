@@ -27,6 +27,7 @@ from acronumba.data.strings import TextColumn, Texts, hashes
 from acronumba.data.words import LIST
 from acronumba.generics import Value
 from acronumba.ir.functions import is_function_class, known_function
+from acronumba.ir.shapes import Shape, class_of_values, is_shape
 from acronumba.ir.types import NO_VALUE, ListT, MapT, words
 from acronumba.memory import Words
 
@@ -77,7 +78,7 @@ class HeapBuilder:
 
     def objects(self, cls: type, width: int, refs: tuple[int, ...]) -> Pooled:
         """Return the pool of the objects of a class: rows of `width` words, of which `refs` are references."""
-        self._pools.append(Pooled(self, frozenset((cls,)), width, refs, cls))
+        self._pools.append(Pooled(self, frozenset((class_of_values(cls),)), width, refs, cls))
         return self._pools[-1]
 
     def lists(self, listed: ListT, width: int, refs: tuple[int, ...]) -> Lists:
@@ -164,6 +165,7 @@ class Pooled:
         self.width = width
         self.refs = refs
         self.cls = cls
+        self.shape = cls.shape if is_shape(cls) else None
         self.todo: list[Value] = []  # everything found, with repetitions
         self.done = 0  # number of entries of `todo` already returned
         self.seen: dict[int, Value] = {}  # if careful: objects by id, in the order of their rows
@@ -314,10 +316,12 @@ class References:
         self._lengths = array("q")  # of each piece of the column
         self._places = [array("q") for _ in pools]  # per pool: number of its values before each piece
         self._kinds = frozenset((type(None), *(kind for pool in pools for kind in pool.kinds)))
+        self._shapes = [pool.shape for pool in pools] if any(pool.shape for pool in pools) else None
 
     def add(self, values: list[Value]) -> None:
         """Add values, none of which may be None."""
         (pool,) = self._pools
+        self._expect(values)
         self._valid[0] += b"\1" * len(values)
         self._lengths.append(len(values))
         self._places[0].append(len(pool.todo))
@@ -331,7 +335,9 @@ class References:
         self._valid[0] += bytes([v is not None for v in values])
         self._lengths.append(len(values))
         self._places[0].append(len(pool.todo))
-        pool.todo += [v for v in values if v is not None]
+        some = [v for v in values if v is not None]
+        self._expect(some)
+        pool.todo += some
         if self._keep:
             self._values += values
 
@@ -340,6 +346,9 @@ class References:
         if not self._kinds.issuperset(map(type, values)):
             raise Mismatch
         self._lengths.append(len(values))
+        if self._shapes is not None:
+            self._add_by_shape(values)
+            return
         for pool, valid, places in zip(self._pools, self._valid, self._places, strict=True):
             (kind,) = pool.kinds
             valid += bytes([type(v) is kind for v in values])
@@ -347,6 +356,42 @@ class References:
             pool.todo += [v for v in values if type(v) is kind]
         if self._keep:
             self._values += values
+
+    def _expect(self, values: list[Value]) -> None:
+        """Raise `Mismatch` unless all values have the only shape; their items are looked at later."""
+        shape = None if self._shapes is None else self._shapes[0]
+        if shape is None or shape.is_open:
+            return
+        size = len(shape.names)
+        if not {shape.python}.issuperset(map(type, values)) or not {size}.issuperset(map(len, values)):
+            raise Mismatch
+        if shape.keys is not None and list(chain.from_iterable(values)) != list(shape.keys) * len(values):
+            raise Mismatch
+
+    def _add_by_shape(self, values: list[Value]) -> None:
+        numbers = self._numbers(values)
+        for k, (pool, valid, places) in enumerate(zip(self._pools, self._valid, self._places, strict=True)):
+            here = (numbers == k).tobytes()
+            valid += here
+            places.append(len(pool.todo))
+            pool.todo += compress(values, here)
+        if self._keep:
+            self._values += values
+
+    def _numbers(self, values: list[Value]) -> npt.NDArray[np.int64]:
+        """Return the number of the pool of each value, -1 for None; raise `Mismatch` if a value has none."""
+        kinds = list(map(type, values))
+        out = np.full(len(values), -1)
+        for kind in self._kinds - {type(None)}:
+            shapes = [(k, pool.shape) for k, pool in enumerate(self._pools) if kind in pool.kinds]
+            several = len(self._kinds) > 2 or type(None) in kinds
+            here = np.array([cls is kind for cls in kinds], np.bool_) if several else None
+            some = values if here is None else list(compress(values, here))
+            found = list(_numbers_of(shapes, some))
+            if None in found:
+                raise Mismatch
+            out[slice(None) if here is None else here] = found
+        return out
 
     def words(self) -> Words:
         """Return the addresses, 0 for None."""
@@ -372,6 +417,21 @@ class References:
         rows += pool.base
         rows *= valid
         return rows
+
+
+def _numbers_of(shapes: Sequence[tuple[int, Shape | None]], values: list[Value]) -> Iterable[int | None]:
+    """Return the number of the shape of each of some values of one class, None if it has none of them."""
+    keyed: dict[Value, int] = {s.own_key: k for k, s in shapes if s is not None and not s.is_open}
+    last = next((k for k, s in shapes if s is None or s.is_open), None)
+    if not keyed:
+        return [last] * len(values)
+    tagged = any(s is not None and s.tag is not None for _, s in shapes)
+    if tagged:
+        found = [keyed.get((len(v), v[0]) if v and type(v[0]) is str else None, keyed.get(len(v))) for v in values]
+    else:
+        keys = map(tuple, values) if any(s is not None and s.keys is not None for _, s in shapes) else map(len, values)
+        found = list(map(keyed.get, keys))
+    return found if last is None else [last if k is None else k for k in found]
 
 
 class Ints:

@@ -15,13 +15,14 @@ import numpy as np
 from acronumba.data.codecs import codec
 from acronumba.data.collect import WHOLE
 from acronumba.data.heap import AllVisible, Mismatch, free_bytes
-from acronumba.data.schema import MISSING, NESTING, NODES, attribute
+from acronumba.data.schema import MISSING, attribute
 from acronumba.data.shared import hiding
 from acronumba.errors import DataError
 from acronumba.foreign import Library, is_tensor
 from acronumba.generics import Value
 from acronumba.ir.functions import function_advice, function_name, is_function_class, known_function
 from acronumba.ir.nodes import StructLayout
+from acronumba.ir.shapes import is_shape
 from acronumba.ir.types import (
     NEVER,
     UNSET,
@@ -34,6 +35,7 @@ from acronumba.ir.types import (
     MapT,
     NoneT,
     OpaqueT,
+    StrT,
     StructT,
     TensorT,
     TextT,
@@ -63,12 +65,18 @@ def case_of(cases: Sequence[Type], value: Value) -> int:
 def case_numbers(cases: Sequence[Type], values: Sequence[Value]) -> list[int]:
     """Return the case of every value; raise `Mismatch` if one is of no case."""
     by_class = {}
-    for cls in set(map(type, values)):
+    kinds = set(map(type, values))
+    if kinds == {str} and all(isinstance(case, StrT) for case in cases):
+        found = list(map({case.value: k for k, case in enumerate(cases)}.get, values))  # type: ignore[union-attr]
+        if None in found:
+            raise Mismatch
+        return found  # type: ignore[return-value]
+    for cls in kinds:
         fitting = [k for k, case in enumerate(cases) if codec(case).decides(case, cls)]
         may = [k for k, case in enumerate(cases) if codec(case).may_be(case, cls)]
         if len(may) == 1 and (fitting == may or cls in (int, float)):  # the size of an int is checked later
             by_class[cls] = may[0]
-    if len(by_class) == len(set(map(type, values))):
+    if len(by_class) == len(kinds):
         return [by_class[type(v)] for v in values]
     others = {id(v): v for v in values if type(v) not in by_class}
     by_id = {key: case_of(cases, v) for key, v in others.items()}
@@ -152,6 +160,11 @@ class Conformance:
             return [("", (v, item, (link, step), field)) for v, item, step in codec(t).inside(t, value)]
         out: list[tuple[str, _Place | None]] = []
         cls = type(value)
+        if is_shape(t.cls):
+            fields, shape = self._layouts[t.cls].fields if t.cls in self._layouts else (), t.cls.shape
+            steps = ["" if shape.is_open else f"[{shape.place(f.name)!r}]" for f in fields]
+            places = [(shape.part(value, f.name), f.type, (link, s)) for f, s in zip(fields, steps, strict=True)]
+            return [(f.name, (*p, (t.cls, f.name))) for f, p in zip(fields, places, strict=True)]
         for f in self._layouts[cls].fields if cls in self._layouts else ():
             inner = attribute(value, f.name)
             if inner is MISSING and UNSET in members(f.type):
@@ -181,13 +194,6 @@ def _too_large(instance: int, link: Link, value: Value, nbytes: int) -> DataErro
     )
 
 
-def _depth(link: Link) -> int:
-    depth = -1  # of an instance
-    while link is not None:
-        link, depth = link[0], depth + 1
-    return depth
-
-
 def _path(link: Link) -> tuple[str, str]:
     """Return a path as shown in messages, and the full path."""
     path = path_text(link)
@@ -209,7 +215,7 @@ def _error(instance: int, link: Link, t: Type, value: Value, missing: str = "") 
         instance=instance,
         path=path,
         seen=_short(value),
-        rewrite=_rewrite(t, value) or (NODES if _depth(link) >= NESTING and type(value) in (list, tuple, dict) else ""),
+        rewrite=_rewrite(t, value),
     )
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from acronumba.data.classes import field_names, is_record, is_struct
 from acronumba.data.source_guard import SourceGuard, guard_of
+from acronumba.ir.shapes import is_shape
 from acronumba.ir.types import (
     NONE,
     PLAIN,
@@ -165,7 +166,7 @@ def class_hints(cls: type, others: Iterable[type] = ()) -> dict[str, Hint]:
     others : iterable of type
         Classes that annotations may name; needed where classes are defined inside a function.
     """
-    if not is_record(cls):
+    if not is_record(cls) or is_shape(cls):
         return _ALL_OBSERVED
     known = _HINTS.get(cls)
     if known is not None and known[0].is_valid():

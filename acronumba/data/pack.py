@@ -43,7 +43,7 @@ from acronumba.data.heap import (
 from acronumba.data.layouts import make_layouts
 from acronumba.data.packer import PackerText, packer_text
 from acronumba.data.reach import Reached, reached
-from acronumba.data.schema import Reads, Schema, guess, infer, loses, merge, restrict, schema_text
+from acronumba.data.schema import Reads, Schema, guess, infer, loose, loses, merge, restrict, schema_text
 from acronumba.data.shared import Inherited
 from acronumba.data.stream import Streams
 from acronumba.data.unchanged import Guard, guard_of
@@ -668,7 +668,7 @@ def pack(instances: Sequence[Value] | Array) -> Packed:
         return instances
     column = instances if isinstance(instances, np.ndarray) and instances.dtype != object else list(instances)
     schema = None if isinstance(column, np.ndarray) else guess(column)
-    packer = None if schema is None else Packer(schema, make_layouts(schema.fields))
+    packer = None if schema is None else Packer(schema, make_layouts(schema.fields), exact=loose(schema))
     batch = None if packer is None else packer.attempt(column)
     if schema is None or packer is None or batch is None:
         schema = infer([column])

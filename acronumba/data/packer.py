@@ -17,6 +17,7 @@ from acronumba.data.codecs import codec
 from acronumba.data.heap import AllVisible, reference_columns, row_references
 from acronumba.data.schema import classes_of
 from acronumba.ir.nodes import FieldLayout, StructLayout
+from acronumba.ir.shapes import Shape, is_shape
 from acronumba.ir.types import (
     UNSET,
     Array0T,
@@ -224,7 +225,7 @@ class _Writer:
         if visible := self._visible.get(cls):
             self.line(indent, f"expect_shown(new, {self.constant('VISIBLE', visible)})")
         for slot, f in zip(pool.slots, self.layout(cls)[1].fields, strict=True):
-            self._walk(slot, _values_of(f), indent)
+            self._walk(slot, _item_of(cls.shape, f.name) if is_shape(cls) else _values_of(f), indent)
         if len(self._lines) == before:
             self.line(indent, "pass")
 
@@ -276,6 +277,11 @@ def _values_of(f: FieldLayout) -> str:
     found = f"[getattr(o, {f.name!r}, NO_VALUE) for o in new]"
     in_one_word = isinstance(f.type, UnionT) and union_word(f.type) is not None
     return f"none_for_no_value({found})" if in_one_word else found
+
+
+def _item_of(shape: Shape, name: str) -> str:
+    """Return the expression for a field of the new values of a shape."""
+    return "new" if shape.is_open else f"[o[{shape.place(name)!r}] for o in new]"
 
 
 def _has_data(t: Type) -> bool:

@@ -19,6 +19,7 @@ from acronumba.data.attribute_order import as_assigned
 from acronumba.data.classes import field_names, maker_of, set_field, setter_of, shown_as
 from acronumba.data.texts import HEAD
 from acronumba.generics import Value
+from acronumba.ir.shapes import is_shape
 from acronumba.ir.types import NO_VALUE, UNSET, TensorT, Type, members
 
 if TYPE_CHECKING:
@@ -274,6 +275,13 @@ class Lists(Pool):
         return make
 
 
+class NamedLists(Lists):
+    """Lists, or tuples, of a closed shape: rows that refer to them."""
+
+    def entries(self, reading: Reading, addresses: Words, owners: Words) -> tuple[Words, Words, list[int]]:
+        return super().entries(reading, reading.memory.gather(addresses, 2)[:, 1], owners)
+
+
 class Maps(Lists):
     """Dicts, or sets, of one type."""
 
@@ -303,6 +311,10 @@ class Maps(Lists):
             return made if empty is None else empty
 
         return make
+
+
+class NamedMaps(NamedLists, Maps):
+    """Dicts of a closed shape: rows that refer to them."""
 
 
 def _dicts(keys: list[Value], values: list[Value], ends: list[int]) -> list[dict[Value, Value]]:
@@ -357,7 +369,9 @@ class Constructor:
         self.names = field_names(layout.cls)
         self.make = shown_as(layout.cls)  # of a NamedTuple
         self.stored = frozenset(f.name for f in layout.fields)
-        self.immutable = issubclass(layout.cls, tuple)  # a NamedTuple: made with all its fields at once
+        self.shape = layout.cls.shape if is_shape(layout.cls) else None
+        # a NamedTuple or tuple: made with all its fields at once
+        self.immutable = issubclass(layout.cls, tuple) or (self.shape is not None and self.shape.keys is None)
         self.optional = any(UNSET in members(f.type) for f in layout.fields)  # objects may be without some field
         names = tuple(f.name for f in self.fields)
         plain = not self.optional and all(name.isidentifier() and not iskeyword(name) for name in names)
@@ -376,6 +390,8 @@ class Constructor:
 
     def made(self, found: dict[str, Value]) -> Value:
         """Create an immutable object from all its attributes."""
+        if self.shape is not None:
+            return self.shape.make([found[name] for name in self.names])
         out = self.make([found.pop(name) for name in self.names])
         for name, value in found.items():
             set_field(out, name, value)

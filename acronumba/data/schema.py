@@ -34,12 +34,15 @@ from acronumba.data.hints import (
     may_hold,
     read_hint,
 )
-from acronumba.data.shared import LONG_DICT, Inherited, is_table
+from acronumba.data.nested import LONG_TUPLE, Knots
+from acronumba.data.tables import LONG_DICT, Inherited, is_table
 from acronumba.foreign import as_numpy, is_foreign_class, is_tensor
 from acronumba.generics import Value
 from acronumba.ir.functions import is_function_class, known_function
+from acronumba.ir.shapes import Shape, shape_class
 from acronumba.ir.types import (
     DTYPES,
+    MOST_CONSTANTS,
     NEVER,
     PLAIN,
     UNSET,
@@ -71,15 +74,11 @@ from acronumba.ir.types import (
 from acronumba.memory import DType
 from acronumba.records import record
 
+Fields: TypeAlias = "dict[type, dict[str, Type]]"
 Reads: TypeAlias = "Mapping[type, frozenset[str]]"  # which fields of each class the model reads
 
-NESTING = 12  # lists, tuples and dicts inside each other, beyond which unannotated data is not followed
-LONG_TUPLE = 16  # an unannotated tuple of one type that is longer has type `tuple[X, ...]`
 NODES = "give the nodes a class, such as a dataclass, which may hold itself"
 MOST_FUNCTIONS = 64  # in one place of the data
-SHALLOW = 3  # number of levels that are always followed: nested tables have few types
-MOST_TYPES = 2048  # limit of types in one value, beyond which other values are not followed either
-ENDLESS = OpaqueT(f"a structure inside itself, nested more than {NESTING} deep, or of more than {MOST_TYPES:,} types")
 
 
 @record(kw_only=True, eq=False)
@@ -237,23 +236,6 @@ def _unseen(seen: dict[int, Value], values: list[Value]) -> list[Value]:
     return list(new.values())
 
 
-@record()
-class Nest:
-    """Nesting depth of lists, tuples and dicts without annotations, and the number of types."""
-
-    depth: int
-    made: list[None]  # as many as such types were made of the same value
-
-    @property
-    def inside(self) -> Nest:
-        return Nest(self.depth + 1, self.made)
-
-    def ends(self) -> bool:
-        """Count one more type; return whether it is beyond the limits and not followed."""
-        self.made.append(None)
-        return self.depth >= NESTING or (self.depth > SHALLOW and len(self.made) > MOST_TYPES)
-
-
 # --- Types of columns -----------------------------------------------------------------------------------------------
 
 
@@ -287,16 +269,17 @@ def infer(
     plain = {k: _column(c) for k, c in enumerate(columns) if k not in done}
     walk = _Walk(reads, most)
     walk.run(c for c in plain.values() if not isinstance(c, np.ndarray))
+    fields: dict[type, dict[str, Type]] = {}
     params: list[Type] = []
     for k, _ in enumerate(columns):
         if k in done:
             params.append(done[k].params[0])
         else:
-            params.append(_param(plain[k], OBSERVED if annotations is None else _param_hint(annotations[k])))
-    fields: dict[type, dict[str, Type]] = {}
+            hint = OBSERVED if annotations is None else _param_hint(annotations[k])
+            params.append(_param(plain[k], hint, fields, most))
     for cls, objects in walk.objects.items():
         hints, values = walk.hints(cls), list(objects.values())
-        fields[cls] = {n: _field(hints[n], column_of(values, n), cls, len(values)) for n in walk.fields(cls)}
+        fields[cls] = {n: _field(hints[n], column_of(values, n), cls, len(values), fields) for n in walk.fields(cls)}
     schema = Schema(params=tuple(params), fields=_settle(fields, params, walk))
     for _, other in packed:
         schema = Schema(params=schema.params, fields=_merge_fields(schema.fields, other.fields))
@@ -312,24 +295,24 @@ def hides(columns: Iterable[Sequence[object]], reads: Reads, inherited: Inherite
 
 
 _SAMPLE = 1 << 7  # objects from which types are guessed
+FEW_VALUES = 1 << 5  # values of one closed shape in each round from which types are guessed
 
 
 def guess(column: Sequence[Value]) -> Schema | None:
     """Return the types of a column from a sample of its first values, or None if a sample is not enough.
 
-    If all values can be packed with these types, `infer` would have found the same: packing converts values only where
-    an annotation asks for it, and no type of a number is left open by an annotation.
+    If all values can be packed with these types, without a conversion if they are `loose`, `infer` would have found the
+    same.
     """
-    if not len(column):
-        return None
-    found = infer([column[:_SAMPLE]], most=_SAMPLE)
+    return infer([column[:_SAMPLE]], most=_SAMPLE) if len(column) else None
+
+
+def loose(found: Schema) -> bool:
+    """Whether packing would convert values without an annotation that asks for it."""
     if _loose(OBSERVED, found.params[0]):
-        return None
-    for cls, row in found.fields.items():
-        hints = class_hints(cls, found.fields)
-        if any(_loose(hints[name], t) for name, t in row.items()):
-            return None
-    return found
+        return True
+    hints = {cls: class_hints(cls, found.fields) for cls in found.fields}
+    return any(_loose(hints[cls][name], t) for cls, row in found.fields.items() for name, t in row.items())
 
 
 def _loose(hint: Hint, t: Type) -> bool:
@@ -349,9 +332,9 @@ def _param_hint(annotation: object) -> Hint:
     return OBSERVED if isinstance(annotation, type) and annotation.__name__ == "_empty" else read_hint(annotation)
 
 
-def _param(column: Value, hint: Hint) -> Type:
+def _param(column: Value, hint: Hint, fields: Fields, most: int | None) -> Type:
     if not isinstance(column, np.ndarray):
-        return _type(hint, column)
+        return _place(hint, column, fields, most)
     if column.dtype.name not in DTYPES or not column.dtype.isnative:
         return OpaqueT(_array_text(column.dtype))
     return _tensor(column.dtype, column.ndim - 1, column.ndim > 2 and column.shape[-1] == 1)
@@ -376,12 +359,11 @@ def storable_union(*found: Type) -> Type:
     return union(*stored)
 
 
-def _type(hint: Hint, column: Sequence[Value], nest: Nest | None = None) -> Type:
+def _type(hint: Hint, column: Sequence[Value], knots: Knots) -> Type:
     """Return the type of a column of values; values that do not conform to the hint are passed over."""
-    nest = nest or Nest(0, [])
     match hint:
         case Observed():
-            return _observe(column, nest)
+            return observed(column, knots)
         case ArrayHint():
             own = [v for v in column if issubclass(type(v), np.ndarray | np.generic)]
             foreign = set(filter(is_foreign_class, set(map(type, column))))
@@ -393,40 +375,67 @@ def _type(hint: Hint, column: Sequence[Value], nest: Nest | None = None) -> Type
             if is_record(hint.cls) and not found:
                 return StructT(hint.cls)
             if not found:
-                return _observe([v for v in column if issubclass(type(v), hint.cls)], nest)
+                return observed([v for v in column if issubclass(type(v), hint.cls)], knots)
             return union(*(StructT(c) for c in found))
         case ListHint():
             kinds = set(map(type, column)) & {list, tuple} or {tuple if hint.tupled else list}
-            return union(*(_list_type(hint.item, column, cls, nest) for cls in sorted(kinds, key=class_key)))
+            return union(*(_list_type(hint.item, column, cls, knots) for cls in sorted(kinds, key=class_key)))
         case TupleHint():
             size = len(hint.items)
             rows = [v for v in _distinct(column, (tuple,)) if len(v) == size]
-            return TupleT(tuple(_type(h, [v[k] for v in rows], nest.inside) for k, h in enumerate(hint.items)))
+            return TupleT(tuple(_type(h, [v[k] for v in rows], knots) for k, h in enumerate(hint.items)))
         case DictHint():
             by_strings = [v for v in _distinct(column, (dict,)) if all(type(k) is str for k in v)]
-            return _dicts(by_strings, hint.item, nest)
+            return _dicts(by_strings, hint.item, knots)
         case KeysHint():
             rows = [v for v in _distinct(column, (dict,)) if v.keys() == set(hint.keys)]
             orders = {tuple(v) for v in rows}
             keys = orders.pop() if len(orders) == 1 else hint.keys
             items = dict(zip(hint.keys, hint.items, strict=True))
-            return DictT(keys, tuple(_type(items[k], [v[k] for v in rows], nest.inside) for k in keys))
+            return DictT(keys, tuple(_type(items[k], [v[k] for v in rows], knots) for k in keys))
         case UnionHint():
-            return storable_union(*(_type(m, column, nest) for m in hint.members))
+            return storable_union(*(_type(m, column, knots) for m in hint.members))
     return hint
 
 
-def _list_type(hint: Hint, column: Sequence[Value], cls: type, nest: Nest) -> ListT:
+def _list_type(hint: Hint, column: Sequence[Value], cls: type, knots: Knots) -> ListT:
     """Return the type of the lists, or of the tuples, of a column whose elements a hint describes."""
     elements = list(chain.from_iterable(_distinct(column, (cls,))))
-    item = _type(hint, elements, nest.inside)
+    item = _type(hint, elements, knots)
     return ListT(item if elements or _possible(item) else NEVER, tupled=cls is tuple)
 
 
-def _field(hint: Hint, column: Sequence[Value], cls: type, count: int) -> Type:
+def _field(hint: Hint, column: Sequence[Value], cls: type, count: int, fields: Fields) -> Type:
     """Return the type of a field of `count` objects; objects of plain classes may have no value for it."""
-    t = _type(hint, column)
+    t = _place(hint, column, fields)
     return t if len(column) == count or is_record(cls) else storable_union(t, UNSET)
+
+
+def _place(hint: Hint, column: Sequence[Value], fields: Fields, most: int | None = None) -> Type:
+    """Return the type of a parameter or field; the types of the items of the shapes in it are added to `fields`."""
+    knots = Knots(column, None if most is None else FEW_VALUES)
+    t = _type(hint, column, knots)
+    found: dict[tuple[type, str], Type] = {}
+
+    def observe(shape: Shape, name: str, items: Sequence[Value]) -> None:
+        found[shape_class(shape), name] = _shape_field(shape, name, items, knots)
+
+    knots.fields(observe)
+    for (cls, name), inner in found.items():
+        row = fields.setdefault(cls, {})
+        row[name] = storable_union(row[name], inner) if name in row else inner
+    return t
+
+
+def _shape_field(shape: Shape, name: str, column: Sequence[Value], knots: Knots) -> Type:
+    if not shape.is_open:
+        tags = set(column) if name == "item0" and shape.size and set(map(type, column)) == {str} else set()
+        several = sum(s.python is tuple for s in knots.closed) > 1
+        return union(*map(StrT, tags)) if several and 0 < len(tags) <= MOST_CONSTANTS else observed(column, knots)
+    if shape.python is not dict:
+        return ListT(observed(column, knots), tupled=shape.python is tuple)
+    keys = list(dict.fromkeys(chain.from_iterable(knots.values[shape].values())))
+    return MapT(observed(keys, knots), observed(column, knots), given=True)
 
 
 def _possible(t: Type) -> bool:
@@ -438,15 +447,24 @@ def _distinct(column: Sequence[Value], kinds: tuple[type, ...]) -> list[Value]:
     return list({id(v): v for v in column if type(v) in kinds}.values())
 
 
-def _observe(column: Sequence[Value], nest: Nest) -> Type:
+def observed(column: Sequence[Value], knots: Knots) -> Type:
     """Infer the type of values without an annotation."""
-    found = []
+    found: list[Type] = []
+    groups = knots.groups(column) if knots.closed else {}
+    mixed = knots.meets(column, groups)
+    rows = {shape: of for shape, of in groups.items() if knots.refers(shape, of, mixed)}
+    if rows:
+        for shape, of in rows.items():
+            knots.add(shape, of)
+            found.append(StructT(shape_class(shape)))
+        done = {id(v) for of in rows.values() for v in of}
+        column = [v for v in column if id(v) not in done]
     for cls in sorted(set(map(type, column)), key=class_key):
-        found.append(_observe_class(cls, column, nest))
+        found.append(_observe_class(cls, column, knots))
     return storable_union(*found)
 
 
-def _observe_class(cls: type, column: Sequence[Value], nest: Nest) -> Type:
+def _observe_class(cls: type, column: Sequence[Value], knots: Knots) -> Type:
     if cls in PLAIN:
         return PLAIN[cls]
     if issubclass(cls, enum.Enum):
@@ -458,17 +476,14 @@ def _observe_class(cls: type, column: Sequence[Value], nest: Nest) -> Type:
     if is_struct(cls) and not is_function_class(cls):
         return StructT(cls)
     if cls is set:
-        key = _observe(list(chain.from_iterable(_distinct(column, (set,)))), nest.inside)
+        key = observed(list(chain.from_iterable(_distinct(column, (set,)))), knots)
         wrong = wrong_key(key)
         return OpaqueT(f"a set with elements {wrong}") if wrong else MapT(key, None, given=True)
     if cls in (list, tuple, dict):
-        if nest.ends():
-            return ENDLESS
         values = _distinct(column, (cls,))
         if cls is not list:
-            return _tuples(values, nest) if cls is tuple else _dicts(values, OBSERVED, nest)
-        item = _observe(list(chain.from_iterable(values)), nest.inside)
-        return ENDLESS if item == ENDLESS else ListT(item)
+            return _tuples(values, knots) if cls is tuple else _dicts(values, OBSERVED, knots)
+        return ListT(observed(list(chain.from_iterable(values)), knots))
     if cls.__module__.startswith("numba."):
         return OpaqueT(
             f"an object of class {cls.__name__} of Numba: pass list(x), dict(x), or a class without @jitclass"
@@ -512,31 +527,31 @@ def _scalar(t: TensorT | Array0T) -> TensorT:
     return t.scalar if isinstance(t, Array0T) else t
 
 
-def _tuples(values: list[tuple[Value, ...]], nest: Nest) -> Type:
+def _tuples(values: list[tuple[Value, ...]], knots: Knots) -> Type:
     sizes = set(map(len, values))
     if len(sizes) == 1 and max(sizes) <= LONG_TUPLE:
-        return TupleT(tuple(_observe([v[k] for v in values], nest.inside) for k in range(max(sizes))))
-    item = _observe(list(chain.from_iterable(values)), nest.inside)
+        return TupleT(tuple(observed([v[k] for v in values], knots) for k in range(max(sizes))))
+    item = observed(list(chain.from_iterable(values)), knots)
     if len(sizes) > 1 or not isinstance(item, UnionT):
-        return ENDLESS if item == ENDLESS else ListT(item, tupled=True)
-    return TupleT(tuple(_observe([v[k] for v in values], nest.inside) for k in range(max(sizes))))
+        return ListT(item, tupled=True)
+    return TupleT(tuple(observed([v[k] for v in values], knots) for k in range(max(sizes))))
 
 
-def _dicts(values: list[dict[Value, Value]], hint: Hint, nest: Nest) -> Type:
+def _dicts(values: list[dict[Value, Value]], hint: Hint, knots: Knots) -> Type:
     """Return the type of dicts: a record if all have the same string keys, else a map."""
     keys = {tuple(v) for v in values}
     if not keys:
         return NEVER
     names = next(iter(keys))
     if len(keys) == 1 and all(type(k) is str for k in names):
-        items = tuple(_type(hint, [v[k] for v in values], nest.inside) for k in names)
+        items = tuple(_type(hint, [v[k] for v in values], knots) for k in names)
         if len(names) <= LONG_DICT or not is_table(items):
             return DictT(names, items)
-    key = _observe(list(dict.fromkeys(chain.from_iterable(keys))), nest.inside)
+    key = observed(list(dict.fromkeys(chain.from_iterable(keys))), knots)
     wrong = wrong_key(key)
     if wrong:
         return OpaqueT(f"a dict with keys {wrong}")
-    return MapT(key, _type(hint, list(chain.from_iterable(v.values() for v in values)), nest.inside), given=True)
+    return MapT(key, _type(hint, list(chain.from_iterable(v.values() for v in values)), knots), given=True)
 
 
 # --- From columns to a schema ---------------------------------------------------------------------------------------
@@ -568,7 +583,9 @@ def _settle(fields: dict[type, dict[str, Type]], params: Sequence[Type], walk: _
         for cls in front:
             hints = class_hints(cls, [*fields, *front])
             names = field_names(cls)  # all fields, so that the dropped classes do not depend on the fields read
-            added[cls] = {n: _type(hints[n], []) for n in names} if all(decided(hints[n]) for n in names) else None
+            added[cls] = (
+                {n: _type(hints[n], [], Knots()) for n in names} if all(decided(hints[n]) for n in names) else None
+            )
         front = _classes(t for row in added.values() if row for t in row.values())
     dropped = {cls for cls, row in added.items() if row is None}
     while more := {c for c, row in added.items() if row is not None and c not in dropped and _needs(row, dropped)}:

@@ -16,40 +16,54 @@ from __future__ import annotations
 
 import enum
 import types
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
 from operator import is_
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from acronumba.data.classes import adapter_of, is_object, is_record, names_of, oddness
+from acronumba.data.nested import Knots
+from acronumba.data.tables import (
+    ARRAYS,
+    DICTS,
+    LONG_DICT,
+    PLAIN_ARRAYS,
+    Inherited,
+    key_type,
+    leaf_type,
+    table_type,
+    varies,
+)
 from acronumba.foreign import as_numpy, is_foreign, is_of_numba, is_tensor, is_tensor_of
 from acronumba.generics import Value
+from acronumba.ir.shapes import is_shape
 from acronumba.ir.types import (
     BOOL,
     FLOAT,
     INT,
     NEVER,
-    PLAIN,
     Array0T,
     BoolT,
+    DictT,
     EnumT,
     FloatT,
     IntT,
     ListT,
     MapT,
+    NeverT,
     NoneT,
-    OpaqueT,
+    StrT,
     StructT,
     TensorT,
     TextT,
     TupleT,
     Type,
-    dtype_type,
-    members,
+    UnionT,
+    all_parts,
+    class_key,
     union,
     wrong_key,
 )  # fmt: skip
@@ -65,11 +79,13 @@ class SharedLeaf:
     """A value that is read at each call: entry `path` of the leaves."""
 
     path: str  # "p.cells[0].w", "p['b']"
-    # TensorT with constant extents, Array0T, INT, FLOAT; packed: ListT (of numbers), MapT, StructT (recursive class)
+    # TensorT with constant extents, Array0T, INT, FLOAT; packed: ListT (of numbers or rows), MapT, StructT (a recursive
+    # class or a closed shape)
     type: Type
     tensor: bool = False  # a tensor of PyTorch, of the type of its array
     cls: Class = dict  # the class of a packed dict: dict, `defaultdict`, `OrderedDict` or `Counter`
     factory: Callable[[], Any] | None = None  # of a `defaultdict`
+    fields: tuple[tuple[Class, str, Type], ...] = ()  # of the closed shapes in it: their classes, names and types
 
 
 @record()
@@ -248,10 +264,7 @@ ENDLESS = "a structure that contains itself, or is nested too deeply"
 BY_VALUE = (str, range)  # classes of constants that are compared by value
 CONSTANTS = (bool, type(None), enum.Enum, type, np.dtype, types.ModuleType, np.vectorize)
 ADDED: list[type] = []  # classes of constants of other libraries: of dtypes, for example
-_ARRAYS = (np.ndarray, np.generic)
-DICTS = (dict, defaultdict, OrderedDict, Counter)
 _CONTAINERS = frozenset((dict, list, tuple, set))
-_PLAIN = (np.ndarray, np.memmap)  # other subclasses may override operators
 
 
 def describe_value(
@@ -260,10 +273,12 @@ def describe_value(
     _classes: tuple[type, ...] = (),
     _inside: tuple[tuple[str, object], ...] = (),
     _fixed: bool = False,
+    _knots: Knots | None = None,
 ) -> Shared:
     """Return the structure of one shared value; `path` is its source expression.
 
-    Numbers in objects of adapted classes (`data.classes.Adapter`) are constants (`_fixed`).
+    `_knots` has the closed shapes of the list, tuple or dict around it. Numbers in objects of adapted classes
+    (`data.classes.Adapter`) are constants (`_fixed`).
     """
     cls = type(value)
     whole = None if cls in _CONTAINERS else _without_parts(path, value, _fixed)
@@ -298,16 +313,37 @@ def describe_value(
         extra = frozenset(getattr(value, "__dict__", ())) - {*names} if is_record(cls) else frozenset()
         fixed = frozenset() if adapter is None else frozenset(adapter.fixed(value))
         return SharedNode(path, "object", cls, names, items, extra, fixed)
-    return _container(path, value, _classes, inside, _fixed)
+    knots = _knots if _knots is not None or cls not in _CONTAINERS or _fixed else Knots([value])
+    closed = None if knots is None or not knots.closed else _nested(path, value, knots)
+    return _container(path, value, _classes, inside, _fixed, knots) if closed is None else closed
+
+
+def _nested(path: str, value: Value, knots: Knots) -> SharedLeaf | None:
+    """Return the leaf of a list, tuple or dict that contains others of its shape, or of a list of such; else None."""
+    from acronumba.data.schema import infer
+
+    found = knots.groups([value])
+    rows = any(knots.refers(shape, of, False) for shape, of in found.items())
+    if not rows and not (type(value) is list and knots.holds(value)):
+        return None
+    schema = infer([[value]])
+    types = all_parts(*schema.params, *(t for row in schema.fields.values() for t in row.values()))
+    plain = IntT | FloatT | BoolT | NoneT | StrT | TextT | EnumT | NeverT | ListT | TupleT | DictT | MapT | UnionT
+    if not all(isinstance(t, plain) or (isinstance(t, StructT) and is_shape(t.cls)) for t in types):
+        knots.closed.clear()  # with arrays or functions, which are known by their paths
+        return None
+    fields = ((cls, name, t) for cls, row in schema.fields.items() for name, t in row.items() if is_shape(cls))
+    return SharedLeaf(path, schema.params[0], fields=tuple(sorted(fields, key=lambda f: (class_key(f[0]), f[1]))))
 
 
 def _container(
-    path: str, value: object, classes: tuple[type, ...], inside: tuple[tuple[str, object], ...], fixed: bool
-) -> Shared:
+    path: str, value: object, classes: tuple[type, ...], inside: tuple[tuple[str, object], ...], fixed: bool,
+    knots: Knots | None = None,
+) -> Shared:  # fmt: skip
     """Return the structure of a dict, set, list or tuple; any other value cannot be shared."""
     if isinstance(value, dict):
         made_as, factory = type(value), getattr(value, "default_factory", None)
-        if len(value) > LONG_DICT or made_as is not dict or not all(type(k) is str for k in value) or _varies(value):
+        if len(value) > LONG_DICT or made_as is not dict or not all(type(k) is str for k in value) or varies(value):
             table = table_type(value)
             if table is not None:
                 return SharedLeaf(path, table, cls=made_as, factory=factory)
@@ -315,10 +351,10 @@ def _container(
             return SharedOpaque(path, f"a {made_as.__name__} that is empty, or holds more than numbers: pass dict(x)")
         texts = [key_text(k) for k in value]
         if None in texts or len(set(texts)) < len(texts):
-            what = wrong_key(union(*map(_key_type, value)))
+            what = wrong_key(union(*map(key_type, value)))
             return SharedOpaque(path, f"a dict with keys {what or 'that look alike, or are flags'}")
         named = zip(texts, value.values(), strict=True)
-        entries = tuple([describe_value(f"{path}[{text}]", v, classes, inside, fixed) for text, v in named])
+        entries = tuple([describe_value(f"{path}[{text}]", v, classes, inside, fixed, knots) for text, v in named])
         return SharedNode(path, "dict", made_as, tuple(value), entries)
     if type(value) is set:
         elements = table_type(dict.fromkeys(value, 0))
@@ -329,7 +365,7 @@ def _container(
         if number is not None:
             return SharedLeaf(path, number)
         kind = "list" if isinstance(value, list) else "tuple"
-        held = tuple(describe_value(f"{path}[{k}]", v, classes, inside, fixed) for k, v in enumerate(value))
+        held = tuple(describe_value(f"{path}[{k}]", v, classes, inside, fixed, knots) for k, v in enumerate(value))
         return SharedNode(path, kind, list if kind == "list" else tuple, tuple(map(str, range(len(value)))), held)
     cls = type(value)
     return SharedOpaque(path, f"an object of class {cls.__name__}, which is no plain class: {oddness(cls)}")
@@ -344,7 +380,7 @@ def _without_parts(path: str, value: object, fixed: bool) -> Shared | None:
         return SharedConst(value)
     function = callable(value) and (not is_object(value) or is_of_numba(value)) and adapter_of(cls) is None
     constant = function or isinstance(value, (*CONSTANTS, *ADDED))
-    if cls in BY_VALUE or (constant and not isinstance(value, _ARRAYS)):
+    if cls in BY_VALUE or (constant and not isinstance(value, ARRAYS)):
         return SharedConst(value)
     leaf = leaf_type(value)
     if leaf is None:
@@ -383,29 +419,6 @@ def _other_behaviour(value: object) -> str:
     return ""
 
 
-def leaf_type(value: object) -> Type | str | None:
-    """Return the type of a leaf, None if the value is no leaf, or a sentence with the reason why it is unsupported."""
-    if type(value) is int:
-        return INT if -(2**63) <= value < 2**63 else "an int of more than 64 bits"
-    if type(value) is float:
-        return FLOAT
-    if isinstance(value, _ARRAYS):
-        if isinstance(value, np.ndarray) and type(value) not in _PLAIN:
-            return f"an array of class {type(value).__name__}: use a plain np.ndarray"
-        try:
-            if value.dtype.isnative:
-                dtype = dtype_type(value.dtype)
-                point = isinstance(value, np.ndarray) and not value.ndim
-                return Array0T(dtype) if point else TensorT(dtype, value.shape)
-        except KeyError:
-            pass
-        return f"an array of dtype {value.dtype}"
-    if is_foreign(value):
-        array = as_numpy(value)
-        return array if isinstance(array, str) else leaf_type(array)
-    return None
-
-
 LONG = 16  # lists of numbers longer than this are data, not structure
 
 
@@ -418,97 +431,7 @@ def list_of_numbers(value: list[Value] | tuple[Value, ...]) -> ListT | None:
     return None
 
 
-LONG_DICT = 32  # dicts with more entries, all of one type and none an array, are data, not structure
-
-
-FEW_KEYS = 4  # dicts of a dict with more different sets of keys are data, not structure
-
-
-def _varies(value: Mapping[Value, Value]) -> bool:
-    """Whether the values of a dict are dicts with many different sets of keys."""
-    if len(value) <= FEW_KEYS or not all(type(v) is dict for v in value.values()):
-        return False
-    return len(set(map(frozenset, value.values()))) > FEW_KEYS
-
-
-def is_table(items: Iterable[Type]) -> bool:
-    """Whether the values of a dict are of one type, and neither arrays nor objects."""
-    whole = union(*items)
-    return whole != NEVER and _is_plain(whole)
-
-
-def _is_plain(t: Type) -> bool:
-    if isinstance(t, TupleT):
-        return all(map(_is_plain, t.items))
-    if isinstance(t, MapT):
-        return _is_plain(t.key) and t.item is not None and _is_plain(t.item)
-    return _is_plain(t.item) if isinstance(t, ListT) else isinstance(t, IntT | FloatT | BoolT | TextT | EnumT)
-
-
-def table_type(value: dict[Value, Value]) -> MapT | None:
-    """Return the map type of a dict; None if it cannot be a map."""
-    key = union(*map(_key_type, _kinds(value)))
-    if _varies(value):
-        inner = _joined(value.values())
-        return None if inner is None or wrong_key(key) else MapT(key, inner, given=True)
-    items = [_value_type(v) for v in _kinds(value.values())]
-    item = union(*(t for t in items if t is not None))
-    whole = isinstance(item, TensorT) or _is_plain(item) or (isinstance(item, ListT) and isinstance(item.item, TensorT))
-    if None in items or wrong_key(key) or not whole:
-        return None
-    if len(value) <= LONG_DICT or all(type(k) is not str for k in value) or _is_plain(item):
-        return MapT(key, item, given=True)
-    return None
-
-
-def _joined(dicts: Iterable[dict[Value, Value]]) -> MapT | None:
-    """Return the map type of all of some dicts of numbers or strings, or of such dicts; None if they have none."""
-    filled = [d for d in dicts if d]
-    key = union(*map(_key_type, _kinds(chain.from_iterable(filled))))
-    values = list(chain.from_iterable(d.values() for d in filled))
-    inner = _joined(values) if all(type(v) is dict for v in values) else None
-    items = [_value_type(v) for v in _kinds(values)] if inner is None else [inner]
-    item = union(*(t for t in items if t is not None))
-    plain = item != NEVER and all(map(_is_plain, members(item)))
-    return None if None in items or wrong_key(key) or not plain else MapT(key, item, given=True)
-
-
-def _kinds(values: Iterable[Value]) -> list[Any]:
-    """Return the values, with only one of each simple class (int, str, float, bool)."""
-    every = list(values)
-    simple = frozenset((int, str, float, bool))
-    one_each = dict(zip(map(type, every), every, strict=True))
-    if simple.issuperset(one_each):
-        return list(one_each.values())
-    return [v for v in every if type(v) not in simple] + [v for kind, v in one_each.items() if kind in simple]
-
-
-def _key_type(key: object) -> Type:
-    if isinstance(key, tuple) and type(key) is tuple:
-        return TupleT(tuple(map(_key_type, key)))
-    if isinstance(key, enum.Enum):
-        return EnumT(type(key))
-    return PLAIN.get(type(key)) or OpaqueT(f"an object of class {type(key).__name__}")
-
-
-def _value_type(value: object) -> Type | None:
-    """Return the type of a value of a map; None if it cannot be stored."""
-    if type(value) is tuple:
-        items = list(map(_value_type, value))
-        return None if None in items else TupleT(tuple(t for t in items if t is not None))
-    if type(value) is list:
-        items = list(map(_value_type, _kinds(value)))
-        return None if None in items else ListT(union(*(t for t in items if t is not None)))
-    if isinstance(value, np.ndarray | np.generic):
-        found = leaf_type(value)
-        return TensorT(found.dtype, (None,) * found.rank) if isinstance(found, TensorT) else None
-    known = _key_type(value)
-    return None if isinstance(known, OpaqueT | NoneT) else known
-
-
 Match: TypeAlias = Callable[[Value], bool]
-# By class, the attributes that a program reads through objects: an instance attribute would hide them.
-Inherited: TypeAlias = Mapping[type, frozenset[str]]
 # Attributes of adapted objects that a program does not read: paths of the objects, and names.
 Unread: TypeAlias = Container[tuple[str, Value]]
 
@@ -569,9 +492,11 @@ def _matcher(shared: Shared, inherited: Inherited, unread: Unread) -> Match:
         case SharedConst(value):
             return _match_const(value)
         case SharedLeaf(_, TensorT(dtype, shape), tensor):
-            return _match_tensor(np.dtype(dtype), shape, _ARRAYS if shape else np.generic, tensor)
+            return _match_tensor(np.dtype(dtype), shape, ARRAYS if shape else np.generic, tensor)
         case SharedLeaf(_, Array0T(dtype), tensor):
             return _match_tensor(np.dtype(dtype), (), np.ndarray, tensor)
+        case SharedLeaf() if shared.fields:
+            return _match_nested(shared)
         case SharedLeaf(_, StructT(cls)):
             return lambda v: type(v) is cls
         case SharedLeaf(_, ListT() as listed):
@@ -620,6 +545,23 @@ def _match_table(table: MapT, cls: type, factory: Callable[[], Any] | None) -> M
     return run
 
 
+def _match_nested(leaf: SharedLeaf) -> Match:
+    """Return a function that matches nested data; that the last value is unchanged is seen in less time."""
+    from acronumba.data.unchanged import Guard, guard_of_plain
+
+    last: tuple[object, Guard | None] = None, None
+
+    def run(v: Value) -> bool:
+        nonlocal last
+        if v is last[0] and last[1] is not None and last[1].is_valid():
+            return True
+        same = describe_value(leaf.path, v) == leaf
+        last = (v, guard_of_plain(v)) if same else (None, None)
+        return same
+
+    return run
+
+
 def is_itself(value: Value) -> bool:
     """Whether constants like this one are compared by identity."""
     by_value = isinstance(value, (*BY_VALUE, *ADDED, np.dtype, types.MethodType)) or type(value) in (int, float)
@@ -640,13 +582,13 @@ def _match_tensor(dtype: DType, shape: tuple[int | None, ...], kinds: Any, tenso
     def run(v: Value) -> bool:
         if is_tensor(v):
             return False
-        if not isinstance(v, _ARRAYS):
+        if not isinstance(v, ARRAYS):
             if not is_foreign(v):
                 return False
             v = as_numpy(v)
             if isinstance(v, str):
                 return False
-        elif type(v) not in _PLAIN and isinstance(v, np.ndarray):
+        elif type(v) not in PLAIN_ARRAYS and isinstance(v, np.ndarray):
             return False
         return bool(v.dtype == dtype and v.shape == shape and isinstance(v, kinds))
 

@@ -17,6 +17,7 @@ from acronumba.data.buffers import Memory
 from acronumba.data.words import LIST, MADE, RECORD
 from acronumba.generics import Value
 from acronumba.ir.nodes import StructLayout
+from acronumba.ir.shapes import is_shape
 from acronumba.ir.types import (
     NO_VALUE,
     NONE,
@@ -154,6 +155,9 @@ def _inside(v: Value, t: StructT | ListT | MapT, word: Any, references: Referenc
     """Return the fields of an object, or the elements of a list, with their types and words."""
     if isinstance(t, StructT):
         layout, row = references.fields(word, v)
+        if is_shape(layout.cls):
+            part = layout.cls.shape.part
+            return [(part(v, f.name), f.type, row[f.offset - 1 : f.offset - 1 + f.width]) for f in layout.fields]
         return [
             (getattr(v, f.name), f.type, row[f.offset - 1 : f.offset - 1 + f.width])
             for f in layout.fields

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.data.heap import AllVisible, Heap, Visible
-from acronumba.data.shared import DICTS
+from acronumba.data.heap import AllVisible, Heap, Region, Visible
 from acronumba.data.source_guard import ABSENT
+from acronumba.data.tables import DICTS
 from acronumba.generics import Value
+from acronumba.ir.shapes import is_shape
 
 if TYPE_CHECKING:
     from acronumba.ir.nodes import StructLayout
@@ -110,12 +111,23 @@ class Guard:
 
 def guard_of(value: object, heap: Heap, layouts: Sequence[StructLayout], visible: AllVisible) -> Guard | None:
     """Return a guard of the value that a heap was packed from, and of all that is reachable from it."""
+    return _guard_of(value, heap.objects, layouts, visible)
+
+
+def guard_of_plain(value: object) -> Guard | None:
+    """Return a guard of nested lists, tuples and dicts of plain values and arrays."""
+    return _guard_of(value, {}, (), {})
+
+
+def _guard_of(
+    value: object, objects: Mapping[Region, Sequence[Value]], layouts: Sequence[StructLayout], visible: AllVisible
+) -> Guard | None:
     fields: Mapping[type, Sequence[str]] = {layout.cls: [f.name for f in layout.fields] for layout in layouts}
     tables: list[_Table] = []
     known = {id(ABSENT)}
     arrays: dict[int, Any] = {}
-    for region, owned in heap.objects.items():
-        if region.cls is not None:
+    for region, owned in objects.items():
+        if region.cls is not None and not is_shape(region.cls):  # values of shapes are found as containers
             tables.append(_Table(owned, fields[region.cls], visible.get(region.cls)))
             known.update(map(id, owned))
     left: list[Value] = [value, *chain.from_iterable(table.values for table in tables)]

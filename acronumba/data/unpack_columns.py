@@ -22,6 +22,8 @@ from acronumba.data.pools import (
     Key,
     Lists,
     Maps,
+    NamedLists,
+    NamedMaps,
     Objects,
     Pool,
     Reading,
@@ -160,6 +162,11 @@ class ColumnReader:
 
     def _objects(self, cls: type) -> Pool:
         kind = self._classes[self._of[cls]]
+        if kind.shape is not None and kind.shape.is_open and kind.fields:
+            (held,) = kind.fields
+            pool = self._maps(held.type) if isinstance(held.type, MapT) else self._lists(held.type)  # type: ignore[arg-type]
+            pool.__class__ = NamedMaps if isinstance(held.type, MapT) else NamedLists
+            return pool
         return Objects(kind, [(f.name, self._column(f.type, f.offset)) for f in kind.fields])
 
     # --- The columns ---

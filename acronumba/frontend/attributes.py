@@ -6,7 +6,6 @@ import ast
 import enum
 import types
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -412,19 +411,7 @@ def read_field(w: Walker, ref: Ref, name: str, t: Type, raw: bool = False) -> Va
     if ref.own is not True and not raw and cls not in w.facts.fixed and name in w.facts.overlaid.get(cls, ()):
         seen = f"all fields of a {cls.__name__}, whose .{name} is assigned elsewhere"
         raise w.reject("ACR113", seen=seen, rewrite="read the fields one by one")
-    w.reads.setdefault(cls, set()).add(name)
-    if cls in w.facts.built:
-        w.note(w.facts.built[cls], name)
-    outs = tuple(w.var(name, e) for e in words(t))
-    if w.block is None:
-        return ErrorValue()
-    if outs:
-        w.emit(ir.Load(outs=outs, ref=ref.var, cls=cls, field=name, loc=w.loc))
-    val = w.from_words(t, outs)
-    if ref.own is False:  # the fields of an input are inputs
-        w.came_in.update(outs)
-        val = replace(val, own=False) if isinstance(val, Ref) else val
-    return w.placed(val, (cls, name) if ref.own else None)
+    return w.read_row(cls, ref.var, ref.own, name, t)
 
 
 def there(w: Walker, owner: Ref, val: Val, name: str) -> Val:

@@ -115,6 +115,7 @@ class Facts:
         ] = {}  # of called functions, by key; None: no return has been found yet
         self.plain: dict[Any, set[int]] = {}  # parameters of called functions whose constants are dropped
         self.loose: set[Any] = set()  # called functions whose tensor extents are dropped
+        self.tagged: set[int] = set()  # lengths of tuples that differ by their first items
         self.lengths: dict[Any, set[int]] = {}  # of tuples that a parameter of a recursive function was given
         self.carried: dict[
             Any, set[type]

@@ -20,6 +20,7 @@ from acronumba.frontend.kinds.numbers import Num
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.naming import by_kind, note_unified
+from acronumba.frontend.nesting import close, close_parts
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
     INT,
@@ -52,6 +53,8 @@ class Cells(Blocks):
         """Widen the element type of an element info by a type."""
         cell = cell.find()
         wider = union(cell.item, item)
+        if wider != cell.item:
+            wider = (close_parts if cell.entries else close)(self, wider)  # type: ignore[arg-type]
         if wider != cell.item:
             self.one_form(wider)
             if cell.fixed:
@@ -159,7 +162,7 @@ class Cells(Blocks):
         cell = self.facts.cells.get(key)
         if cell is None and isinstance(t, MapT):
             cell = self.facts.cells[key] = ElementInfo(
-                item=t.entry, real=True, fixed=True, data=t.given, unsure=t.given
+                item=t.entry, real=True, fixed=True, data=t.given, unsure=t.given, entries=True
             )
         elif cell is None:
             assert isinstance(t, ListT)

@@ -26,6 +26,7 @@ from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.functions import Func, Static
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal
+from acronumba.frontend.kinds.nested import Nested
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
 from acronumba.frontend.kinds.objects import ObjectValue, Ref, SharedVal
 from acronumba.frontend.kinds.tuples import TupleVal
@@ -45,7 +46,7 @@ from acronumba.frontend.magic import (
 from acronumba.frontend.operators import is_float
 from acronumba.frontend.walker import Walker
 from acronumba.ir.functions import made_anew
-from acronumba.ir.types import FLOAT, INT
+from acronumba.ir.types import FLOAT, INT, StrT, StructT
 
 DEEPEST = 16  # maximal depth of nested comparisons, beyond the depth of real data
 DEEP = 6  # depth beyond which nested comparisons are counted,
@@ -108,7 +109,43 @@ def compare_values(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None =
         if isinstance(op, ast.In | ast.NotIn):
             found = contains(w, a, b)
             return w.negate(found) if isinstance(op, ast.NotIn) else found
-        return w.each(a, lambda x: w.each(b, lambda y: compare_one(w, op, x, y, given)))
+        tag = _tag_test(w, op, a, b)
+        if tag is not None:
+            return tag
+        return w.each(a, lambda x: w.each(b, lambda y: _compare(w, op, x, y, given), itself=True), itself=True)
+
+
+def _as_rows(w: Walker, a: Val, b: Val) -> tuple[Val, Val]:
+    """Return two values; a list that is compared with a row of a closed shape becomes such a row."""
+    if isinstance(a, Nested) and b.is_list and not b.nests:
+        return a, w.named_in(b, StructT(a.cls))
+    if isinstance(b, Nested) and a.is_list and not a.nests:
+        return w.named_in(a, StructT(b.cls)), b
+    return a, b
+
+
+def _compare(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None) -> Val:
+    """Compare two values, of which rows of closed shapes are compared item by item."""
+    a, b = _as_rows(w, a, b)
+    if not isinstance(a, Nested) or not isinstance(b, Nested):
+        return compare_one(w, op, w.whole(a), w.whole(b), given)
+    if isinstance(op, ast.Is | ast.IsNot):
+        same = same_reference(w, a.var, b.var)
+        return w.negate(same) if isinstance(op, ast.IsNot) else same
+    if isinstance(op, EQUALITY) and not a.cls.shape.may_equal(b.cls.shape):
+        return number(isinstance(op, ast.NotEq))
+    return w.call(w.constant(BY_FIELDS[type(op)]), (a, b), {})
+
+
+def _tag_test(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
+    """Compare one of several constant strings with a constant; None for other values."""
+    wanted = w.static(b)
+    if type(wanted) is not str or not isinstance(op, ast.Eq | ast.NotEq) or not isinstance(a, UnionVal):
+        return None
+    if not all(isinstance(m, StrT) for m in a.possible):
+        return None
+    test = w.is_case(a, lambda t: t == StrT(wanted))
+    return test if isinstance(op, ast.Eq) else w.negate(test)
 
 
 @contextmanager
@@ -137,7 +174,7 @@ def same_element(w: Walker, a: Val, b: Val, given: Num | None = None) -> Num:
     holds.
     """
     with _inside(w):
-        out = w.each(a, lambda x: w.each(b, lambda y: _same(w, x, y, given)))
+        out = w.each(a, lambda x: w.each(b, lambda y: _same(w, x, y, given), itself=True), itself=True)
     assert isinstance(out, Num)
     return out
 
@@ -149,6 +186,10 @@ def _same(w: Walker, a: Val, b: Val, given: Num | None) -> Val:
     w.paired += 1
     if w.paired > MOST_PAIRS:
         raise _hopeless(w)
+    a, b = _as_rows(w, a, b)
+    if a.nests and b.nests:
+        return truth(w, _compare(w, ast.Eq(), a, b, given))
+    a, b = w.whole(a), w.whole(b)
     if isinstance(a, Ref) and isinstance(b, Ref) and any(has_method(w, v, "__eq__") for v in (a, b)):
         same_one = same_reference(w, a.var, b.var)
         return w.cond(same_one, lambda: number(True), lambda: truth(w, compare_one(w, ast.Eq(), a, b, given)))
@@ -345,7 +386,9 @@ def compare_by_fields(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | Non
 
 
 def fields_compared(w: Walker, val: Val) -> Val:
-    """Return the compared fields of a dataclass or NamedTuple, as a tuple."""
+    """Return the compared fields of a dataclass or NamedTuple, as a tuple; a row of a closed shape opened."""
+    if val.nests:
+        return val.opened(w)
     if object_class(val) is None:
         return as_tuple(w, val)
     cls: Any = object_class(val)
@@ -457,8 +500,8 @@ def search(w: Walker, a: Val, b: Val) -> Num:
 
 def contains(w: Walker, a: Val, b: Val) -> Num:
     """`a in b`."""
-    b = one_string(w, not_none(w, b))
-    if isinstance(b, UnionVal):
+    b = one_string(w, not_none(w, b)).opened(w)
+    if b.is_several:
         found = w.each(b, lambda v: contains(w, a, v))
         assert isinstance(found, Num)
         return found

@@ -18,6 +18,7 @@ from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.functions import Func
 from acronumba.frontend.kinds.iterators import Generator, Range
 from acronumba.frontend.kinds.lists import ListVal, StaticList
+from acronumba.frontend.kinds.nested import FLAT
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
 from acronumba.frontend.lists import append, list_slice, new_list, widen_items
@@ -29,6 +30,7 @@ from acronumba.frontend.tensors import HOST
 from acronumba.frontend.unrolling import note_turns, unrolled_range
 from acronumba.frontend.walker import UNROLL, Walker
 from acronumba.ir import nodes as ir
+from acronumba.ir.shapes import is_shape
 from acronumba.ir.types import (
     FLOAT,
     NEVER,
@@ -39,6 +41,7 @@ from acronumba.ir.types import (
     IntT,
     ListT,
     NeverT,
+    StructT,
     TensorT,
     UnionT,
     members,
@@ -106,6 +109,8 @@ def uniform(w: Walker, val: ListVal, dtype: str | None = None) -> ListVal:
             kinds.add(TensorT(m.dtype, (None,) * m.rank))
         elif isinstance(m, IntT | FloatT | BoolT):
             numbers.add(TensorT(HOST[m], ()))
+        elif isinstance(m, StructT) and is_shape(m.cls):
+            raise w.reject("ACR303", seen=f"an array of {w.describe(val)}, some of them nested", rewrite=FLAT)
     rank = max((t.rank for t in kinds), default=0)
     if not rank:
         kinds |= numbers

@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable, Iterator
 
 from acronumba.foreign import Library
+from acronumba.frontend.alternatives import split_condition
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import Fork, Point
 from acronumba.frontend.calls.objects import (
@@ -223,6 +224,10 @@ def by_truth(w: Walker, test: ast.expr, val: Val) -> tuple[Val, list[Point], lis
 
 
 @handles(CONDITIONS, ast.expr)
+def _by_value(w: Walker, test: ast.expr) -> Fork:
+    return split_condition(w, test, _is_true)
+
+
 def _is_true(w: Walker, test: ast.expr) -> Fork:
     _, yes, no, none = by_truth(w, test, w.expr(test))
     return yes, no + none
@@ -246,12 +251,16 @@ def _one_or_all(w: Walker, test: ast.BoolOp) -> Fork:
 @handles(CONDITIONS, ast.UnaryOp)
 def _negated(w: Walker, test: ast.UnaryOp) -> Fork:
     if not isinstance(test.op, ast.Not):
-        return _is_true(w, test)
+        return _by_value(w, test)
     yes, no = w.branch(test.operand)
     return no, yes
 
 
 @handles(CONDITIONS, ast.Compare)
+def _by_comparison(w: Walker, test: ast.Compare) -> Fork:
+    return split_condition(w, test, _is_none)  # type: ignore[arg-type]
+
+
 def _is_none(w: Walker, test: ast.Compare) -> Fork:
     match test:
         case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]):
@@ -259,13 +268,18 @@ def _is_none(w: Walker, test: ast.Compare) -> Fork:
             named = None if path is None else w.state.get(path)
             if named is not None and named.is_iterator:  # the test does not read from it
                 return ([], w.leave()) if isinstance(op, ast.Is) else (w.leave(), [])
-            val = w.expr(left)
+            val = w.value(left)
+            val = val if val.nests else w.whole(val)
             (yes, no), _ = narrow_to(w, path_of(w, left), val, lambda t: isinstance(t, NoneT))
             return (yes, no) if isinstance(op, ast.Is) else (no, yes)
     return _is_true(w, test)
 
 
 @handles(CONDITIONS, ast.Call)
+def _by_call(w: Walker, test: ast.Call) -> Fork:
+    return split_condition(w, test, _is_instance)  # type: ignore[arg-type]
+
+
 def _is_instance(w: Walker, test: ast.Call) -> Fork:
     if not is_type_test(w, test):
         return _is_true(w, test)
@@ -273,7 +287,8 @@ def _is_instance(w: Walker, test: ast.Call) -> Fork:
     cls = w.expr(kinds)
     with w.at_node(kinds):
         wanted = class_filter(w, cls)
-    val = w.expr(what)
+    val = w.value(what)
+    val = val if val.nests else w.whole(val)
     w.check_poison(val)
     if isinstance(val, OneOfFunctions) and all(isinstance(v, SharedVal) for v in val.options):
         return _is_one_of(w, test, path_of(w, what), val, wanted)

@@ -326,6 +326,12 @@ def same_entry(w: Walker, base: MapVal, key: Val, val: Val) -> Num:
 @handles(EQUALS, DictVal, MapVal)
 def _compare(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
     """Compare dicts or sets; None if one of the values is neither."""
+    if isinstance(a, DictVal) and isinstance(b, DictVal) and isinstance(op, ast.Eq | ast.NotEq):
+        pairs = dict(zip(b.keys, b.items, strict=True))
+        same = number(a.keys == b.keys or {*a.keys} == {*b.keys})
+        for key, item in zip(a.keys, a.items, strict=True) if same.const else ():
+            same = w.both(same, same_element(w, item, pairs[key], same))
+        return same if isinstance(op, ast.Eq) else w.negate(same)
     x, y = as_map(w, a), as_map(w, b)
     if x is None or y is None or not {x.cls, y.cls}.isdisjoint((Counter, OrderedDict)):
         return None

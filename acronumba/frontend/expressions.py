@@ -83,7 +83,7 @@ def _tuple(w: Walker, node: ast.Tuple) -> Val:
     """`(a, *b, c)`."""
     parts = display_parts(w, node.elts)
     items = known_parts(parts)
-    return replace(appended(w, parts), cls=tuple) if items is None else TupleVal(tuple(items))
+    return replace(appended(w, parts), cls=tuple) if items is None else w.tagged(TupleVal(tuple(items)))
 
 
 @handles(EXPRESSIONS, ast.List)

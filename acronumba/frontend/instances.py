@@ -40,6 +40,7 @@ from acronumba.frontend.kinds.torch_tensors import TorchTensor, unfollowed
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.names import forget_assigned, named_iterator
+from acronumba.frontend.nesting import close
 from acronumba.frontend.overlay import overlays_of
 from acronumba.frontend.raised import Clause, Handler
 from acronumba.frontend.trying import throw
@@ -84,7 +85,7 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val]) -> Val:
         _check_shared(w, func, val, carried is not None)
     if carried is not None:
         given = [as_carried(w, v, carried) for v in given]
-    given = [_of_any_length(w, v, (code, k)) for k, v in enumerate(given)]
+    given = [_of_any_length(w, _closed(w, v), (code, k)) for k, v in enumerate(given)]
     loose = code in w.facts.loose
     templates = [v.parameter_shape(w, Parameter((code, k), k in plain, loose)) for k, v in enumerate(given)]
     guard = guarded(w)
@@ -200,6 +201,13 @@ def _of_any_length(w: Walker, val: Val, where: tuple[Any, ...]) -> Val:
     return replace(w.realise(StaticList(val.items, cell)), cls=tuple)
 
 
+def _closed(w: Walker, val: Val) -> Val:
+    """Return an argument; a tuple or dict that grows from call to call becomes one of a closed shape."""
+    t = val.word_type() if val.compound and val.python_class in (tuple, dict) else None
+    closed = None if t is None else close(w, t)
+    return val if closed is None or closed == t else w.from_words(closed, w.to_words(val, closed))
+
+
 def _check_shared(w: Walker, func: Func, val: Val, carried: bool) -> None:
     """Reject a tree of shared data without classes that is too deep, or too large to be passed as values."""
     if not isinstance(val, SharedVal):
@@ -269,6 +277,8 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     func, guard = instance.func, instance.key[3]
     errors, notes = len(w.errors), len(w.notes)
     saved = w.code, w.block, w.state, w.source, w.here, w.loc, w.frames, w.caller, w.following, w.asked
+    compared = w.comparisons, w.compared, w.paired
+    w.comparisons, w.compared, w.paired = [], 0, 0
     w.following, w.asked = True, []  # for all calls of it
     around, clause = (w.handlers, w.handling), Clause(tuple(guard))
     w.handlers, w.handling = [Handler([clause], 0, w.counter)] if guard else [], []
@@ -295,6 +305,7 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     instance.walking = False
     instance.told = w.errors[errors:], w.notes[notes:]
     w.code, w.block, w.state, w.source, w.here, w.loc, w.frames, w.caller, w.following, w.asked = saved
+    w.comparisons, w.compared, w.paired = compared
 
 
 def function_name(w: Walker, func: Func) -> str:
@@ -352,7 +363,7 @@ def _common_type(w: Walker, key: Hashable, known: dict[Hashable, Type | None], e
             w.note_rejection(error)
     if not types_:  # the result of an earlier iteration, with fewer facts
         return old
-    result = union(*types_, *(() if old is None else (old,)))
+    result = close(w, union(*types_, *(() if old is None else (old,))))
     if endless(result):
         w.errors.append(w.reject("ACR303", w.code.loc, seen=without_end(result)).error)  # type: ignore[arg-type]
         return None

@@ -61,6 +61,7 @@ def filled(w: Walker, cell: ElementInfo, pairs: Sequence[tuple[Val, Val]], is_se
     """Return a new run-time dict of keys and values with a given element info."""
     cell = cell.find()
     if cell.item == NEVER:
+        cell.entries = True
         w.widen_cell(cell, TupleT((NEVER, NONE if is_set else NEVER)))
     out = MapVal(cell, w.var("made", words(map_type(cell, is_set))[0]), set if is_set else dict)
     w.emit(ir.ListNew(out=out.var, width=out.width, args=(), count=0, loc=w.loc))

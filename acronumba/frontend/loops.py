@@ -386,6 +386,8 @@ def fold(w: Walker, name: str, iterable: Val, body: Callable[[Val, Val], Val], s
 
 def one_iterable(w: Walker, val: Val) -> Val:
     """Return a union of strings, of dicts, or of lists and tuples, as one iterable; reject other unions."""
+    if val.nests:
+        return w.each(not_none(w, val), lambda v: _in_order(w, v.opened(w)), itself=True)
     if not isinstance(val, UnionVal):
         return val
     one = one_string(w, not_none(w, val))
@@ -397,6 +399,14 @@ def one_iterable(w: Walker, val: Val) -> Val:
         tuples = "test it first: `isinstance`; if it comes from a list of unlike things, make that a tuple: (a, b)"
         raise w.reject("ACR302", seen=w.describe(one), rewrite=tuples if unlike(one.possible) else "")
     return w.each(one, lambda v: at_run_time(w, v.items) if isinstance(v, TupleVal) else v.plain)
+
+
+def _in_order(w: Walker, val: Val) -> Val:
+    """Return a list, tuple or dict as a list at run time, so that it can be one of several iterables."""
+    items = w.items_of(val)
+    if items is None and not val.iterable:
+        raise w.reject("ACR301", seen=f"{w.describe(val)} cannot be iterated over")
+    return val.plain if items is None else at_run_time(w, items)
 
 
 def unrolled(

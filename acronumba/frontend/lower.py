@@ -77,6 +77,7 @@ from acronumba.generics import Value
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.printer import function_text
+from acronumba.ir.shapes import is_shape
 from acronumba.ir.source import line_text
 from acronumba.ir.types import INT, ListT, NoneT, StructT, Type, all_parts, nesting, words
 from acronumba.ir.visit import reassigned, rename, writes
@@ -229,6 +230,7 @@ def _lower(
     given = (*params, *(t for table in fields.values() for t in table.values()), *(leaf.type for leaf in shared.leaves))
     facts.outside = {*fields, *(c for leaf in shared.leaves for c in classes_of(leaf.type))}
     facts.came = {*facts.outside}
+    facts.tagged = {cls.shape.size or 0 for cls in fields if is_shape(cls) and cls.shape.tag is not None}
     constants: dict[str, Any] = {}
     for name, root in shared.roots.items():
         facts.same.add(root, values[name])

@@ -41,6 +41,7 @@ from acronumba.frontend.naming import (
     note_named,
     note_shared,
 )
+from acronumba.frontend.nesting import close
 from acronumba.frontend.words import Words
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL, INT, Array0T, FunctionT, ListT, TensorT, Type, UnionT, members, union, words
@@ -77,10 +78,10 @@ class Merge(Words):
             try:
                 return f(case if itself else self.whole(case))
             except Rejected as error:
-                if error.error is not None and not _fails_plainly(error.error.code):
+                if error.error is not None and not fails_plainly(error.error.code):
                     raise
                 rejected.append(error)
-                self._fail_as(error, case)
+                self.fail_as(error, case)
                 raise Dead from None
 
         points, results = self.along(val.alternatives(self), one)
@@ -99,7 +100,7 @@ class Merge(Words):
         """Lazy select: evaluate only the branch that is taken, as `yes() if test else no()` does."""
         return self.switch([(test, yes), (ALWAYS, no)])
 
-    def _fail_as(self, error: Rejected, case: Val) -> None:
+    def fail_as(self, error: Rejected, case: Val) -> None:
         what = self.describe(case)
         name = "AttributeError" if error.error is not None and error.error.code == "ACR307" else "TypeError"
         self.fail(name, f"this value is {what} here")
@@ -237,6 +238,7 @@ class Merge(Words):
             t = union(self.template_type(a), self.template_type(b))
         except Rejected as error:
             return ErrorShape(error.error.seen if error.error is not None else "")
+        t = close(self, t)
         if endless(t):
             return ErrorShape(without_end(t), "ACR303")
         own = isinstance(t, UnionT) and is_own(a) and is_own(b)
@@ -567,6 +569,6 @@ def _has_pending(val: Val | None) -> bool:
     return isinstance(val, _Pending) or (val is not None and any(map(_has_pending, val.children())))
 
 
-def _fails_plainly(code: str) -> bool:
+def fails_plainly(code: str) -> bool:
     """Whether the plain call also fails where an operation on one alternative of a union is rejected with a code."""
     return code[3] in "346" and code not in ("ACR303", "ACR310", "ACR403")

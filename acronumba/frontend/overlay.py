@@ -119,6 +119,7 @@ def _new_values(w: Walker, cls: type, name: str) -> MapVal:
     cell = w.cell(("overlay", cls, name))
     cell.real = True
     if cell.item == NEVER:
+        cell.entries = True
         w.widen_cell(cell, TupleT((StructT(cls), NEVER)))
     values = MapVal(cell, w.var(name, words(map_type(cell, False))[0]))
     w.emit(ir.ListNew(out=values.var, width=values.width, args=(), count=0, loc=w.loc))

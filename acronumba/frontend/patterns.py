@@ -6,8 +6,9 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from acronumba.frontend.alternatives import by_alternative
 from acronumba.frontend.attributes import attribute
-from acronumba.frontend.block import Point
+from acronumba.frontend.block import Fork, Point
 from acronumba.frontend.calls.objects import runtime_class
 from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.comprehensions import to_list
@@ -28,8 +29,13 @@ from acronumba.ir.types import NoneT, Type
 @handles(STATEMENTS, ast.Match)
 def match_statement(w: Walker, stmt: ast.Match) -> None:
     """Walk a `match` statement."""
-    subject = w.expr(stmt.subject)
+    subject = w.value(stmt.subject)
+    subject = subject if subject.nests else w.whole(subject)
     path = path_of(w, stmt.subject)
+    hidden = (w.frame.scope, f"#match{stmt.lineno}") if path is None and subject.nests else None
+    if hidden is not None:
+        path = hidden
+        w.state[path] = subject
     rest = [w.point()]
     done: list[Point] = []
     current = subject
@@ -41,7 +47,12 @@ def match_statement(w: Walker, stmt: ast.Match) -> None:
         if path is not None and path in w.state:
             current = w.state[path]
         try:
-            pattern(w, case.pattern, current, rest, path)
+            if path is not None and current.nests and current.is_several and not _takes_all(case.pattern):
+                yes, no = _by_alternative(w, case.pattern, current, path)
+                rest += no
+                w.join(yes)
+            else:
+                pattern(w, case.pattern, current, rest, path)
             if case.guard is not None and w.block is not None:
                 yes, no = w.branch(case.guard)
                 rest += no
@@ -50,7 +61,27 @@ def match_statement(w: Walker, stmt: ast.Match) -> None:
             w.block = None
         w.body(case.body)
         done += w.leave()
+    for _, state in (*done, *rest) if hidden is not None else ():
+        state.pop(hidden, None)
     w.join([*done, *rest])
+
+
+def _takes_all(p: ast.pattern) -> bool:
+    return isinstance(p, ast.MatchAs) and (p.pattern is None or _takes_all(p.pattern))
+
+
+def _by_alternative(w: Walker, p: ast.pattern, val: Val, path: StateKey) -> Fork:
+    """Match each shape of a value; return the points where it matches, and where it does not."""
+
+    def run() -> Fork:
+        fails: list[Point] = []
+        try:
+            pattern(w, p, w.state[path], fails, path)
+        except Dead:
+            w.block = None
+        return w.leave(), fails
+
+    return by_alternative(w, path, val, run)
 
 
 def pattern(w: Walker, p: ast.pattern, val: Val, fails: list[Point], path: tuple[Any, ...] | None) -> None:
@@ -147,7 +178,7 @@ def sequence_pattern(w: Walker, patterns: Sequence[ast.pattern], val: Val, fails
         )
         if w.block is None:
             return
-    val = to_list(w, val) if val.python_class is range else val
+    val = to_list(w, val) if val.python_class is range else val.opened(w)
     items = w.items_of(val)
     if items is None and isinstance(val, ListVal):
         n = w.ops.list_lengths(val)

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeGuard
 
 import numpy as np
 
+from acronumba.frontend.alternatives import note_item
 from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.comprehensions import extend, stack_list, to_list
@@ -125,6 +126,15 @@ def subscript(w: Walker, base: Val, index: ast.expr) -> Val:
     return w.each(not_none(w, base), lambda v: get_item(w, v, where), itself=True)
 
 
+def named_item(w: Walker, base: ast.expr, index: ast.expr) -> Val:
+    """Read an item or slice of the value of an expression."""
+    owner = w.value(base)
+    found = subscript(w, owner, index)
+    if owner.nests and owner.is_several and isinstance(index, ast.Constant):
+        note_item(w, base, owner, w.constant(index.value), found)
+    return found
+
+
 def get_item(w: Walker, base: Val, where: Index) -> Val:
     """Read an item or slice of a value that is no union; the index may be one."""
     w.check_poison(base)
@@ -132,6 +142,12 @@ def get_item(w: Walker, base: Val, where: Index) -> Val:
         where = not_none(w, where)
         if isinstance(where, UnionVal):
             return w.each(where, lambda e: get_item(w, base, e))
+    part = None if isinstance(where, slice) else base.row_item(w, where)
+    if part is not None:
+        return part
+    base = base.opened(w)
+    if base.is_several:
+        return w.each(base, lambda v: get_item(w, v, where), itself=True)
     own = base.get_item(w, index_value(where) if base.is_mapping else where)
     if own is not None:
         return own
@@ -608,4 +624,4 @@ def _inside(w: Walker, bound: Num | UnionVal | None, end: Num, n: Num) -> Num:
 
 @handles(EXPRESSIONS, ast.Subscript)
 def _subscript_expression(w: Walker, node: ast.Subscript) -> Val:
-    return subscript(w, w.value(node.value), node.slice)
+    return named_item(w, node.value, node.slice)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.nested import FLAT
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.shapes import Shapes
@@ -34,6 +35,8 @@ class Ufuncs(Shapes):
 
     def as_tensor(self, val: Val, dtype: str | None = None) -> Tensor:
         """Return `np.array(val, dtype)` of a number or an array, or of nested sequences of them."""
+        if val.nests:
+            raise self.w.reject("ACR303", seen=f"an array of {self.w.describe(val)}", rewrite=FLAT)
         items = val.sequence(self.w)
         if items == ():
             return self.full((0,), number(0.0), dtype or "float64")

@@ -27,7 +27,7 @@ from acronumba.frontend.kinds.functions import Func
 from acronumba.frontend.kinds.lists import ElementInfo
 from acronumba.frontend.kinds.numbers import Num
 from acronumba.frontend.kinds.torch_tensors import unfollowed
-from acronumba.frontend.kinds.value import Turns, Val
+from acronumba.frontend.kinds.value import StateKey, Turns, Val
 from acronumba.frontend.merge import Merge
 from acronumba.frontend.source import Source, assigned_names, is_forbidden
 from acronumba.frontend.tensor_math import TensorMath
@@ -194,6 +194,8 @@ class Walker(Merge):
         self.parts: list[Val] = []
         self.before = 0
         self.handling: list[Val] = []  # the exceptions of the clauses around the current node, the innermost last
+        # By id: an item of a name of several shapes, the name's state key and value, and the index of the item.
+        self.items_read: dict[int, tuple[Val, StateKey, Val, Val]] = {}
         self.rebound: set[Any] = set()  # state keys of tensors that were changed in place, by a new value
 
     @property

@@ -28,13 +28,16 @@ from acronumba.frontend.kinds.errors import ErrorValue, conversion
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal
+from acronumba.frontend.kinds.nested import Nested
 from acronumba.frontend.kinds.numbers import ALWAYS, EnumVal, NoneVal, Num, number
-from acronumba.frontend.kinds.objects import ClassNumber, MutableObject, ObjectValue, Ref, SharedVal
+from acronumba.frontend.kinds.objects import ClassNumber, MutableObject, ObjectValue, Ref, SharedVal, reference
 from acronumba.frontend.kinds.torch_tensors import as_torch
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val, Value
+from acronumba.frontend.nesting import close, fits
 from acronumba.ir import nodes as ir
+from acronumba.ir.shapes import ALL, Shape, ShapeClass, is_shape, shape_class
 from acronumba.ir.types import (
     BOOL,
     FLOAT,
@@ -60,6 +63,7 @@ from acronumba.ir.types import (
     Type,
     UnionT,
     Word,
+    all_parts,
     case_slices,
     members,
     type_text,
@@ -112,7 +116,8 @@ class Words(Cells):
                 entries = self.from_words(t, tuple(self._shared_word(node, w) for w in words(t)))
                 assert isinstance(entries, MapVal)
                 return replace(entries, cls=cls, extra=self.constant(factory) if cls is defaultdict else None)
-            case SharedLeaf(type=t):
+            case SharedLeaf(type=t, fields=fields):
+                self.note_fields(fields)
                 return self.from_words(t, tuple(self._shared_word(node, w) for w in words(t)))
             case SharedConst(value=value):
                 return self.constant(value)
@@ -122,6 +127,16 @@ class Words(Cells):
                 return SharedVal(self.shared_at(outer))
             case SharedOpaque(path=path, what=what):
                 raise self.reject("ACR501", seen=f"{path}: {what}", rewrite=conversion(what))
+
+    def note_fields(self, fields: Sequence[tuple[type, str, Type]]) -> None:
+        """Note the types of the fields of the closed shapes in a shared value, which may be one outside of the call."""
+        for cls, name, t in fields:
+            self.note(self.facts.outside, cls)
+            row = self.facts.given.setdefault(cls, {})
+            if name not in row:
+                row[name] = t
+                self.data_lists |= {part for part in all_parts(t) if isinstance(part, ListT)}
+            self.widen_field(cls, name, t)
 
     def shared_at(self, path: str) -> SharedNode:
         """Return the shared structure at a path."""
@@ -196,6 +211,7 @@ class Words(Cells):
     def to_words(self, val: Val, t: Type) -> tuple[ir.Var, ...]:
         """Convert a value to the words of a type that includes its own."""
         self.check_poison(val)
+        val = self.named_in(val, t)
         if isinstance(t, UnionT) and not (isinstance(val, UnionVal) and val.type == t):
             if isinstance(val, SharedVal):
                 val = self.materialise(val)
@@ -207,6 +223,64 @@ class Words(Cells):
         if found is None:
             raise self.reject("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
         return found
+
+    def named_in(self, val: Val, t: Type) -> Val:
+        """Return a list, tuple or dict as a row of its closed shape, if a type has that; any other value as it is."""
+        shapes = [m.cls for m in members(t) if isinstance(m, StructT) and is_shape(m.cls)]
+        if not shapes or val.python_class not in (list, tuple, dict) or isinstance(val, Nested):
+            return val
+        val = val.unshared(self)
+        kind = self.type_of(val)
+        fitting = [cls for cls in shapes if fits(cls.shape, kind)]
+        return self.new_nested(max(fitting, key=lambda c: c.shape.tag is not None), val) if fitting else val
+
+    def new_nested(self, cls: ShapeClass, val: Val) -> Nested:
+        """Return a list, tuple or dict as a new row of a closed shape."""
+        known = val.sequence(self) if cls.shape.is_open else None
+        if known is not None:
+            listed = ListT(union(*map(self.type_of, known)), tupled=cls.shape.python is tuple)
+            t = self.widen_field(cls, ALL, listed)
+            val = self.from_words(t, self.to_words(val, t))
+        items = {ALL: val} if cls.shape.is_open else dict(zip(cls.shape.names, val.children(), strict=True))
+        return Nested(cls, self.new_row(cls, items), own=True)
+
+    def tagged(self, val: TupleVal) -> Val:
+        """Return a new tuple whose first item is a tag as a row, if tuples of its length differ by their tags."""
+        size = len(val.items)
+        if size not in self.facts.tagged or self.block is None or any(v.word_type() is None for v in val.items):
+            return val
+        tag = self.static(val.items[0])
+        return self.new_nested(shape_class(Shape(tuple, size, tag)), val) if type(tag) is str else val
+
+    def open_row(self, val: Nested) -> Val:
+        """Return a row of a closed shape as a list, tuple or dict."""
+        shape = val.cls.shape
+        items = tuple(self.row_part(val, name) for name in shape.names)
+        return items[0] if shape.is_open else TupleVal(items) if shape.keys is None else DictVal(shape.keys, items)
+
+    def row_part(self, val: Nested, name: str) -> Val:
+        """Read a field of a row of a closed shape."""
+        t = self.facts.fields.get(val.cls, {}).get(name)
+        if t is None:
+            self.facts.changed = True
+            raise Restart
+        return self.read_row(val.cls, val.var, val.own, name, t)
+
+    def read_row(self, cls: type, var: ir.Var, own: bool | None, name: str, t: Type) -> Val:
+        """Read a field of a row."""
+        self.reads.setdefault(cls, set()).add(name)
+        if cls in self.facts.built:
+            self.note(self.facts.built[cls], name)
+        outs = tuple(self.var(name, e) for e in words(t))
+        if self.block is None:
+            return ErrorValue()
+        if outs:
+            self.emit(ir.Load(outs=outs, ref=var, cls=cls, field=name, loc=self.loc))
+        val = self.from_words(t, outs)
+        if own is False:  # the fields of an input are inputs
+            self.came_in.update(outs)
+            val = replace(val, own=False) if isinstance(val, Ref | Nested) else val
+        return self.placed(val, (cls, name) if own else None)
 
     def words_of_items(self, items: Sequence[Val], t: TupleT | DictT) -> tuple[ir.Var, ...]:
         """Convert the items of a tuple, list or dict to the words of a type of as many items."""
@@ -249,16 +323,15 @@ class Words(Cells):
         if single is not None:
             if isinstance(val, NoneVal):
                 return (self.null(single),)
-            if isinstance(single, RefT) and val.object_classes():
-                return self.to_words(val, StructT(val.object_classes()[0]))
+            if isinstance(single, RefT) and isinstance(kind := val.word_type(), StructT | UnionT):
+                return self.to_words(val, next(m for m in members(kind) if isinstance(m, StructT)))
             if not isinstance(single, RefT):
                 return self.to_words(val, next(m for m in t.members if not isinstance(m, NoneT)))
         mine = self.type_of(val)
         out: list[ir.Var] = []
         tag = -1
         for k, (case, _) in enumerate(case_slices(t)):
-            fits = tag < 0 and union(case, mine) == case
-            if fits:
+            if tag < 0 and (union(case, mine) == case or close(self, union(case, mine)) == case):
                 tag = k
                 out += self.to_words(val, case)
             else:
@@ -384,6 +457,10 @@ class Words(Cells):
         old = table.get(name)
         wider = given if old is None or isinstance(old, OpaqueT) else union(old, given)
         if wider != old:
+            wider = close(self, wider, cls)
+            old = table.get(name)
+            wider = wider if old is None or isinstance(old, OpaqueT) else union(old, wider)
+        if wider != old:
             self.one_form(wider)
             if endless(wider):
                 raise self.reject("ACR303", seen=without_end(wider))
@@ -432,7 +509,7 @@ class Words(Cells):
             case Array0T():
                 return Tensor(t.scalar, vars[-1], (), array0=number(True) if t.sure else Num(BOOL, var=vars[0]))
             case StructT():
-                return Ref((t.cls,), vars[0], self.made_here((t.cls,)))
+                return reference((t.cls,), vars[0], self.made_here((t.cls,)))
             case TupleT() | DictT():
                 items: list[Val] = []
                 at = 0
@@ -463,11 +540,13 @@ class Words(Cells):
     def narrowed(self, val: UnionVal) -> Val:
         """Return a union as an ordinary value if a single alternative (or only classes) is left."""
         rest = val.possible
+        if not rest:
+            return ErrorValue()
         single = union_word(val.type)
         if all(isinstance(m, StructT) for m in rest):
             classes = tuple(m.cls for m in rest if isinstance(m, StructT))
             word = val.vars[0] if single is not None else self._struct_word(val)
-            return Ref(classes, word, self.made_here(classes))
+            return reference(classes, word, self.made_here(classes))
         if len(rest) > 1:
             return val
         only = rest[0]

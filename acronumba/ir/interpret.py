@@ -19,7 +19,8 @@ from acronumba.foreign import is_tensor
 from acronumba.ir import nodes as ir
 from acronumba.ir.evaluate import OperationFailed, WrongResult, apply
 from acronumba.ir.ops import SCALARS, Attrs
-from acronumba.ir.types import NO_VALUE, UNSET, BoolT, FloatT, IntT, ListT, TensorT, TorchT, members
+from acronumba.ir.shapes import field_of, layout_of
+from acronumba.ir.types import UNSET, BoolT, FloatT, IntT, ListT, TensorT, TorchT, members
 from acronumba.ir.values import (
     INT_MAX,
     INT_MIN,
@@ -321,7 +322,7 @@ class Interpreter:
         if isinstance(ref, ObjectRow):
             env[i.out] = self._layouts[ref.layout.cls][0]
         else:
-            env[i.out] = next(self._layouts[c][0] for c in type(ref).__mro__ if c in self._layouts)
+            env[i.out] = layout_of(self._layouts, ref)[0]
 
     def _is_made(self, i: ir.IsMade, env: Env) -> None:
         ref = env[i.ref]
@@ -338,7 +339,7 @@ class Interpreter:
             inner: Sequence[WordValue] = ref.words[f.offset - 1 : f.offset - 1 + f.width]
         else:
             try:
-                value = getattr(ref, i.field, NO_VALUE) if UNSET in members(f.type) else getattr(ref, i.field)
+                value = field_of(ref, i.cls, i.field, UNSET in members(f.type))
                 inner = flatten(value, f.type, self._memo_of(ref), f".{i.field}")
             except (Misfit, AttributeError) as e:
                 raise _Stop(-1, (), "DataError", str(e)) from e

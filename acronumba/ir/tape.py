@@ -20,7 +20,8 @@ from acronumba.errors import Loc
 from acronumba.ir import nodes as ir
 from acronumba.ir.evaluate import apply
 from acronumba.ir.interpret import Env, Interpreter
-from acronumba.ir.types import Array0T, ListT, TensorT, TorchT, Type, UnionT, case_slices
+from acronumba.ir.shapes import field_of, layout_of
+from acronumba.ir.types import NO_VALUE, Array0T, ListT, TensorT, TorchT, Type, UnionT, case_slices
 from acronumba.ir.values import List, Memo, ObjectRow, UserValue, WordValue, flatten
 from acronumba.ir.vjp import RULES, Applied, Eager, adjoints, differentiable
 from acronumba.records import record
@@ -260,13 +261,11 @@ class Recorder(Interpreter):
         """Return the layout of the row of an object, and its words."""
         if isinstance(word, ObjectRow):
             return word.layout, word.words
-        layout = next(self._layouts[c][1] for c in type(value).__mro__ if c in self._layouts)
+        layout = layout_of(self._layouts, value)[1]
         out: list[WordValue] = [None] * (layout.size - 1)
         for f in layout.fields:
-            if hasattr(value, f.name):
-                out[f.offset - 1 : f.offset - 1 + f.width] = flatten(
-                    getattr(value, f.name), f.type, self._memo_of(value)
-                )
+            if (part := field_of(value, layout.cls, f.name, True)) is not NO_VALUE:
+                out[f.offset - 1 : f.offset - 1 + f.width] = flatten(part, f.type, self._memo_of(value))
         return layout, out
 
     def items(self, word: List, width: int) -> Sequence[WordValue]:

@@ -19,6 +19,7 @@ from acronumba.foreign import as_numpy, is_foreign, is_tensor, numpy_array, to_t
 from acronumba.ir.evaluate import named
 from acronumba.ir.functions import is_function_class, known_function
 from acronumba.ir.nodes import StructLayout
+from acronumba.ir.shapes import is_shape
 from acronumba.ir.types import (
     NO_VALUE,
     UNSET,
@@ -190,6 +191,8 @@ def closeness(value: object, t: Type) -> int:
             return 2 * bool(is_function_class(kind) and known_function(value) is t.fn)
         case TextT():
             return 2 * (kind is str)
+        case StructT(cls) if is_shape(cls):
+            return 2 * cls.shape.matches(value)
         case EnumT() | StructT():
             return 2 * (kind is t.cls)
         case ScalarT():
@@ -378,8 +381,12 @@ class _Builder:
                 else:
                     made.update(items if isinstance(made, dict) else [key for key, _ in items])
             else:
+                cls = source.layout.cls
                 for name, item in self._fields(source).items():
-                    object.__setattr__(made, name, item)
+                    if is_shape(cls):
+                        made[cls.shape.place(name)] = item
+                    else:
+                        object.__setattr__(made, name, item)
         return out
 
     def _fields(self, row: ObjectRow) -> dict[str, UserValue]:
@@ -501,14 +508,14 @@ class _Builder:
             if source.origin is None:
                 self._open.append((source, made))
         else:
-            made = object.__new__(source.layout.cls)
+            made = {} if is_shape(source.layout.cls) else object.__new__(source.layout.cls)
             self._open.append((source, made))
         self._made[id(source)] = made
         return made
 
     def _close(self, values: Sequence[WordValue]) -> None:
         """Make the named tuples that the words refer to, innermost first, as they cannot be filled afterwards."""
-        stack = [v for v in values if isinstance(v, ObjectRow) and issubclass(v.layout.cls, tuple)]
+        stack = [v for v in values if isinstance(v, ObjectRow) and _is_closed(v.layout.cls)]
         while stack:
             row = stack[-1]
             if id(row) in self._made:
@@ -517,10 +524,16 @@ class _Builder:
             below = [
                 v
                 for v in row.words
-                if isinstance(v, ObjectRow) and issubclass(v.layout.cls, tuple) and id(v) not in self._made
+                if isinstance(v, ObjectRow) and _is_closed(v.layout.cls) and id(v) not in self._made
             ]
             if below:
                 stack += below
             else:
-                self._made[id(row)] = row.layout.cls(**self._fields(row))
+                cls, fields = row.layout.cls, self._fields(row)
+                self._made[id(row)] = cls.shape.make([*fields.values()]) if is_shape(cls) else cls(**fields)
                 stack.pop()
+
+
+def _is_closed(cls: type) -> bool:
+    """Whether objects of a class are made with all their fields at once."""
+    return cls.shape.keys is None if is_shape(cls) else issubclass(cls, tuple)

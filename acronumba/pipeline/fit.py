@@ -104,7 +104,8 @@ def may_hold(wide: Schema, narrow: Schema) -> bool:
 def packed_of(tree: SharedTree, shared: Mapping[str, Value]) -> list[list[Value]]:
     """Return the shared objects of recursive classes: they are packed like instances, so their fields need types."""
     names = list(shared)
-    return [[getter(leaf.path, names)(shared)] for leaf in tree.leaves if isinstance(leaf.type, StructT)]
+    rows = (leaf for leaf in tree.leaves if any(isinstance(t, StructT) for t in all_parts(leaf.type)))
+    return [[getter(leaf.path, names)(shared)] for leaf in rows]
 
 
 def same_types(wide: Schema, narrow: Schema, reads: Mapping[type, frozenset[str]]) -> bool:

@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from acronumba.data.shared import DICTS
+from acronumba.data.tables import DICTS
 from acronumba.data.unchanged import Latest
 from acronumba.errors.codes import reject
 from acronumba.generics import Value
+from acronumba.ir.shapes import is_shape
 from acronumba.ir.types import DictT, ListT, MapT, StructT, Type, all_parts
 from acronumba.pipeline.boundary import made_once
 
@@ -56,7 +57,8 @@ class PackedShared:
         return packed
 
     def _pack(self, value: Value) -> Batch:
-        batch = self._packer.pack([[dict(value) if type(value) in DICTS else value]])
+        known = isinstance(self._packer.schema.params[0], MapT) and type(value) in DICTS
+        batch = self._packer.pack([[dict(value) if known else value]])
         for error in batch.errors.values():
             raise reject("ACR501", seen=f"{self._path}: {error.message}", rewrite=error.rewrite)
         return batch
@@ -94,7 +96,8 @@ class SharedPacks:
             if isinstance(param.type, ListT | MapT | StructT):
                 schema = Schema(params=(param.type,), fields=self._schema.fields)
                 streams = Streams(schema.params, program.result, program.layouts)
-                packer = Packer(schema, self._layouts, self._lowered.inherited, streams=streams)
+                exact = any(isinstance(t, StructT) and is_shape(t.cls) for t in all_parts(param.type))
+                packer = Packer(schema, self._layouts, self._lowered.inherited, exact, streams=streams)
                 found[k] = PackedShared(param.path, self._guard.root(param.path), packer, given_away)
         return found
 

@@ -1295,6 +1295,19 @@ def dict_of_dicts(x, n, xs, ws, k):
 
 
 @of("Dicts and sets")
+def dict_trees(x, n, xs, ws, k):
+    """trees of dicts, tuples and lists"""
+
+    def grow(m):
+        return {"name": "leaf"} if m < 1 else {"name": "n", "kids": [grow(m - 1), grow(m - 2)]}
+
+    def count(t):
+        return 1 + sum([count(c) for c in t.get("kids", [])])
+
+    return count(grow(n)), grow(2)
+
+
+@of("Dicts and sets")
 def dict_of_arrays(x, n, xs, ws, k):
     """dicts of arrays"""
     h = {-1: x}

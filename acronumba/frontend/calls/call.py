@@ -420,6 +420,12 @@ def replace_fields(w: Walker, args: list[Val], kwargs: dict[str, Val]) -> Val:
 
 def call_method(w: Walker, owner: Val, name: str, args: list[Val], kwargs: dict[str, Val]) -> Val:
     """Call a method of a built-in type."""
+    part = owner.row_item(w, args[0]) if name == "get" and args and not kwargs else None
+    if part is not None:
+        return part
+    owner = owner.opened(w)
+    if owner.is_several:
+        return w.each(owner, lambda o: call_method(w, o, name, args, kwargs), itself=True)
     cls = np.ndarray if isinstance(owner, Tensor) else owner.python_class
     if cls in (list, tuple) and callable(getattr(cls, name, None)):
         given = _arguments(w, f".{name}", signature_of(getattr(cls, name)), [owner, *args], kwargs)

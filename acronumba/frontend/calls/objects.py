@@ -18,6 +18,7 @@ import numpy as np
 
 from acronumba.foreign import Library, source_function
 from acronumba.frontend.kinds.value import Val
+from acronumba.ir.shapes import class_of_values
 from acronumba.ir.types import Array0T, ListT, StructT, TensorT, TorchT, Type
 
 _FOR_MODELS = (
@@ -87,7 +88,7 @@ def runtime_class(t: Type) -> type:
         case NoneT():
             return type(None)
         case EnumT(cls=cls) | StructT(cls=cls):
-            return cls
+            return class_of_values(cls)
         case Array0T(sure=True):
             return np.ndarray
         case ScalarT():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from acronumba.data.schema import ENDLESS, NODES
 from acronumba.frontend.exceptions import Rejected
 from acronumba.frontend.join_shapes import ErrorShape, JoinShape
 from acronumba.frontend.kinds.value import StateKey, Val, Value
@@ -43,8 +42,6 @@ _DATA = {  # by a pattern of the kind of data
 
 def conversion(what: str) -> str:
     """Return the rewrite for an unsupported kind of data (`OpaqueT.what`); "" if none is known."""
-    if what == ENDLESS.what:
-        return NODES
     if what == READ_AGAIN:
         return "make it a list: list(...)"
     if what == GROWS:

@@ -45,6 +45,7 @@ class ElementInfo:
     real: bool = False  # must be a list at run time: it is mutated, stored, or merged
     fixed: bool = False  # the item type cannot be widened
     data: bool = False  # lists of this type may be instance data, dicts of this type are
+    entries: bool = False  # they are dicts or sets: elements are pairs of keys and values
     mutated: bool = False  # a list of it is mutated somewhere
     mixed: bool = False  # an element that is a list of the instance data was stored in it
     unsure: bool = False  # ... or may have been, as the instance data have lists of the item type

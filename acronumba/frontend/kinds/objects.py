@@ -12,6 +12,7 @@ from acronumba.data.shared import Shared, SharedLeaf, SharedNode, kinds_of, shar
 from acronumba.frontend.join_shapes import JoinShape, Parameter, PartsShape, StaticShape, TypeShape
 from acronumba.frontend.kinds.lists import ListVal, at_run_time
 from acronumba.frontend.kinds.maps import MapVal, constant_value
+from acronumba.frontend.kinds.nested import Nested
 from acronumba.frontend.kinds.numbers import ALWAYS, number
 from acronumba.frontend.kinds.unions import MaybeUnbound
 from acronumba.frontend.kinds.value import (
@@ -26,6 +27,7 @@ from acronumba.frontend.kinds.value import (
     static_items,
 )
 from acronumba.ir import nodes as ir
+from acronumba.ir.shapes import is_shape
 from acronumba.ir.types import StructT, Type, union
 from acronumba.records import record
 
@@ -54,7 +56,7 @@ class Ref(Value):
     def alternatives(self, w: Words) -> Cases[Callable[[], Val]]:
         for k, cls in enumerate(self.classes):
             last = k == len(self.classes) - 1
-            yield ALWAYS if last else w.class_test(self.var, (cls,)), partial(Ref, (cls,), self.var, self.own)
+            yield ALWAYS if last else w.class_test(self.var, (cls,)), partial(reference, (cls,), self.var, self.own)
 
     @property
     def is_input(self) -> bool:
@@ -85,11 +87,28 @@ class Ref(Value):
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
         return (self.var,) if isinstance(t, StructT) else None
 
+    @property
+    def nests(self) -> bool:
+        return any(map(is_shape, self.classes))
+
+    def some_of_alternatives(self, w: Words, places: Sequence[int]) -> Val:
+        return reference(tuple(self.classes[k] for k in places), self.var, self.own)
+
+    def narrowed(self, w: Words) -> Val:
+        return reference(self.classes, self.var, self.own)
+
     def object_classes(self) -> tuple[type, ...]:
-        return self.classes
+        return () if any(map(is_shape, self.classes)) else self.classes
 
     def identity(self) -> object:
         return id(self.var)
+
+
+def reference(classes: tuple[type, ...], var: ir.Var, own: bool | None) -> Val:
+    """Return the value of a reference to an object, or to a list, tuple or dict of a closed shape."""
+    if len(classes) == 1 and is_shape(cls := classes[0]):
+        return Nested(cls, var, own)
+    return Ref(classes, var, own)
 
 
 @record(eq=False, frozen=False)

@@ -15,7 +15,8 @@ from acronumba.frontend.kinds.maps import MapVal
 from acronumba.frontend.kinds.numbers import Num
 from acronumba.frontend.kinds.value import FieldPlace, StateKey, Val, Value
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import BOOL, Array0T, DictT, ListT, TupleT, Type, UnionT, case_slices, union
+from acronumba.ir.shapes import is_shape
+from acronumba.ir.types import BOOL, Array0T, DictT, ListT, StructT, TupleT, Type, UnionT, case_slices, union
 from acronumba.records import record
 
 if TYPE_CHECKING:
@@ -60,6 +61,13 @@ class UnionVal(Value):
                 test = w.either(test, w.both(w.is_case(self, partial(operator.eq, case)), kind))
         keep = w.keep(self, lambda t: t in either or wanted(t))
         return test, keep, w.keep(self, lambda t: t in either or not wanted(t))
+
+    @property
+    def nests(self) -> bool:
+        return any(isinstance(t, StructT) and is_shape(t.cls) for t in self.possible)
+
+    def some_of_alternatives(self, w: Words, places: Sequence[int]) -> Val:
+        return w.narrowed(replace(self, possible=tuple(self.possible[k] for k in places)))
 
     def narrowed(self, w: Words) -> Val:
         return w.narrowed(self)

@@ -172,6 +172,23 @@ class Value:
         """Return a shared list, tuple, dict or object as one made of its leaves; any other value as it is."""
         return self
 
+    @property
+    def nests(self) -> bool:
+        """Whether it is, or may be, a row of a closed shape."""
+        return False
+
+    def some_of_alternatives(self, w: Words, places: Sequence[int]) -> Val:
+        """Return it without the alternatives whose indices are not among the given ones."""
+        return self
+
+    def opened(self, w: Words) -> Val:
+        """Return a row of a closed shape as the list, tuple or dict that it is; any other value as it is."""
+        return self
+
+    def row_item(self, w: Walker, index: Val) -> Val | None:
+        """Return the item of a row of a closed shape at an index that is known to exist; None for other values."""
+        return None
+
     def mutable(self, w: Walker) -> Val:
         """Return it as a list, dict or set of run time that may be mutated, or reject its mutation."""
         rewrite = "make a copy first: " + ("dict(d)" if self.is_mapping else "list(x)")

@@ -1,0 +1,356 @@
+"""Nested data without classes: dicts, tuples and lists that hold others of their form, of any depth."""
+
+from __future__ import annotations
+
+import importlib.util
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from acronumba import InstanceErrors, model, pack
+from acronumba.data.schema import infer
+from acronumba.ir.types import type_text
+from tests.support.classless import program
+
+
+def typed(value: Any) -> Any:
+    """Return a value with the classes of its parts."""
+    if isinstance(value, list | tuple):
+        return type(value), [typed(v) for v in value]
+    if isinstance(value, dict):
+        return dict, [(k, typed(v)) for k, v in value.items()]
+    return type(value), value
+
+
+def same_as_plain(fn: Any, xs: list[Any], **shared: Any) -> None:
+    """Compare with the plain call: as a batch, packed, in another order, and one by one."""
+    f = model(fn)
+    want = [typed(fn(x, **shared)) for x in xs]
+    for given in (xs, pack(xs), pickle.loads(pickle.dumps(pack(xs)))):
+        assert [typed(v) for v in f.batch(given, **shared)] == want
+    assert [typed(v) for v in f.batch(xs[::-1], **shared)] == want[::-1]
+    assert typed(f.batch(xs[-1:], **shared)[0]) == want[-1]
+
+
+# ---- the forms
+
+
+def total(t):
+    return 0.0 if t is None else t["value"] + total(t["left"]) + total(t["right"])
+
+
+def total_of_present(t):
+    out = t["value"]
+    if "left" in t:
+        out += total_of_present(t["left"])
+    if t.get("right") is not None:
+        out += total_of_present(t["right"])
+    return out
+
+
+def weigh(t):
+    return t["size"] + sum(weigh(c) for c in t.get("children", []))
+
+
+def labels(t):
+    label, kids = t
+    out = len(label)
+    for kid in kids:
+        out += labels(kid)
+    return out
+
+
+def lisp(e):
+    if not isinstance(e, list):
+        return e
+    op, *rest = e
+    return lisp(rest[0]) + lisp(rest[1]) if op == "+" else lisp(rest[0]) * lisp(rest[1])
+
+
+def matched(e):
+    match e:
+        case ("num", x):
+            return x
+        case ("neg", a):
+            return -matched(a)
+        case ("+", a, b):
+            return matched(a) + matched(b)
+        case (_, a, b):
+            return matched(a) * matched(b)
+
+
+def by_tag(e):
+    kind = e[0]
+    if kind == "num":
+        return e[1]
+    if kind == "neg":
+        return -by_tag(e[1])
+    a, b = by_tag(e[1]), by_tag(e[2])
+    return a + b if kind == "+" else a * b
+
+
+def by_length(t):
+    if len(t) == 2:
+        return t[1]
+    return by_length(t[1]) - by_length(t[2])
+
+
+def leaves(x):
+    return sum(leaves(v) for v in x) if isinstance(x, list) else x
+
+
+def binary(depth: int) -> Any:
+    return depth and {"value": 0.5, "left": binary(depth - 1) or None, "right": binary(max(depth - 2, 0)) or None}
+
+
+def present(depth: int) -> Any:
+    kids = {"left": present(depth - 1)} if depth > 1 else {}
+    return {"value": 1.0, **kids, **({"right": present(depth - 2)} if depth > 2 else {})}
+
+
+def weights(depth: int) -> Any:
+    return {"size": depth, "children": [weights(depth - 1), weights(0)]} if depth else {"size": 1}
+
+
+def labelled(depth: int) -> Any:
+    return ("ab"[depth % 2] * 2, [labelled(depth - 1), labelled(0)] if depth else [])
+
+
+def expression(depth: int) -> Any:
+    return 0.5 if not depth else ["+*"[depth % 2], expression(depth - 1), 1.5]
+
+
+def formula(depth: int) -> Any:
+    if depth < 1:
+        return ("num", 0.5)
+    return ("neg", formula(depth - 1)) if depth % 3 == 0 else ("+*"[depth % 2], formula(depth - 1), ("num", 1.5))
+
+
+def pairs(depth: int) -> Any:
+    return ("x", 1.0) if depth < 1 else ("y", pairs(depth - 1), ("z", 0.25))
+
+
+def numbers(depth: int) -> Any:
+    return [numbers(depth - 1), 1.0, [2.0]] if depth else [0.5]
+
+
+FORMS = [
+    (total, binary), (total_of_present, present), (weigh, weights), (labels, labelled), (lisp, expression),
+    (matched, formula), (by_tag, formula), (by_length, pairs), (leaves, numbers),
+]  # fmt: skip
+
+
+@pytest.fixture
+def deep_recursion():
+    """The plain calls recurse as deep as the data."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(30_000)
+    yield
+    sys.setrecursionlimit(before)
+
+
+@pytest.mark.parametrize(("fn", "make"), FORMS, ids=lambda v: getattr(v, "__name__", None))
+def test_each_form_is_the_plain_call(fn, make):
+    same_as_plain(fn, [make(d) for d in (3, 1, 5, 2, 9, 4)])
+
+
+@pytest.mark.usefixtures("deep_recursion")
+@pytest.mark.parametrize(("fn", "make"), FORMS[3:6], ids=lambda v: getattr(v, "__name__", None))
+def test_one_program_takes_all_depths(fn, make):
+    f = model(fn)
+    xs = [make(d) for d in (2, 999, 40)]
+    assert list(f.batch(xs)) == [fn(x) for x in xs]
+    assert list(f.batch([make(400), make(7)])) == [fn(make(400)), fn(make(7))]
+
+
+def test_uniform_data_keep_their_types():
+    found = [type_text(infer([column]).params[0]) for column in (
+        [[[1.0, 2.0], [3.0]]], [((1.0, 2.0), (3.0, 4.0))], [{"a": {"b": 1}, "c": [1.0]}], [[("a", 1.0)]],
+    )]  # fmt: skip
+    assert found == [
+        "list[list[float]]", "tuple[tuple[float, float], tuple[float, float]]", "{a: {b: int}, c: list[float]}",
+        "list[tuple[str, float]]",
+    ]  # fmt: skip
+
+
+# ---- made in the call, and results
+
+
+def linked(n):
+    return None if n == 0 else (n, linked(n - 1))
+
+
+def grown(n):
+    out = None
+    for k in range(n):
+        out = {"k": k, "next": out}
+    return out
+
+
+def bushy(n):
+    return {"name": "n", "kids": [bushy(n - 1) for _ in range(n)]}
+
+
+def fractal(n):
+    return [fractal(n - 1), 2.0, fractal(n - 1)] if n else 1.0
+
+
+def onto(n, acc=None):
+    return acc if n == 0 else onto(n - 1, (n, acc))
+
+
+def read(text, i):
+    if text[i] != "(":
+        return text[i], i + 1
+    out, i = [], i + 1
+    while text[i] != ")":
+        x, i = read(text, i)
+        out.append(x)
+    return out, i + 1
+
+
+def brackets(text):
+    return read(text, 0)[0]
+
+
+def term(ts):
+    if ts[0] == "(":
+        x, rest = plus(ts[1:])
+        return x, rest[1:]
+    return ("num", len(ts[0])), ts[1:]
+
+
+def plus(ts):
+    x, rest = term(ts)
+    while rest and rest[0] == "+":
+        y, rest = term(rest[1:])
+        x = ("+", x, y)
+    return x, rest
+
+
+def parsed(text):
+    return plus(text)[0]
+
+
+def inserted(t, x):
+    if t is None:
+        return {"k": x, "l": None, "r": None}
+    if x < t["k"]:
+        return {"k": t["k"], "l": inserted(t["l"], x), "r": t["r"]}
+    return {"k": t["k"], "l": t["l"], "r": inserted(t["r"], x)}
+
+
+def search_tree(xs):
+    out = None
+    for x in xs:
+        out = inserted(out, x)
+    return out
+
+
+def simpler(e):
+    if e[0] == "num":
+        return e
+    if e[0] == "neg":
+        a = simpler(e[1])
+        return ("num", -a[1]) if a[0] == "num" else ("neg", a)
+    return (e[0], simpler(e[1]), simpler(e[2]))
+
+
+@pytest.mark.parametrize(("fn", "xs"), [
+    (linked, [0, 3, 1, 200]), (grown, [0, 3, 1, 40]), (bushy, [0, 2, 3]), (fractal, [0, 3, 1]), (onto, [0, 3, 1, 60]),
+    (brackets, ["(a(bc)())", "a", "((((a))))"]), (parsed, ["1+(1+1)", "1", "(1+1)+(1+(1+1))"]),
+    (search_tree, [[3, 1, 2], [5], [], [9, 8, 1, 2]]), (simpler, [formula(d) for d in (0, 3, 1, 7)]),
+])  # fmt: skip
+def test_nested_values_are_made_in_the_call(fn, xs):
+    same_as_plain(fn, xs)
+
+
+def test_parts_of_the_instances_are_returned_themselves():
+    xs = [binary(4), binary(2)]
+    got = list(model(lambda t: t["left"]).batch(xs))
+    assert all(g is x["left"] for g, x in zip(got, xs, strict=True))
+
+
+def same(p):
+    return p[0] == p[1], p[0] != p[1]
+
+
+@pytest.mark.parametrize("make", [binary, formula, numbers, labelled])
+def test_nested_values_are_compared(make):
+    same_as_plain(same, [(make(a), make(b)) for a in (1, 3) for b in (1, 3)])
+
+
+# ---- shared values
+
+
+def walk(t, x):
+    if "leaf" in t:
+        return t["leaf"]
+    return walk(t["left"] if x < t["at"] else t["right"], x)
+
+
+def forest(x, *, trees):
+    return [walk(t, x) for t in trees]
+
+
+def split(depth: int) -> Any:
+    return {"at": 0.5 / depth, "left": {"leaf": depth}, "right": split(depth - 1)} if depth else {"leaf": 7}
+
+
+def test_shared_trees():
+    trees = [split(6), split(2), split(9)]
+    same_as_plain(forest, [0.1, 0.3, 2.0], trees=trees)
+    f = model(forest)
+    for change in (11, 2.5):  # in place: the value, then its type
+        assert list(f.batch([0.0, 9.0], trees=trees)) == [forest(0.0, trees=trees), forest(9.0, trees=trees)]
+        trees[0]["left"]["leaf"] = change
+        assert list(map(typed, f.batch([0.0], trees=trees))) == [typed(forest(0.0, trees=trees))]
+
+
+# ---- bad instances, gradients, random programs
+
+
+def test_a_bad_instance_fails_alone():
+    with pytest.raises(InstanceErrors) as caught:
+        model(by_tag).batch([formula(3), ("num", "x"), ("odd",), formula(5)])
+    assert set(caught.value.errors) <= {1, 2} and 2 in caught.value.errors
+    assert [caught.value.results[k] for k in (0, 3)] == [by_tag(formula(3)), by_tag(formula(5))]
+
+
+def encoded(t, w):
+    if "x" in t:
+        return t["x"]
+    return np.tanh(w @ encoded(t["l"], w) + encoded(t["r"], w))
+
+
+def loss(t, *, w):
+    return (encoded(t, w) ** 2).sum()
+
+
+def test_gradients_flow_through():
+    rng = np.random.default_rng(1)
+
+    def tree(depth: int) -> Any:
+        if not depth:
+            return {"x": rng.normal(size=3).astype(np.float32)}
+        return {"l": tree(depth - 1), "r": tree(depth // 2)}
+
+    slopes = model(loss).value_and_grad.check([tree(d) for d in (0, 1, 3)], w=rng.normal(size=(3, 3)))
+    assert "0 different" in str(slopes), slopes
+
+
+@pytest.mark.parametrize("seed", [0, 23, 50, 58, 112])
+def test_random_programs(seed: int, tmp_path: Path) -> None:
+    source, xs = program(seed)
+    path = tmp_path / f"program{seed}.py"
+    path.write_text(source)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    want = [typed(made.run(x)) for x in xs]
+    assert [typed(v) for v in model(made.run).batch(xs)] == want
