@@ -44,8 +44,8 @@ from acronumba.data.layouts import make_layouts
 from acronumba.data.packer import PackerText, packer_text
 from acronumba.data.reach import Reached, reached
 from acronumba.data.schema import Reads, Schema, guess, infer, loose, loses, merge, restrict, schema_text
-from acronumba.data.shared import Inherited
 from acronumba.data.stream import Streams
+from acronumba.data.tables import Inherited
 from acronumba.data.unchanged import Guard, guard_of
 from acronumba.data.unpack import Reader, Unpacker
 from acronumba.data.unpacked_fields import UnpackedFields, kept_of

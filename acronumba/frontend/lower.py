@@ -31,8 +31,9 @@ from acronumba.config import verify_level
 from acronumba.data.layouts import make_layouts
 from acronumba.data.result_wrappers import Wrap
 from acronumba.data.schema import NODES, classes_of
-from acronumba.data.shared import Inherited, SharedConst, SharedTree, hiding, nodes_of, values_of
+from acronumba.data.shared import SharedConst, SharedTree, hiding, nodes_of, values_of
 from acronumba.data.source_guard import Changed, SourceGuard
+from acronumba.data.tables import Inherited
 from acronumba.errors import NOWHERE, AcronumbaError, Loc, together
 from acronumba.errors.codes import reject
 from acronumba.foreign import BY_SOURCE

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from acronumba.data.shared import (
     Attributes,
-    Inherited,
     Match,
     SharedTree,
     Unread,
@@ -19,6 +18,7 @@ from acronumba.data.shared import (
     shared_key,
     without,
 )
+from acronumba.data.tables import Inherited
 from acronumba.generics import Value
 from acronumba.ir import nodes as ir
 from acronumba.ir.ops import TENSORS
