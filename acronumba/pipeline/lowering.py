@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from acronumba.data.shared import SharedTree
 from acronumba.errors import AcronumbaError
 from acronumba.generics import Value
+from acronumba.ir.shapes import is_shape
 from acronumba.pipeline.fit import orders_by_layout, packed_of, same_types
 from acronumba.pipeline.log import Times
 
@@ -80,7 +81,7 @@ def _with_columns_at(
 ) -> tuple[Schema, Lowered]:  # fmt: skip
     """Infer and lower until the types of the fields that are read equal the schema, with columns at some paths."""
     from acronumba.data.extents import with_columns
-    from acronumba.data.pack import infer
+    from acronumba.data.pack import infer, restrict
     from acronumba.data.schema import with_functions
     from acronumba.frontend.lower import Read, lower
     from acronumba.pipeline.rejected import Attempt
@@ -96,7 +97,10 @@ def _with_columns_at(
             attempts += [Attempt(r, narrowed, places, tree, shared) for r in read]
             raise
         with times.stage("infer"):
-            narrow = with_columns(with_functions(infer([*columns, *packed], lowered.reads), earlier), places)
+            if all(map(is_shape, found.fields)):  # no objects whose fields would not be followed
+                narrow = with_columns(restrict(found, lowered.reads), places)
+            else:
+                narrow = with_columns(with_functions(infer([*columns, *packed], lowered.reads), earlier), places)
         if same_types(schema, narrow, lowered.reads):
             return replace(narrow, params=narrow.params[: len(columns)]), lowered
         schema = narrow
