@@ -30,9 +30,8 @@ from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.names import behind, function_value, is_computed, outside, path_of
 from acronumba.frontend.walker import Walker
-from acronumba.ir import nodes as ir
 from acronumba.ir.functions import is_function_class
-from acronumba.ir.types import INT, TEXT, UNSET, NoneT, OpaqueT, Type, UnionT, members, words
+from acronumba.ir.types import INT, TEXT, UNSET, NoneT, OpaqueT, Type, UnionT, members
 
 
 def not_none(w: Walker, val: Val) -> Val:
