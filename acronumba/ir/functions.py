@@ -23,7 +23,7 @@ _PLAIN = (int, float, str, bool, type(None))
 _MOST = 16  # functions of one definition that hold different values
 
 _known: dict[Hashable, weakref.ref[types.FunctionType]] = {}
-_counts: Counter[CodeType] = Counter()
+_counts: Counter[tuple[str, CodeType]] = Counter()  # by file, which codes do not compare
 
 
 def is_function_class(cls: type) -> bool:
@@ -46,9 +46,10 @@ def known_function(value: Value) -> Value | str:
     found = _known[key]() if key in _known else None
     if found is not None and found.__globals__ is value.__globals__ and _key(found) == key:
         return found
+    definition = value.__code__.co_filename, value.__code__
     if key not in _known:
-        _counts[value.__code__] += 1
-    if _counts[value.__code__] > _MOST:
+        _counts[definition] += 1
+    if _counts[definition] > _MOST:
         return f"one of more than {_MOST} functions {value.__qualname__}, which hold values of their own"
     _known[key] = weakref.ref(value)
     return value
@@ -113,5 +114,10 @@ def function_key(value: Value) -> tuple[str, ...]:
     """Return a key by which functions are sorted, the same in every process."""
     code = getattr(value, "__code__", None)
     place = () if code is None else (f"{code.co_firstlineno:9}", str(next(code.co_positions(), None)))
-    held = () if code is None else (repr(_key(value)),) if value.__closure__ or value.__defaults__ else ()
+    cells = [] if code is None else [c.cell_contents for c in value.__closure__ or () if c != types.CellType()]
+    held = () if code is None else map(_text, (*cells, *(value.__defaults__ or ())))
     return str(getattr(value, "__module__", "")), str(getattr(value, "__qualname__", value)), *place, *held
+
+
+def _text(held: Value) -> str:
+    return str(getattr(held, "__qualname__", None) or repr(held))

@@ -15,8 +15,12 @@ import numpy as np
 import pytest
 
 from acronumba import AcronumbaError, InstanceErrors, model, pack
+from acronumba.api.check import compare
+from acronumba.api.results import equal
+from acronumba.errors import InternalError
 from acronumba.pipeline.compiled import Compiled
-from tests.support.plain_call import compiled, interpreted
+from tests.support import held_functions
+from tests.support.plain_call import compiled, interpreted, outcomes, plain
 
 
 @dataclass
@@ -238,3 +242,25 @@ def test_a_list_for_optional_parameters_is_rejected() -> None:
 
     with pytest.raises(AcronumbaError, match=r"one by one: f\(xs\[0\], xs\[1\]\)"):
         f._interpret([Layer(two), Layer(two)], [[1.0], [1.0, 2.0]])
+
+
+def check_random(seed: int, module_of: Callable[[str], Any]) -> bool:
+    """Compare a random program with its plain calls; return whether it was rejected."""
+    module = module_of(held_functions.program(seed))
+    some = held_functions.instances(module, seed)
+    try:
+        got = outcomes(model(module.main)._interpret, some)
+    except InternalError:
+        raise
+    except AcronumbaError:
+        return True
+    for mine, theirs in zip(got, plain(module.main, some), strict=True):
+        if isinstance(theirs, Exception):
+            assert isinstance(mine, Exception), (seed, mine, theirs)
+        elif not isinstance(mine, AcronumbaError):
+            assert equal(mine, theirs) or compare(mine, theirs, theirs)[0] in ("equal", "close"), (seed, mine, theirs)
+    return False
+
+
+def test_random_programs(module_of: Callable[[str], Any]) -> None:
+    assert sum(check_random(seed, module_of) for seed in range(12)) < 6
