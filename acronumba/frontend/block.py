@@ -29,7 +29,6 @@ from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
 from acronumba.frontend.naming import note_named
 from acronumba.frontend.numbering import Key, Numbering, fits, gives_natural
 from acronumba.frontend.raised import (
-    DIVISIONS,
     TOO_LARGE,
     ZERO_DIVISION,
     Catching,
@@ -595,7 +594,7 @@ class Blocks(Catching):
 
     def _check_defined(self, op: str, args: Sequence[Num], result: Type) -> None:
         """Check that an operation has a result, where a `try` statement catches its exception."""
-        if op in DIVISIONS:
+        if SCALARS[op].divides:
             zero = number(0.0 if args[1].type == FLOAT else 0)
             self.check(self.scalar("ne", args[1], zero), "ZeroDivisionError", ZERO_DIVISION)
         elif f"defined_{op}" in SCALARS and args[0].type == FLOAT:

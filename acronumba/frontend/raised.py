@@ -84,12 +84,11 @@ LIMITS = frozenset((
 
 TOO_LARGE = "the result does not fit 64 bits"
 ZERO_DIVISION = "integer division or modulo by zero"
-DIVISIONS = ("div", "quotient", "floordiv", "mod")
 
 
 def scalar_failure(op: str, result: Type) -> tuple[str, str]:
     """Return the exception that an operation on Python numbers raises, and its message."""
-    if op in DIVISIONS and not (op == "floordiv" and result != FLOAT):
+    if SCALARS[op].divides and not (op == "floordiv" and result != FLOAT):
         return "ZeroDivisionError", "division by zero" if result == FLOAT else ZERO_DIVISION
     if result == INT:
         return "OverflowError", TOO_LARGE

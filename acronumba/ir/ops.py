@@ -485,6 +485,7 @@ class ScalarOp:
     reference: Callable[..., Array]
     grows: bool = False  # whether floats fail only where the result is too large
     total: bool = False  # whether floats never fail, although the operation has a site
+    divides: bool = False  # whether it fails where its second argument is zero
 
 
 # Functions of `math` that are C's and give a float. `math.floor` gives an int; powers are an operator's.
@@ -517,16 +518,13 @@ def _some(text: str | None) -> str:
 
 
 def _defined(reference: Callable[..., Array]) -> Callable[..., bool]:
-    """Return whether a function of floats has a result, neither a domain nor a range error."""
+    """Return whether a function of floats has a float as its result."""
 
     def defined(*args: float) -> bool:
         try:
-            reference(*args)
-        except (ValueError, OverflowError):
+            return not isinstance(reference(*args), complex)
+        except (ValueError, ArithmeticError):
             return False
-        except ZeroDivisionError:  # of a power: tested apart
-            pass
-        return True
 
     return defined
 
@@ -535,10 +533,13 @@ def _scalars() -> dict[str, ScalarOp]:
     import operator as o
 
     def row(name: str, args: str, result: str, fails: bool, reference: Callable[..., Array]) -> ScalarOp:
-        grows, total = name in growing, name in defined
-        return ScalarOp(name=name, args=args, result=result, fails=fails, reference=reference, grows=grows, total=total)
+        return ScalarOp(
+            name=name, args=args, result=result, fails=fails, reference=reference, grows=name in growing,
+            total=name in defined, divides=name in dividing,
+        )  # fmt: skip
 
     growing = {"add", "sub", "mul", "neg", "abs", "exp", "expm1", "sinh", "cosh", "hypot", "pow"}
+    dividing = {"div", "quotient", "floordiv", "mod"}
     defined = {"fabs", "copysign", "atan2", "erf", "erfc"}
     rows = [
         row("add", "aa", "a", True, o.add), row("sub", "aa", "a", True, o.sub), row("mul", "aa", "a", True, o.mul),
