@@ -45,7 +45,9 @@ class Adapter:
     container: Callable[[Value], list[Value] | dict[str, Value] | None]  # its items, if it is a list or dict
     step: Callable[[Value, str], str]  # how an attribute is read, in source text: ".weight"
     get: Callable[[Value, str], Value] = getattr  # reads an attribute
-    fixed: Callable[[Value], Iterable[str]] = lambda value: ()  # attributes that code cannot assign
+    fixed: Callable[[Value], Iterable[str]] = (
+        lambda value: ()
+    )  # attributes that code cannot assign, in the order of `names`
 
 
 _adapters: dict[type, Adapter] = {}  # by base class

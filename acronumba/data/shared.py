@@ -607,11 +607,12 @@ def _match_node(node: SharedNode, inherited: Inherited, unread: Unread) -> Match
     visible = inherited.get(cls, frozenset()) - {*names}
     kinds = kinds_of(names)
     get = getattr if adapter is None else adapter.get
+    fixed = tuple(name for name in names if name in node.fixed)
 
     def run_object(v: Value) -> bool:
         if type(v) is not cls or (visible and not visible.isdisjoint(v.__dict__)):
             return False
-        if adapter is not None and adapter.wrong(v):
+        if adapter is not None and (adapter.wrong(v) or tuple(adapter.fixed(v)) != fixed):
             return False
         try:
             return all(part(get(v, name)) for name, part in parts)

@@ -224,8 +224,8 @@ def _get(module: Any, name: str) -> Value:
 
 
 def _fixed(module: Any) -> tuple[str, ...]:
-    """Return the parameters, buffers and submodules of a module."""
-    return (*module._parameters, *module._buffers, *module._modules)
+    """Return the buffers, parameters and submodules of a module."""
+    return (*module._buffers, *module._parameters, *module._modules)
 
 
 adapt(torch.nn.Module, Adapter(_names, why_not, _container, _step, _get, _fixed))

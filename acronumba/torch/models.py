@@ -73,11 +73,11 @@ class TorchModel(Model[..., Any]):
 
     def __init__(self, target: Any, *, options: Options | None = None, device: str | None = None) -> None:
         self.target: Callable[..., Any] = target.target if isinstance(target, TorchModel) else target
-        self._own = vars(self.target).get("forward") if isinstance(self.target, torch.nn.Module) else None
         method = self.target.forward if isinstance(self.target, torch.nn.Module) else self.target
         if isinstance(self.target, torch.nn.Module) and (wrong := why_not(self.target)):
             seen = f"{type(self.target).__name__}: {wrong}"
             raise reject("ACR210", seen=seen, rewrite=conversion(wrong), message="this module cannot be a model")
+        self._forwards = _forwards_of(self.target)
         if isinstance(method, types.MethodType) and isinstance(method.__func__, types.FunctionType):
             own = getattr(type(method.__self__), "forward", None)
             fn, self._follows = _walkable(method.__func__, calling_module, own)
@@ -90,7 +90,7 @@ class TorchModel(Model[..., Any]):
         super().__init__(fn, options=options, device=device)
 
     def _numbered(self, call: Call) -> Call:
-        if isinstance(self.target, torch.nn.Module) and self.target.__dict__.get("forward", self._own) is not self._own:
+        if _forwards_of(self.target) != self._forwards:
             raise reject("ACR706", message="the forward of the module was assigned after the model was made",
                          rewrite="make another model of it: acronumba.torch.model(net)")  # fmt: skip
         if torch.get_default_dtype() != torch.float32:
@@ -219,6 +219,11 @@ def _followed(forward: Forward, wanted: TensorSelection) -> Done:
         watched = list(wanted.watched.values())
         follow(forward, list(outputs.values()), trained, wanted.tensor_of, watched=watched)
     return Done(Results.of(forward.results), errors, call=forward.call)
+
+
+def _forwards_of(target: Any) -> tuple[object, ...]:
+    """Return the `forward` of the class of a module, and its own; nothing for methods and functions."""
+    return (type(target).forward, vars(target).get("forward")) if isinstance(target, torch.nn.Module) else ()
 
 
 def _walkable(
