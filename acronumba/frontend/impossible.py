@@ -6,7 +6,9 @@ operation is asked of Python, with examples of the values (`Value.example`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+import types
+from collections.abc import Callable, Iterable, Sequence
 
 from acronumba.frontend.exceptions import Rejected
 from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
@@ -33,6 +35,21 @@ def impossible(w: Words, operation: Callable[..., Constant], operands: Sequence[
     except Exception:  # depends on the values
         return rejection
     return rejection
+
+
+def not_taken(function: Callable[..., Constant], count: int, names: Iterable[str]) -> str:
+    """Return why a Python function takes no call of so many arguments, and some by name; "" if it does, or others."""
+    if not isinstance(function, types.FunctionType):
+        return ""
+    given = [None] * count, dict.fromkeys(names)
+    try:
+        inspect.signature(function).bind(*given[0], **given[1])
+    except TypeError:
+        try:
+            function(*given[0], **given[1])
+        except TypeError as error:
+            return str(error)
+    return ""
 
 
 def not_iterable(w: Words, val: Val) -> Exception:

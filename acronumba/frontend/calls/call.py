@@ -34,7 +34,7 @@ from acronumba.frontend.calls.tables import Row, row_of
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import METHODS, handles
-from acronumba.frontend.impossible import impossible
+from acronumba.frontend.impossible import impossible, not_taken
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.errors import conversion
 from acronumba.frontend.kinds.functions import Static
@@ -147,6 +147,8 @@ def call_row(w: Walker, row: Row, args: Sequence[Val], kwargs: Mapping[str, Val]
     except Rejected as error:
         alone = (block, blocks) == (w.block, len(w.code.blocks))  # not in the middle of a loop, say
         wrong = alone and error.error is not None and error.error.code in ("ACR203", "ACR301")
+        if wrong and (text := not_taken(row.function, len(args), kwargs)):
+            raise w.fails("TypeError", error, text) from None
         raise impossible(w, called, (), error) if wrong else error from None
     finally:
         w.asked = around
