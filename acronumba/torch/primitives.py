@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba.frontend.arrays import view
+from acronumba.frontend.arrays import elements, times, view
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.calls.of_views import reshaped_view
@@ -21,6 +21,7 @@ from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.library.decorators import primitive
 from acronumba.frontend.subscripts import WHOLE
 from acronumba.frontend.walker import Walker
+from acronumba.ir.types import BOOL
 
 
 def _sizes(w: Walker, a: Args) -> Val:
@@ -66,6 +67,57 @@ def _reshaped(w: Walker, a: Args) -> Val:
 def reshaped(x: Any, shape: Any) -> Any:
     """Return an array of another shape, a tuple of ints: of one that is written to, a view if there is one."""
     return np.reshape(x, shape)
+
+
+def _contiguous(w: Walker, a: Args) -> Val:
+    x = a["x"]
+    if not isinstance(x, ArrayRef):
+        return x
+    packed = w.known(_is_packed(w, x))
+    if packed is NOT_CONST:
+        return elements(w, x)  # a copy or not, as run time knows: neither may be written to
+    return x if packed else w.call(w.constant(np.copy), (x,), {})
+
+
+def _is_packed(w: Walker, x: ArrayRef) -> Num:
+    """Whether the elements of a view are in the order of the rows of a new array, without gaps."""
+    outer, size = x.place.find().apart, number(1)
+    if outer != frozenset(range(len(outer))):
+        return Num(BOOL, var=w.var("", BOOL))  # unknown
+    steps: list[Num] = []  # from one index of an axis of a part to the next, in elements
+    for c in reversed(x.cuts):
+        steps.insert(0, times(w, size, number(c.step)))
+        size = times(w, size, w.extent(c.extent))
+    packed, expected = number(True), number(1)
+    for axis in reversed(x.axes):
+        step, n = expected, w.extent(axis.extent)
+        if axis.stride is not None:
+            step = times(w, axis.stride, size)
+        elif axis.cut >= 0:
+            step = steps[axis.cut]
+        fits = w.either(w.scalar("eq", n, number(1)), w.scalar("eq", step, expected))
+        packed, expected = w.scalar("both", packed, fits), times(w, expected, n)
+    return packed
+
+
+@primitive(rule=_contiguous, rank0="any", whole=True)
+def as_contiguous(x: Any) -> Any:
+    """Return an array whose elements are in order: of one that is written to, itself or a copy."""
+    return np.ascontiguousarray(x)
+
+
+def _seen_in(w: Walker, a: Args) -> Val:
+    found, x = a.tensor("found"), a["x"]
+    if isinstance(x, ArrayRef):
+        return Tensor(found.type, found.ref, found.dims, aliased=True, read_from=x)
+    assert isinstance(x, Tensor)
+    return Tensor(found.type, found.ref, found.dims, aliased=True, base=x)
+
+
+@primitive(rule=_seen_in, rank0="any", whole=True)
+def seen_in(found: Any, x: Any) -> Any:
+    """Return elements of an array that are a view of it in PyTorch, and a copy here: neither may be written to."""
+    return found
 
 
 def _without(w: Walker, a: Args) -> Val:

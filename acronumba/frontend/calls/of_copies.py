@@ -31,6 +31,7 @@ from acronumba.frontend.kinds.lists import ElementInfo, ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal, constant_value
 from acronumba.frontend.kinds.numbers import number
 from acronumba.frontend.kinds.objects import ObjectValue, Ref, SharedVal
+from acronumba.frontend.kinds.torch_tensors import as_torch
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
 from acronumba.frontend.kinds.value import Constant, PythonClass, Val, Value
@@ -39,6 +40,7 @@ from acronumba.frontend.made import check_constructor, made_by_fields
 from acronumba.frontend.magic import call_special, has_method, object_class, same_reference
 from acronumba.frontend.names import behind, function_value
 from acronumba.frontend.overlay import with_written
+from acronumba.frontend.torch_math import array_of, stopped
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
     NEVER,
@@ -208,6 +210,8 @@ class _Deep:
     def made(self, val: Val) -> Val:
         """Return a copy of a value that is reached for the first time."""
         w = self.w
+        if val.is_tensor:
+            return as_torch(w.call(method_of(stopped(w, array_of(w, val)), "copy"), (), {}))
         if has_method(w, val, "__deepcopy__"):
             seen = f"{w.describe(val)}, which says by `__deepcopy__` how it is copied"
             raise w.reject("ACR210", seen=seen)

@@ -107,7 +107,7 @@ UNARY = {
     "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "arcsinh": np.arcsinh,
     "acosh": np.arccosh, "arccosh": np.arccosh, "atanh": np.arctanh, "arctanh": np.arctanh, "erf": nn.erf,
     "sigmoid": nn.sigmoid, "expit": nn.sigmoid, "reciprocal": np.reciprocal, "neg": np.negative,
-    "negative": np.negative, "abs": np.abs, "absolute": np.abs, "positive": np.positive, "square": np.square,
+    "negative": np.negative, "abs": np.abs, "absolute": np.abs, "square": np.square,
     "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "fix": np.trunc,
     "bitwise_not": np.invert, "deg2rad": np.deg2rad, "rad2deg": np.rad2deg, "sinc": np.sinc,
 }  # fmt: skip
@@ -247,10 +247,18 @@ def operate(w: Walker, op: type[ast.AST], operands: Sequence[Val]) -> Val:
         x, y = (array_of(w, v) for v in operands)
         return as_torch(w.ops.matmul(x, y))
     what, function, numpy = (_BINARY | _COMPARED)[op]
+    if op is ast.UAdd:
+        checked(w, what, function, operands, {})
+        return operands[0]
     return apply(w, what, function, numpy, operands, op in _COMPARED)
 
 
 foreign.Library.operate = operate
+
+
+@implements(torch.positive, torch.Tensor.positive, asks=True, views=True)
+def positive(input):
+    return input
 
 
 # ---- sums with a factor, quotients

@@ -12,6 +12,7 @@ from acronumba.frontend.library.decorators import rejected
 from acronumba.torch import returned
 from acronumba.torch.implements import arrays, implements, promoted, tensor
 from acronumba.torch.primitives import (
+    as_contiguous,
     axis_of,
     decides_rank,
     each,
@@ -19,6 +20,7 @@ from acronumba.torch.primitives import (
     is_same,
     refused,
     reshaped,
+    seen_in,
     sizes,
     without_axis,
 )
@@ -180,7 +182,7 @@ def expanded(input, shape):
     if lead < 0:
         refused("expand to fewer dimensions than the tensor has", "x.expand(*sizes), with a size for each dimension")
     wanted = tuple(input.shape[k - lead] if k >= lead and is_same(n, -1) else n for k, n in enumerate(shape))
-    return np.broadcast_to(input, wanted)
+    return seen_in(np.broadcast_to(input, wanted), input)
 
 
 @implements(torch.broadcast_to, views=True)
@@ -195,17 +197,18 @@ def broadcast_to_method(input, *size):
 
 @implements(T.expand_as, views=True)
 def expand_as(input, other):
-    return np.broadcast_to(input, other.shape)
+    return seen_in(np.broadcast_to(input, other.shape), input)
 
 
-@implements(torch.broadcast_tensors)
+@implements(torch.broadcast_tensors, views=True)
 def broadcast_tensors(*tensors):
-    return tuple(np.broadcast_arrays(*arrays(tensors)))
+    given = arrays(tensors)
+    return tuple(seen_in(found, x) for found, x in zip(np.broadcast_arrays(*given), given, strict=True))
 
 
-@implements(torch.diagonal, T.diagonal)
+@implements(torch.diagonal, T.diagonal, views=True)
 def diagonal(input, offset=0, dim1=0, dim2=1):
-    return np.diagonal(input, offset, dim1, dim2)
+    return seen_in(np.diagonal(input, offset, dim1, dim2), input)
 
 
 @implements(T.unfold)
@@ -217,7 +220,7 @@ def unfold(input, dimension, size, step):
 
 @implements(T.contiguous, views=True)
 def contiguous(input, *, memory_format=None):
-    return input
+    return as_contiguous(input)
 
 
 # ---- parts
