@@ -135,3 +135,19 @@ def test_the_order_of_a_set_made_in_the_call_is_rejected() -> None:
     with pytest.raises(AcronumbaError) as e:
         f.batch(SETS)
     assert e.value.code == "ACR301" and "sorted(s)" in str(e.value)
+
+
+@model
+def asked_once(xs: list[int]) -> tuple[int, int, list[int]]:
+    seen = []
+
+    def key(x: int) -> int:
+        seen.append(x)
+        return -x * x % 7
+
+    return max(xs, key=key), min((x for x in xs), key=key), seen
+
+
+def test_a_key_is_asked_once_of_each_element() -> None:
+    columns = [[3], [2, -5, 4], [1, 1, 6, -3, 0]]
+    assert list(asked_once.batch(columns)) == [asked_once(xs) for xs in columns]

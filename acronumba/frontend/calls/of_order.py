@@ -14,7 +14,7 @@ from acronumba.frontend.comprehensions import as_iterable, built, extend, to_lis
 from acronumba.frontend.conditions import host_value, truth
 from acronumba.frontend.exceptions import Rejected
 from acronumba.frontend.kinds.arrays import AMBIGUOUS, EMPTY, Tensor
-from acronumba.frontend.kinds.iterators import Zip
+from acronumba.frontend.kinds.iterators import Range, Zip
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
@@ -135,13 +135,15 @@ def _first_of_best(
         keys_list = _host_keys(w, built(w, items_list, key_of, "keys"), what)
         val = Zip((items_list, keys_list))
         first, first_key = (part.item_at(w, number(0)) for part in (items_list, keys_list))
+    length, at = w.turns(val)
 
-    def better(best: Val, v: Val) -> Val:
-        assert isinstance(best, TupleVal)
+    def better(best: Val, k: Val) -> Val:
+        assert isinstance(best, TupleVal) and isinstance(k, Num)
+        v = at(k)
         pair = v.items if keyed and isinstance(v, TupleVal) else (v, key_of(v))
         return TupleVal(pick((best.items[0], best.items[1]), *pair))
 
-    best = fold(w, "best", val, better, TupleVal((first, first_key)))
+    best = fold(w, "best", Range(number(1), length(), number(1)), better, TupleVal((first, first_key)))
     assert isinstance(best, TupleVal)
     return best.items[0]
 
