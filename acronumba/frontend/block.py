@@ -124,6 +124,7 @@ class Facts:
         self.written_out = False  # and whether all such loops are unrolled
         self.several_ranks = False  # whether a size that only run time knows decides the rank of an array,
         self.one_rank = False  # and whether none may, as the program was rejected so
+        self.turned = False  # whether axes of a tensor are exchanged: then others may not be in the order of their rows
         self.loops: dict[Hashable, tuple[JoinShape, ...]] = {}  # of the names that a loop assigns, at its last walk
         self.thrown: dict[Hashable, Type | None] = {}  # of called functions, by key: the exceptions that they raise
         self.asked: set[str] = set()  # attributes of exceptions that are read: only these are kept

@@ -263,10 +263,18 @@ def _turned(w: Walker, val: TorchTensor, name: str) -> Val:
     inner, rank = val.inner, val.rank
     if (name == "mT" and rank < 2) or (name == "H" and rank not in (0, 2)):
         raise w.reject("ACR402", seen=f".{name} of {w.describe(val)}")
+    note_turned(w, rank)
     order = list(reversed(range(rank))) if name != "mT" else [*range(rank - 2), rank - 1, rank - 2]
     if isinstance(inner, ArrayRef):
         return TorchTensor(transposed(inner, order), val.detached)
     return as_torch(w.ops.transpose(inner, order))
+
+
+def note_turned(w: Walker, rank: int) -> None:
+    """Note that axes of a tensor are exchanged: results of operations on it may have PyTorch's order of its axes."""
+    if rank > 1:
+        w.facts.changed |= not w.facts.turned
+        w.facts.turned = True
 
 
 def without_gradient(w: Walker, val: TorchTensor) -> Val:

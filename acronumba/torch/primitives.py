@@ -9,6 +9,7 @@ import numpy as np
 from acronumba.frontend.arrays import elements, times, view
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.objects import is_tuple
+from acronumba.frontend.calls.of_shapes import copied
 from acronumba.frontend.calls.of_views import reshaped_view
 from acronumba.frontend.chosen import _put_rows
 from acronumba.frontend.conditions import host_value
@@ -20,6 +21,7 @@ from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.library.decorators import primitive
 from acronumba.frontend.subscripts import WHOLE
+from acronumba.frontend.torch_math import note_turned
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import BOOL
 
@@ -69,10 +71,47 @@ def reshaped(x: Any, shape: Any) -> Any:
     return np.reshape(x, shape)
 
 
+def _reshaped_or_copied(w: Walker, a: Args) -> Val:
+    x = a["x"]
+    if not (isinstance(x, ArrayRef) and _may_be_turned(w, x)):
+        return _reshaped(w, a)
+    out = w.call(w.constant(np.reshape), (elements(w, x), a["shape"]), {})
+    return Tensor(out.type, out.ref, out.dims, aliased=True, read_from=x) if isinstance(out, Tensor) else out
+
+
+@primitive(rule=_reshaped_or_copied, rank0="any", whole=True)
+def reshaped_or_copied(x: Any, shape: Any) -> Any:
+    """Return an array of another shape: of one that is written to a view, or what may be a view or a copy."""
+    return np.reshape(x, shape)
+
+
+def _may_be_turned(w: Walker, x: ArrayRef) -> bool:
+    """Whether PyTorch may keep the elements of an array that was made in the call in another order of its axes."""
+    place = x.place.find()
+    return w.facts.turned and place.copied and place.kind[1] > 1
+
+
+def _turning(w: Walker, a: Args) -> Val:
+    x = a["x"]
+    assert isinstance(x, Tensor | ArrayRef)
+    note_turned(w, x.type.rank)
+    return x
+
+
+@primitive(rule=_turning, rank0="any", whole=True)
+def turning(x: Any) -> Any:
+    """Return an array whose axes are about to be exchanged."""
+    return x
+
+
 def _contiguous(w: Walker, a: Args) -> Val:
     x = a["x"]
+    if isinstance(x, Tensor) and x.repeated:
+        return copied(w, x)
     if not isinstance(x, ArrayRef):
         return x
+    if _may_be_turned(w, x):
+        return elements(w, x)
     packed = w.known(_is_packed(w, x))
     if packed is NOT_CONST:
         return elements(w, x)  # a copy or not, as run time knows: neither may be written to
@@ -109,15 +148,30 @@ def as_contiguous(x: Any) -> Any:
 def _seen_in(w: Walker, a: Args) -> Val:
     found, x = a.tensor("found"), a["x"]
     if isinstance(x, ArrayRef):
-        return Tensor(found.type, found.ref, found.dims, aliased=True, read_from=x)
-    assert isinstance(x, Tensor)
-    return Tensor(found.type, found.ref, found.dims, aliased=True, base=x)
+        out = Tensor(found.type, found.ref, found.dims, aliased=True, read_from=x)
+    else:
+        assert isinstance(x, Tensor)
+        out = Tensor(found.type, found.ref, found.dims, aliased=True, base=x)
+    before = (*(1 for _ in range(out.type.rank - len(x.dims))), *x.dims)
+    out.repeated = any(n == 1 and isinstance(m, int) and m > 1 for n, m in zip(before, out.dims, strict=False))
+    return out
 
 
 @primitive(rule=_seen_in, rank0="any", whole=True)
 def seen_in(found: Any, x: Any) -> Any:
     """Return elements of an array that are a view of it in PyTorch, and a copy here: neither may be written to."""
     return found
+
+
+def _without_made(w: Walker, a: Args) -> Val:
+    out = w.call(w.constant(np.squeeze), (a["x"], a["axis"]), {})
+    return Tensor(out.type, out.ref, out.dims, fresh=True, array0=out.array0) if isinstance(out, Tensor) else out
+
+
+@primitive(rule=_without_made, rank0="array", whole=True)
+def without_made_axis(x: Any, axis: Any) -> Any:
+    """Return an array that a row has made, and does not use again, without an axis of extent 1: no view."""
+    return np.squeeze(x, axis)
 
 
 def _without(w: Walker, a: Args) -> Val:
@@ -187,6 +241,18 @@ def _decides_rank(w: Walker, a: Args) -> Val:
 def decides_rank(n: Any) -> Any:
     """Whether a size is known only at run time, and may decide there of which rank a tensor is."""
     raise NotImplementedError(n)
+
+
+def _rank_unknown(w: Walker, a: Args) -> Val:
+    if not isinstance(a["x"], ArrayRef):
+        return NoneVal()
+    seen = "squeeze, by a size that only run time knows, of a tensor that is written to"
+    raise w.reject("ACR403", seen=seen, rewrite="x[0] where the size is 1, or x.clone().squeeze(...)")
+
+
+@primitive(rule=_rank_unknown, rank0="any", whole=True)
+def rank_unknown(x: Any) -> None:
+    """Reject an array that is written to, of which a size that only run time knows would decide the rank."""
 
 
 def _each(w: Walker, a: Args) -> Val:

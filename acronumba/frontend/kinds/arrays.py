@@ -52,6 +52,7 @@ class Tensor(Value):
     turned: Tensor | None = None  # of rank 2: its transpose, if that has been computed
     passed: bool = False  # read from a list or field, or passed as an argument, and so aliased
     read_from: ArrayRef | None = None  # the array, which is written to, from which it was read
+    repeated: bool = False  # whether several of its elements are certainly one in PyTorch: it is an expanded view
     known: Num | None = None  # of integers: the value of the only element as a host number, if there is one
 
     iterable = True

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from acronumba.torch.implements import arrays, implements, promoted
+from acronumba.torch.primitives import turning
 
 
 @implements(torch.matmul, torch.Tensor.matmul, asks=True)
@@ -69,5 +70,5 @@ def baddbmm(input, batch1, batch2, *, beta=1, alpha=1, out=None):
 @implements(torch.einsum, asks=True)
 def einsum(equation, *operands):
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
-        return np.einsum(equation, *promoted(*arrays(operands[0])))
-    return np.einsum(equation, *promoted(*operands))
+        return turning(np.einsum(equation, *promoted(*arrays(operands[0]))))
+    return turning(np.einsum(equation, *promoted(*operands)))

@@ -10,6 +10,7 @@ from acronumba import nn
 from acronumba.frontend.library.decorators import rejected
 from acronumba.frontend.library.numpy_elementwise import root
 from acronumba.torch.implements import implements, is_tensor, numpy_dtype, promoted
+from acronumba.torch.primitives import without_made_axis
 from acronumba.torch.returned import Max, Min
 
 
@@ -112,7 +113,7 @@ def at_index(x, index, dim, keepdim):
     values = np.take_along_axis(x, index, axis=dim)
     if keepdim:
         return values, index
-    return np.squeeze(values, axis=dim), np.squeeze(index, axis=dim)
+    return without_made_axis(values, dim), without_made_axis(index, dim)
 
 
 @implements(torch.argmax, torch.Tensor.argmax, asks=True)
@@ -212,7 +213,7 @@ def logsumexp(input, dim, keepdim=False, *, out=None):
     most = nn.stop_gradient(np.max(x, axis=axis, keepdims=True))
     most = np.where(np.isinf(most), x.dtype.type(0), most)
     y = np.log(np.sum(np.exp(x - most), axis=axis, keepdims=True)) + most
-    return y if keepdim else np.squeeze(y, axis=axis)
+    return y if keepdim else without_made_axis(y, axis)
 
 
 @implements(torch.cumsum, torch.Tensor.cumsum, asks=True)

@@ -18,10 +18,13 @@ from acronumba.torch.primitives import (
     each,
     is_known,
     is_same,
+    rank_unknown,
     refused,
     reshaped,
+    reshaped_or_copied,
     seen_in,
     sizes,
+    turning,
     without_axis,
 )
 
@@ -49,19 +52,29 @@ def numel(input):
 # ---- views
 
 
-@implements(T.view, T.reshape, T.resize, views=True)
+@implements(T.view, T.resize, views=True)
 def view(input, *shape):
     return reshaped(input, sizes(shape))
 
 
+@implements(T.reshape, views=True)
+def reshape_method(input, *shape):
+    return reshaped_or_copied(input, sizes(shape))
+
+
 @implements(torch.reshape, views=True)
 def reshape(input, shape):
-    return reshaped(input, sizes((shape,)))
+    return reshaped_or_copied(input, sizes((shape,)))
 
 
-@implements(T.view_as, T.reshape_as, views=True)
+@implements(T.view_as, views=True)
 def view_as(input, other):
     return reshaped(input, other.shape)
+
+
+@implements(T.reshape_as, views=True)
+def reshape_as(input, other):
+    return reshaped_or_copied(input, other.shape)
 
 
 @implements(torch.flatten, T.flatten, views=True)
@@ -70,12 +83,12 @@ def flatten(input, start_dim=0, end_dim=-1):
     if first == last and input.ndim:
         return input
     n = math.prod(input.shape[first : last + 1])
-    return reshaped(input, (*input.shape[:first], n, *input.shape[last + 1 :]))
+    return reshaped_or_copied(input, (*input.shape[:first], n, *input.shape[last + 1 :]))
 
 
 @implements(torch.ravel, T.ravel, views=True)
 def ravel(input):
-    return reshaped(input, (-1,))
+    return reshaped_or_copied(input, (-1,))
 
 
 @implements(torch.unflatten, T.unflatten, views=True)
@@ -100,12 +113,13 @@ def is_one(input, dim):
     """Return whether the size of a dimension is 1.
 
     Where it must not decide the rank, a size that only run time knows must be 1; but that of a last dimension must not,
-    as columns of sizes 1 are known.
+    as columns of sizes 1 are known. Of a tensor that is written to it is rejected.
     """
     at = axis_of(dim, max(input.ndim, 1))
     n = input.shape[at] if input.ndim else 0
     if is_known(n):
         return n == 1
+    rank_unknown(input)
     if input.ndim > 1 and at == input.ndim - 1:
         if n == 1:
             raise RuntimeError("squeeze(dim) of a last dimension whose size of 1 only run time knows")
@@ -123,15 +137,18 @@ def ones_of(input):
 def without_ones(input):
     """Return an array without its dimensions of size 1, where only run time knows which these are.
 
-    Where the sizes must not decide the rank, an instance fails that has such a dimension.
+    Where the sizes must not decide the rank, an instance fails that has such a dimension; a tensor that is written to
+    is rejected.
     """
     rank = input.ndim
     for k in each(rank):
         n = input.shape[rank - 1 - k]
         if decides_rank(n):
             input = without_axis(input, rank - 1 - k) if n == 1 else input
-        elif not is_known(n) and n == 1:
-            raise RuntimeError("squeeze() of a dimension whose size of 1 only run time knows: write squeeze(dim)")
+        elif not is_known(n):
+            rank_unknown(input)
+            if n == 1:
+                raise RuntimeError("squeeze() of a dimension whose size of 1 only run time knows: write squeeze(dim)")
     return input
 
 
@@ -142,34 +159,34 @@ def unsqueeze(input, dim):
 
 @implements(torch.transpose, T.transpose, torch.swapaxes, T.swapaxes, torch.swapdims, T.swapdims, views=True)
 def transpose(input, dim0, dim1):
-    return np.swapaxes(input, dim0, dim1) if input.ndim else input
+    return np.swapaxes(turning(input), dim0, dim1) if input.ndim else input
 
 
 @implements(torch.t, T.t, views=True)
 def t(input):
     if input.ndim > 2:
         refused("t() of a tensor of more than two dimensions", "x.transpose(0, 1)")
-    return np.transpose(input)
+    return np.transpose(turning(input))
 
 
 @implements(T.adjoint, views=True)
 def adjoint(input):
-    return np.swapaxes(input, -2, -1)
+    return np.swapaxes(turning(input), -2, -1)
 
 
 @implements(T.permute, views=True)
 def permute_method(input, *dims):
-    return np.transpose(input, sizes(dims))
+    return np.transpose(turning(input), sizes(dims))
 
 
 @implements(torch.permute, views=True)
 def permute(input, dims):
-    return np.transpose(input, tuple(dims))
+    return np.transpose(turning(input), tuple(dims))
 
 
 @implements(torch.movedim, T.movedim, torch.moveaxis, T.moveaxis, views=True)
 def movedim(input, source, destination):
-    return np.moveaxis(input, source, destination)
+    return np.moveaxis(turning(input), source, destination)
 
 
 @implements(T.expand, views=True)
@@ -214,7 +231,7 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
 @implements(T.unfold)
 def unfold(input, dimension, size, step):
     at = axis_of(dimension, input.ndim)
-    windows = np.lib.stride_tricks.sliding_window_view(input, size, at)
+    windows = np.lib.stride_tricks.sliding_window_view(turning(input), size, at)
     return windows if is_same(step, 1) else np.moveaxis(np.moveaxis(windows, at, 0)[::step], 0, at)
 
 

@@ -1,0 +1,126 @@
+"""Results that may be written to, shapes, exceptions and names of run time, against plain calls of PyTorch."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import acronumba.torch  # noqa: E402
+from acronumba.errors import AcronumbaError  # noqa: E402
+from tests.support.torch_checks import check  # noqa: E402
+
+x = torch.arange(12, dtype=torch.float32).reshape(3, 4)
+
+# ---- results that are new tensors
+
+
+def viterbi(x):
+    v, w, back = x[0] * 1, x[0] * 2, []
+    for row in x:
+        scores, best = (v.unsqueeze(1) + row).max(0)
+        back.append(best)
+        v = (v.unsqueeze(1) + row).max(0)[0]
+        scores += 1
+        best += 1
+        w += scores
+    v += w
+    v.mul_(2)
+    return v, w, back
+
+
+def forward_algorithm(x):
+    v = x[0] * 1
+    w = v
+    for row in x:
+        v = torch.logsumexp(v.unsqueeze(1) + row, 0)
+    v += w
+    return v, w
+
+
+def seen_by_views(x):
+    best = x.min(1).values
+    kept, row = best, best.unsqueeze(0)
+    best -= 1
+    return best, kept, row
+
+
+def expanded(x):
+    y = x[0].expand(2, 4).contiguous()
+    z = x.sum(0).unsqueeze(1).expand(-1, 3).contiguous()
+    y += 1
+    z[0] += 1
+    return y, z, x[0] * 1
+
+
+@pytest.mark.parametrize("f", [viterbi, forward_algorithm, seen_by_views, expanded])
+def test_new_tensors_are_written_to(f):
+    check(f, x)
+
+
+def turned_inside(x):
+    y = torch.tanh(x.t())
+    z = y.contiguous()
+    z += 1
+    return y, z
+
+
+def turned_attribute(x):
+    y = torch.relu(x.T)
+    z = y.flatten()
+    y += 1
+    return y, z
+
+
+def turned_row(x):
+    y = x.permute(1, 0) * 2
+    z = y[0].contiguous()
+    z += 1
+    return y, z
+
+
+def turned_input(x):
+    y = x.t().contiguous()
+    y += 1
+    return y
+
+
+@pytest.mark.parametrize("f", [turned_inside, turned_attribute, turned_row, turned_input])
+def test_what_may_be_a_copy_is_not_written_to(f):
+    """PyTorch keeps the order of axes in results, so that `contiguous` of them is a copy or not."""
+    with pytest.raises(AcronumbaError, match=r"ACR11[12]"):
+        check(f, x)
+
+
+# ---- squeeze of what is written to
+
+
+def squeezed(x):
+    y = x * 2
+    v = y.squeeze(0)
+    y.add_(1)
+    return y, v
+
+
+def squeezed_everywhere(x):
+    y = x * 2
+    v = y.squeeze()
+    y.add_(1)
+    return y, v
+
+
+@pytest.mark.parametrize("f", [squeezed, squeezed_everywhere])
+def test_squeeze_by_a_size_of_run_time_is_rejected(f):
+    with pytest.raises(acronumba.ShapeMismatch, match=r"(?s)ACR403.*v = y\.squeeze\("):
+        acronumba.torch.model(f).batch([x, x[:1], x[:, :1]])
+
+
+def squeezed_of_known_sizes(x):
+    y = (x.sum(0) * 2).unsqueeze(0)
+    v = y.squeeze(0)
+    y.add_(1)
+    return y, v
+
+
+def test_squeeze_of_known_sizes():
+    check(squeezed_of_known_sizes, x)
