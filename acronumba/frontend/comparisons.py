@@ -7,7 +7,7 @@ import dataclasses
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -477,6 +477,9 @@ def compare_known(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
             return number(bool(_COMPARE_BY[type(op)](x, y)))
         except TypeError:  # a dtype and a string that is none
             pass
+    elif any(isinstance(v, type | FunctionType | BuiltinFunctionType) for v in (x, y)):
+        if {a.family, b.family} & {"number", "str", "None", "tuple", "list", "dict"}:  # which never equal a function
+            return number(isinstance(op, ast.NotEq | ast.IsNot))
     raise not_compared(w, op, a, b)
 
 

@@ -220,6 +220,20 @@ def _by_length(w: Walker, key: ListVal, t: Type, one: Callable[[Val], Val]) -> V
     return w.switch(chain(cases, [(ALWAYS, lambda: number(-1))]))
 
 
+def _has_several(val: TupleVal) -> bool:
+    return any(v.is_several or (isinstance(v, TupleVal) and _has_several(v)) for v in val.items)
+
+
+def _each_part(w: Walker, part: Val, one: Callable[[Val], Val]) -> Val:
+    """Return `one` of a part of a key, for each of its types, also of parts of it."""
+    if part.is_several:
+        return w.each(part, one)
+    assert isinstance(part, TupleVal)
+    k = next(k for k, v in enumerate(part.items) if v.is_several or (isinstance(v, TupleVal) and _has_several(v)))
+    before, after = part.items[:k], part.items[k + 1 :]
+    return _each_part(w, part.items[k], lambda v: one(TupleVal((*before, v, *after), part.cls)))
+
+
 def find(w: Walker, base: MapVal, key: Val) -> Num:
     """Return the index of the entry of a key; a negative number if the dict does not have it."""
     key = key_of(w, key)
@@ -235,6 +249,8 @@ def find(w: Walker, base: MapVal, key: Val) -> Num:
             return w.select(w.scalar("eq", w.as_float(whole), w.read(val)), near, number(-1))
         if isinstance(val, ListVal) and not any(isinstance(m, ListT) for m in members(base.type.key)):
             return _by_length(w, val, base.type.key, one)
+        if isinstance(val, TupleVal) and _has_several(val) and union(base.type.key, w.type_of(val)) != base.type.key:
+            return _each_part(w, val, one)
         fit = fitted(w, val, base.type.key)
         if fit is None:
             return number(-1)

@@ -145,6 +145,9 @@ def _split_match(
     return w.state[path] if path in w.state else inner.narrowed(w)
 
 
+_OF_ITSELF = (bool, bytes, dict, float, frozenset, int, list, set, str, tuple)  # `case list(x)`: x is the list
+
+
 def class_pattern(w: Walker, p: ast.MatchClass, val: Val, fails: list[Point], path: Any) -> None:
     """Match a value against a class, and its attributes."""
     cls = w.expr(p.cls)
@@ -156,7 +159,7 @@ def class_pattern(w: Walker, p: ast.MatchClass, val: Val, fails: list[Point], pa
     if w.block is None:
         return
     kind = cls.value
-    if p.patterns and kind in (int, float, bool, str):
+    if len(p.patterns) == 1 and kind in _OF_ITSELF:
         pattern(w, p.patterns[0], inner, fails, path)
         return
     w.source_guard.attribute(kind, "__match_args__")
