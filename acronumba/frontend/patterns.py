@@ -70,13 +70,15 @@ def _takes_all(p: ast.pattern) -> bool:
     return isinstance(p, ast.MatchAs) and (p.pattern is None or _takes_all(p.pattern))
 
 
-def _by_alternative(w: Walker, p: ast.pattern, val: Val, path: StateKey) -> Fork:
+def _by_alternative(
+    w: Walker, p: ast.pattern, val: Val, path: StateKey, match: Callable[..., None] | None = None
+) -> Fork:  # fmt: skip
     """Match each shape of a value; return the points where it matches, and where it does not."""
 
     def run() -> Fork:
         fails: list[Point] = []
         try:
-            pattern(w, p, w.state[path], fails, path)
+            (match or pattern)(w, p, w.state[path], fails, path)
         except Dead:
             w.block = None
         return w.leave(), fails
@@ -123,8 +125,8 @@ def _pattern(w: Walker, p: ast.pattern, val: Val, fails: list[Point], path: tupl
             _match_test(w, compare_values(w, ast.Eq(), val, w.expr(value)), fails)
         case ast.MatchClass():
             class_pattern(w, p, val, fails, path)
-        case ast.MatchSequence(patterns=patterns):
-            sequence_pattern(w, patterns, val, fails)
+        case ast.MatchSequence():
+            sequence_pattern(w, p, val, fails)
         case _:
             raise w.reject("ACR117", seen=type(p).__name__)
 
@@ -172,15 +174,30 @@ def class_pattern(w: Walker, p: ast.MatchClass, val: Val, fails: list[Point], pa
         pattern(w, q, attribute(w, inner, name), fails, None)
 
 
-def sequence_pattern(w: Walker, patterns: Sequence[ast.pattern], val: Val, fails: list[Point]) -> None:
-    """Match a value against patterns for its items."""
-    star = next((k for k, q in enumerate(patterns) if isinstance(q, ast.MatchStar)), None)
-    if isinstance(val, UnionVal):
+def sequence_pattern(w: Walker, p: ast.MatchSequence, val: Val, fails: list[Point], _: object = None) -> None:
+    """Match a value against patterns for its items; of several types, for each type by itself."""
+    several = isinstance(val, UnionVal)
+    if several:
         val = _split_match(
             w, val, lambda t: runtime_class(t) in (tuple, list) or issubclass(runtime_class(t), tuple), fails, None
         )
         if w.block is None:
             return
+    if val.is_several and (several or val.nests):
+        item: StateKey = (w.frame.scope, f"#match{p.lineno}:{p.col_offset}")
+        w.state[item] = val
+        yes, no = _by_alternative(w, p, val, item, sequence_pattern)
+        for _, state in (*yes, *no):
+            state.pop(item, None)
+        fails += no
+        w.join(yes)
+        return
+    _items(w, p.patterns, val, fails)
+
+
+def _items(w: Walker, patterns: Sequence[ast.pattern], val: Val, fails: list[Point]) -> None:
+    """Match the items of a value of one type."""
+    star = next((k for k, q in enumerate(patterns) if isinstance(q, ast.MatchStar)), None)
     val = to_list(w, val) if val.python_class is range else val.opened(w)
     items = w.items_of(val)
     if items is None and isinstance(val, ListVal):
