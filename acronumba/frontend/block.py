@@ -40,6 +40,7 @@ from acronumba.frontend.source import Source, spot
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.ops import SCALARS
+from acronumba.ir.shapes import Shape
 from acronumba.ir.types import BOOL, FLOAT, INT, TEXT, Array0T, FloatT, IntT, ListT, Type, Word
 from acronumba.ir.visit import writes
 
@@ -109,12 +110,11 @@ class Facts:
         self.folded: set[str] = set()  # paths of shared ints that became constants
         self.recursive: set[Any] = set()  # code of functions that are called, not inlined
         self.nested: set[Any] = set()  # pairs of classes whose comparison is recursive
-        self.results: dict[
-            Hashable, Type | None
-        ] = {}  # of called functions, by key; None: no return has been found yet
+        self.results: dict[Hashable, Type | None] = {}  # of called functions, by key; None: none has been found yet
         self.plain: dict[Any, set[int]] = {}  # parameters of called functions whose constants are dropped
         self.loose: set[Any] = set()  # called functions whose tensor extents are dropped
         self.tagged: set[int] = set()  # lengths of tuples that differ by their first items
+        self.knots: set[Shape] = set()  # shapes of lists, tuples and dicts that were closed
         self.lengths: dict[Any, set[int]] = {}  # of tuples that a parameter of a recursive function was given
         self.carried: dict[
             Any, set[type]

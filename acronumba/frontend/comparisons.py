@@ -65,6 +65,8 @@ _COMPARE_BY: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
+_SIGNS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+
 # The method of the right operand that Python calls where the left operand has none.
 _REFLECTED = {"__lt__": "__gt__", "__gt__": "__lt__", "__le__": "__ge__", "__ge__": "__le__"}
 
@@ -248,6 +250,9 @@ def not_compared(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Exception:
     """Return the exception to raise for a comparison that the language does not know."""
     code = "ACR117" if isinstance(op, EQUALITY) else "ACR301"  # equality is defined for all values
     rejection = w.reject(code, seen=f"{w.describe(a)} compared with {w.describe(b)}")
+    if code == "ACR301" and isinstance(a, Ref) and isinstance(b, Ref) and not a.is_several | b.is_several:
+        names = f"'{a.python_class.__name__}' and '{b.python_class.__name__}'"
+        return w.fails("TypeError", rejection, f"'{_SIGNS[type(op)]}' not supported between instances of {names}")
     return impossible(w, _COMPARE_BY.get(type(op), operator.is_), (a, b), rejection)
 
 
@@ -411,11 +416,27 @@ def compare_tuples(w: Walker, op: ast.cmpop, a: TupleVal, b: TupleVal, given: Nu
         until = w.both(until, same[-1])
     if equality:
         return w.negate(until) if isinstance(op, ast.NotEq) else until
-    out = truth(w, compare_values(w, op, number(len(a.items)), number(len(b.items))))
-    for k in reversed(range(len(same))):  # the first that differ decide
-        less = truth(w, compare_values(w, op, a.items[k], b.items[k], given))
-        out = w.select(same[k], out, less)
-    return out
+
+    def decided(k: int) -> Num:  # by the first that differ
+        if k == len(same):
+            return truth(w, compare_values(w, op, number(len(a.items)), number(len(b.items))))
+        pairs = [*zip(a.items, b.items, strict=False)][k:]
+
+        def here() -> Num:
+            return truth(w, compare_values(w, op, *pairs[0], given))
+
+        if not any(_may_not_be_ordered(x, y) for x, y in pairs):
+            return w.select(same[k], decided(k + 1), here())
+        return truth(w, w.cond(same[k], lambda: decided(k + 1), here))
+
+    return decided(0)
+
+
+def _may_not_be_ordered(a: Val, b: Val) -> bool:
+    """Whether `<` of two values may raise, so that it must not be evaluated in vain."""
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        return False
+    return a.is_several or b.is_several or {a.family, b.family} not in ({"number"}, {"str"})
 
 
 @handles(EQUALS, EnumVal)

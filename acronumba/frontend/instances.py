@@ -361,8 +361,9 @@ def _common_type(w: Walker, key: Hashable, known: dict[Hashable, Type | None], e
             types_.append(w.type_of(val))
         except Rejected as error:
             w.note_rejection(error)
-    if not types_:  # the result of an earlier iteration, with fewer facts
-        return old
+    if not types_ and old is None:
+        return None
+    # Without any, it is the result of an earlier iteration, with fewer facts, among them the shapes that are closed.
     result = close(w, union(*types_, *(() if old is None else (old,))))
     if endless(result):
         w.errors.append(w.reject("ACR303", w.code.loc, seen=without_end(result)).error)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ is like that of the data (`data.nested`), from the second level on; so a type ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING
 
 from acronumba.data.nested import DEEPEST
@@ -68,12 +68,15 @@ def close_parts(w: Words, t: Type) -> Type:
 
 def _close(w: Words, t: Type, inside: Shape | None) -> Type:
     closed: set[Shape] = set()
-    _mark(t, {} if inside is None else {inside: (DEEPEST, NEVER, 0)}, closed)
+    _mark(t, {} if inside is None else {inside: (DEEPEST, NEVER, 0)}, closed, w.facts.knots)
+    w.facts.knots |= closed
     return _named(w, t, closed) if closed else t
 
 
-def _mark(t: Type, path: Mapping[Shape, tuple[int, Type, int]], closed: set[Shape], opened: int = 0) -> None:
-    """Collect the shapes of a type that are closed.
+def _mark(
+    t: Type, path: Mapping[Shape, tuple[int, Type, int]], closed: set[Shape], known: Set[Shape], opened: int = 0
+) -> None:
+    """Collect the shapes of a type that are closed; `known` are so in other types, and here from the first level on.
 
     `path` has for each shape around it the number of such containers, the innermost and its depth; `opened` is the
     depth of the innermost container of any length.
@@ -84,18 +87,18 @@ def _mark(t: Type, path: Mapping[Shape, tuple[int, Type, int]], closed: set[Shap
         shape = shape_of(m)
         if shape is None:
             for part in parts(m):
-                _mark(part, path, closed, opened)
+                _mark(part, path, closed, known, opened)
             continue
         times, outer, depth = path.get(shape, (0, m, 0))
         grows = len(several) > 1 or (not shape.is_open and _is_node(outer, m, depth < opened))
-        if times >= DEEPEST or (times > 1 and grows) or (times and shape.keys is not None):
+        if times >= DEEPEST or (times > (shape not in known) and grows) or (times and shape.keys is not None):
             closed.add(shape)
         if named and (not shape.is_open or shape in named):
             closed.add(shape)
         if times < DEEPEST:
             inside = {**path, shape: (times + 1, m, len(path) + 1)}
             for part in parts(m)[isinstance(m, MapT) :]:  # keys are not closed
-                _mark(part, inside, closed, len(path) + 1 if shape.is_open else opened)
+                _mark(part, inside, closed, known, len(path) + 1 if shape.is_open else opened)
 
 
 def _is_node(outer: Type, inner: Type, listed: bool) -> bool:

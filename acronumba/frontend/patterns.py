@@ -48,9 +48,7 @@ def match_statement(w: Walker, stmt: ast.Match) -> None:
             current = w.state[path]
         try:
             if path is not None and current.nests and current.is_several and not _takes_all(case.pattern):
-                yes, no = _by_alternative(w, case.pattern, current, path)
-                rest += no
-                w.join(yes)
+                _by_alternative(w, case.pattern, current, rest, path)
             else:
                 pattern(w, case.pattern, current, rest, path)
             if case.guard is not None and w.block is not None:
@@ -71,19 +69,22 @@ def _takes_all(p: ast.pattern) -> bool:
 
 
 def _by_alternative(
-    w: Walker, p: ast.pattern, val: Val, path: StateKey, match: Callable[..., None] | None = None
-) -> Fork:  # fmt: skip
-    """Match each shape of a value; return the points where it matches, and where it does not."""
+    w: Walker, p: Any, val: Val, fails: list[Point], path: StateKey, match: Callable[..., None] | None = None
+) -> None:  # fmt: skip
+    """Match each shape of a value: continue where it matches, and append the points where it does not to `fails`."""
 
     def run() -> Fork:
-        fails: list[Point] = []
+        no: list[Point] = []
         try:
-            (match or pattern)(w, p, w.state[path], fails, path)
+            (match or pattern)(w, p, w.state[path], no, path)
         except Dead:
             w.block = None
-        return w.leave(), fails
+        return w.leave(), no
 
-    return by_alternative(w, path, val, run)
+    yes, no = by_alternative(w, path, val, run)
+    for _, state in (*yes, *no) if match is not None else ():  # the path is of an item, which has no name
+        state.pop(path, None)
+    _go_on(w, (yes, no), fails)
 
 
 def pattern(w: Walker, p: ast.pattern, val: Val, fails: list[Point], path: tuple[Any, ...] | None) -> None:
@@ -131,19 +132,22 @@ def _pattern(w: Walker, p: ast.pattern, val: Val, fails: list[Point], path: tupl
             raise w.reject("ACR117", seen=type(p).__name__)
 
 
+def _go_on(w: Walker, out: Fork, fails: list[Point]) -> None:
+    """Continue on one side of a fork, and append the points of the other to `fails`."""
+    fails += out[1]
+    w.join(out[0])
+
+
 def _match_test(w: Walker, test: Val, fails: list[Point]) -> None:
-    yes, no = w.fork(truth(w, test))
-    fails += no
-    w.join(yes)
+    _go_on(w, w.fork(truth(w, test)), fails)
 
 
 def _split_match(
     w: Walker, val: Val, wanted: Callable[[Type], bool], fails: list[Point], path: StateKey | None
 ) -> Val:  # fmt: skip
     """Continue where the type of a value is a wanted one; return the narrowed value."""
-    (yes, no), inner = narrow_to(w, path, val, wanted)
-    fails += no
-    w.join(yes)
+    out, inner = narrow_to(w, path, val, wanted)
+    _go_on(w, out, fails)
     return w.state[path] if path in w.state else inner.narrowed(w)
 
 
@@ -186,11 +190,7 @@ def sequence_pattern(w: Walker, p: ast.MatchSequence, val: Val, fails: list[Poin
     if val.is_several and (several or val.nests):
         item: StateKey = (w.frame.scope, f"#match{p.lineno}:{p.col_offset}")
         w.state[item] = val
-        yes, no = _by_alternative(w, p, val, item, sequence_pattern)
-        for _, state in (*yes, *no):
-            state.pop(item, None)
-        fails += no
-        w.join(yes)
+        _by_alternative(w, p, val, fails, item, sequence_pattern)
         return
     _items(w, p.patterns, val, fails)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import importlib.util
 import pickle
 import sys
@@ -260,7 +261,68 @@ def simpler(e):
     return (e[0], simpler(e[1]), simpler(e[2]))
 
 
+def simplified(e):
+    match e:
+        case ("+", ("num", 0.0), b) | ("*", ("num", 1.0), b):
+            return simplified(b)
+        case ("+", ("num", x), ("num", y)):
+            return ("num", x + y)
+        case ("neg", ("neg", a)):
+            return simplified(a)
+        case ("neg", a):
+            return ("neg", simplified(a))
+        case (op, a, *_):
+            return (op, simplified(a), simplified(e[2])) if len(e) == 3 else e
+    return e
+
+
+def recognized(e):
+    match e:
+        case ("+", ("num", x), _):
+            return x
+        case ("+", ("neg", ("num", x)), *rest):
+            return len(rest) - x
+        case ("+", a, b):
+            return recognized(a) * recognized(b)
+    return 0.5
+
+
+def first_kind(n):
+    match ("a", 1) if n < 1 else ("b", n, first_kind(n - 1)):  # tuples of two lengths, which no name holds
+        case ("a", _):
+            return "one"
+        case ("b", _, _):
+            return "other"
+
+
+N = ("num", 1.0)
+SIMPLE = [
+    N, ("+", N, ("neg", N)), ("+", ("neg", N), N), ("+", ("num", 0.0), N), ("neg", ("neg", ("+", N, N))),
+    ("*", N, ("+", ("neg", ("neg", N)), ("+", N, N))),
+]  # fmt: skip
+
+
+def relabelled(t):
+    return t if isinstance(t, str) else (t[0] + "x", [relabelled(k) for k in t[1]])
+
+
+def reversed_all(x):
+    return [reversed_all(v) for v in x][::-1] if isinstance(x, list) else x
+
+
+def huffman(counts):
+    heap = [(c, k, k) for k, c in enumerate(counts)]
+    heapq.heapify(heap)
+    while len(heap) > 1:
+        a, b = heapq.heappop(heap), heapq.heappop(heap)
+        heapq.heappush(heap, (a[0] + b[0], a[1], (a[2], b[2])))
+    return heap[0][2]
+
+
 @pytest.mark.parametrize(("fn", "xs"), [
+    (simplified, SIMPLE), (recognized, SIMPLE), (first_kind, [0, 2]), (huffman, [[3, 1, 2], [5], [1, 1, 1, 9]]),
+    (relabelled, [("S", [("N", ["a", "b"]), ("S", [("N", ["c"])])]), ("N", ["a"])]),
+    (reversed_all, [[1, [2, [3]]], [5], [], [[[[9]]], 1]]),
     (linked, [0, 3, 1, 200]), (grown, [0, 3, 1, 40]), (bushy, [0, 2, 3]), (fractal, [0, 3, 1]), (onto, [0, 3, 1, 60]),
     (brackets, ["(a(bc)())", "a", "((((a))))"]), (parsed, ["1+(1+1)", "1", "(1+1)+(1+(1+1))"]),
     (search_tree, [[3, 1, 2], [5], [], [9, 8, 1, 2]]), (simpler, [formula(d) for d in (0, 3, 1, 7)]),

@@ -78,13 +78,24 @@ class Grammar:
         tests = {"none": "t is None", "float": "isinstance(t, float)", "int": "isinstance(t, int)"}
         return tests.get(self.leaf, "isinstance(t, str)")
 
-    def function(self, name: str, leaf: str, node: Any) -> list[str]:
-        """Return a recursive function: `leaf` is the result of a leaf; `node` returns that of a node of a variant."""
+    def inner_case(self, result: str) -> list[str]:
+        """Return a case for nodes whose first child is of some variant."""
+        rand = self.rand
+        outer, inner = rand.choice(self.variants), rand.choice(self.variants)
+        child = ", ".join([f'"{inner[0]}"', *["_"] * (inner[1] + inner[2] + inner[3])])
+        parts = [*["_"] * outer[1], f"({child},)", *rand.choice((["*_"], ["_"] * (outer[2] - 1 + outer[3])))]
+        return [f'        case ("{outer[0]}", {", ".join(parts)}):', f"            return {result}"] * bool(outer[2])
+
+    def function(self, name: str, leaf: str, node: Any, inner: str) -> list[str]:
+        """Return a recursive function: `leaf` is the result of a leaf; `node` returns that of a node of a variant.
+
+        `inner` is the result of a node that is recognized by a child.
+        """
         lines = [f"def {name}(t):"]
         if self.leaf:
             lines += [f"    if {self.leaf_test()}:", f"        return {leaf}"]
         if self.matches:
-            lines.append("    match t:")
+            lines += ["    match t:", *(self.inner_case(inner) if self.rand.random() < 0.5 else ())]
             for v in self.variants:
                 parts = ", ".join(["_"] * (v[1] + v[2] + v[3]))
                 lines += [f'        case ("{v[0]}", {parts}):', f"            return {node(v)}"]
@@ -107,14 +118,14 @@ class Grammar:
             terms += [f"sum([total(c) for c in {self.place(v, 'm')}], 0.0)"] if v[3] else []
             return " + ".join([f"{len(v[0]) + v[1]}.0", *terms])
 
-        return self.function("total", leaf, node)
+        return self.function("total", leaf, node, "0.25")
 
     def deep(self) -> list[str]:
         def node(v: Variant) -> str:
             below = self.parts(v, "c", "deep({})")
             return f"1 + max({', '.join(below)}, 0)" if below else "1"
 
-        return self.function("deep", "0", node)
+        return self.function("deep", "0", node, "7")
 
     def mapped(self) -> list[str]:
         leaf = {"float": "t + 1.0", "int": "t + 1"}.get(self.leaf, "t")
@@ -129,7 +140,7 @@ class Grammar:
             keys += [f'"n{k}": {x}' for k, x in enumerate(values)] + [f'"c{k}": {x}' for k, x in enumerate(kids)]
             return "{" + ", ".join([*keys, *(f'"many": {x}' for x in many)]) + "}"
 
-        return self.function("mapped", leaf, node)
+        return self.function("mapped", leaf, node, "t")
 
 
 RESULTS = (
