@@ -1,7 +1,5 @@
 """Texts, slices and settings that are known when a model is compiled are the plain call's, in three ways."""
 
-
-
 from __future__ import annotations
 
 import warnings
