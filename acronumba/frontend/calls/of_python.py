@@ -43,7 +43,7 @@ from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.library.builtins import advance, first
 from acronumba.frontend.library.math import MOST_DIGITS, rounded_float, rounded_int
-from acronumba.frontend.library.parsing import float_of, int_of
+from acronumba.frontend.library.parsing import float_of, int_of, int_of_base
 from acronumba.frontend.lists import list_slice
 from acronumba.frontend.made import set_attribute
 from acronumba.frontend.magic import call_special, has_method
@@ -82,10 +82,14 @@ def as_float(w: Walker, val: Val, what: str) -> Num:
 
 @row("x base", int, whole=True)
 def _int(w: Walker, a: Args) -> Val:
-    if "base" in a.given:
-        raise w.reject("ACR202", a.where["base"], seen="int() of a string", rewrite="convert it before the batch")
+    base = a["base"] if "base" in a.given else None
 
     def one(v: Val) -> Val:
+        if base is not None:
+            if not isinstance(v, StringValue):
+                rejection = w.reject("ACR301", seen=f"int() of {w.describe(v)} with a base")
+                raise w.fails("TypeError", rejection, "int() can't convert non-string with explicit base")
+            return w.call(w.constant(int_of_base), (v, base), {})
         text = _number_in_text(w, v, int, int_of)
         return _rounded(w, "trunc", host_value(w, v, "int()")) if text is None else text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from typing import TYPE_CHECKING
 
 from acronumba.frontend.calls.arguments import Args
@@ -92,6 +93,11 @@ def filter_(function, iterable, /):
 
 
 LAZY |= {map_: lazy_map, filter_: lazy_filter}
+
+
+@implements(sys.exit)
+def exit_(status=None, /):
+    raise SystemExit(status)
 
 
 @implements(divmod)

@@ -35,6 +35,52 @@ def int_of(s):
     return out
 
 
+def int_of_base(s, base):
+    """`int(s, base)`."""
+    if base != 0 and (base < 2 or base > 36):
+        raise ValueError("int() base must be >= 2 and <= 36, or 0")
+    start, end = trimmed(s)
+    if start < 0:
+        raise ValueError("int() or float() of a string with digits that are not ASCII")
+    k = start
+    negative = k < end and s[k] == "-"
+    if k < end and (s[k] == "-" or s[k] == "+"):
+        k += 1
+    named = _base_of_prefix(s, k, end)
+    prefixed = named != 0 and (base == 0 or base == named)
+    radix = named if prefixed else 10 if base == 0 else base
+    zero_first = base == 0 and not prefixed and k < end and s[k] == "0"
+    k = k + 2 if prefixed else k
+    out, separable, valid = 0, prefixed, False
+    while k < end:
+        d = _digit(ord(s[k]))
+        valid = d < radix
+        if valid:
+            out = out * radix - d if negative else out * radix + d
+        elif not (separable and s[k] == "_"):
+            raise ValueError("invalid literal for int() with this base")
+        separable = valid
+        k += 1
+    if not valid or (zero_first and out != 0):
+        raise ValueError("invalid literal for int() with this base")
+    return out
+
+
+def _base_of_prefix(s, k, end):
+    if k + 1 >= end or s[k] != "0":
+        return 0
+    c = s[k + 1]
+    return 16 if c in ("x", "X") else 8 if c in ("o", "O") else 2 if c in ("b", "B") else 0
+
+
+def _digit(code):
+    if 48 <= code <= 57:
+        return code - 48
+    if 97 <= code <= 122:
+        return code - 87
+    return code - 55 if 65 <= code <= 90 else 99
+
+
 def float_of(s):
     """`float(s)`."""
     start, end = trimmed(s)

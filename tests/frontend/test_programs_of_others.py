@@ -1,13 +1,17 @@
-"""Tuples with parts of several types as keys; class patterns of built-in classes; functions beside other values."""
+"""What programs of others needed: keys with parts of several types, patterns of built-in classes, `int` with a base."""
 
 from __future__ import annotations
 
 import linecache
 import random
+import sys
 from typing import Any
+
+import pytest
 
 from acronumba import model
 from acronumba.errors import AcronumbaError, InstanceErrors, InternalError
+from acronumba.frontend.library.parsing import int_of_base
 from tests.support.plain_call import agree, outcomes, plain
 
 Symbol = str
@@ -137,3 +141,39 @@ def test_a_function_equals_nothing_else() -> None:
     trees = [Node(add, Node("x"), Node(2)), Node(1), Node("x"), Node(sub, Node(add, Node(-1), Node("x")), Node("x"))]
     same(value, trees, [1.5, 2.0, 3.0, -4.0])
     same(lambda k: (add == k, add != k, add in [1, 2], k in (add, sub), add == "a", add is None), [1, 2])
+
+
+def test_ints_in_a_base() -> None:
+    rand = random.Random(1)
+
+    def outcome(f: Any, *args: Any) -> Any:
+        try:
+            return f(*args)
+        except ValueError:
+            return ValueError
+
+    for _ in range(20_000):
+        text = "".join(rand.choice("0019azAZfF_xXbBoO+- ") for _ in range(rand.randrange(7)))
+        base = rand.choice([0, 2, 8, 10, 16, 36, 1, 37, 7, -3])
+        assert outcome(int_of_base, text, base) == outcome(int, text, base), (text, base)
+    same(lambda s, b: (int(s, b), int(s, 36)), ["1f", "0x1F", " -12 ", "9", "1_0", "!"], [16, 0, 10, 7, 2, 10])
+    same(lambda x: int(x, 10), [1, "12", 2.5])
+
+
+def test_exit() -> None:
+    def leave(n: int) -> int:
+        if n > 1:
+            sys.exit(n)
+        try:
+            if n == 1:
+                sys.exit("text")
+        except:  # noqa: E722
+            return 5
+        return n
+
+    with pytest.raises(InstanceErrors) as caught:
+        model(leave).batch([0, 1, 2])
+    assert list(caught.value.results)[:2] == [0, 5]
+    left = caught.value.errors[2]
+    assert isinstance(left, SystemExit)
+    assert left.code == 2
