@@ -229,6 +229,19 @@ def refused(what: Any, instead: Any) -> Any:
     raise NotImplementedError(what, instead)
 
 
+def _lacks(w: Walker, a: Args) -> Val:
+    val, name = a["x"], a.static("name")
+    cls = val.python_class
+    rejection = w.reject("ACR301", seen=f"{w.describe(val)} as {a.static('what')}", rewrite=a.static("instead"))
+    raise w.fails("AttributeError", rejection, f"'{cls.__name__}' object has no attribute '{name}'")
+
+
+@primitive(rule=_lacks, rank0="any", whole=True)
+def lacks(x: Any, name: Any, what: Any, instead: Any) -> Any:
+    """Let the instance fail: PyTorch reads an attribute of a value that is no tensor."""
+    raise NotImplementedError(x, name, what, instead)
+
+
 def _decides_rank(w: Walker, a: Args) -> Val:
     n = a["n"]
     if w.facts.one_rank or not isinstance(n, Num) or w.known(n) is not NOT_CONST:

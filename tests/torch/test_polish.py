@@ -6,9 +6,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from torch import nn  # noqa: E402
+
 import acronumba.torch  # noqa: E402
 from acronumba.errors import AcronumbaError  # noqa: E402
-from tests.support.torch_checks import check  # noqa: E402
+from tests.support.torch_checks import check, same  # noqa: E402
 
 x = torch.arange(12, dtype=torch.float32).reshape(3, 4)
 
@@ -124,3 +126,58 @@ def squeezed_of_known_sizes(x):
 
 def test_squeeze_of_known_sizes():
     check(squeezed_of_known_sizes, x)
+
+
+# ---- modules of several kinds
+
+
+class Cells(nn.Module):
+    def __init__(self, *modules):
+        super().__init__()
+        self.ms = nn.ModuleList(modules)
+
+    def forward(self, x, k):
+        h = c = torch.zeros(1, 4)
+        h, c = self.ms[k](x[:1], (h, c))
+        return h, c
+
+
+class Layers(Cells):
+    def forward(self, x, k):
+        given = [x[:1] for _ in range(2 - k % 2)]
+        return self.ms[k // 2](*given)
+
+
+def outcomes(net, *columns):
+    """Return the outcomes of plain calls, and of a batch: results, or the classes and texts of exceptions."""
+    plain = []
+    for args in zip(*columns, strict=True):
+        try:
+            plain.append(net(*args))
+        except Exception as error:
+            plain.append((type(error), str(error)))
+    try:
+        return plain, list(acronumba.torch.model(net).batch(*columns))
+    except acronumba.InstanceErrors as error:
+        errors = {k: (type(e), str(e)) for k, e in error.errors.items()}
+        return plain, [errors.get(k, out) for k, out in enumerate(error.results)]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Cells(nn.LSTMCell(4, 4), nn.GRUCell(4, 4), nn.RNNCell(4, 4), nn.Linear(4, 4)),
+        lambda: Cells(nn.LSTM(4, 4), nn.GRU(4, 4), nn.RNN(4, 4), nn.LSTM(4, 4)),
+        lambda: Layers(nn.Linear(4, 4), nn.Bilinear(4, 4, 4)),
+    ],
+    ids=["cells", "layers", "arities"],
+)
+def test_instances_that_get_to_the_wrong_module_fail(make):
+    torch.manual_seed(0)
+    net = make()
+    want, got = outcomes(net, [x, x + 1, x - 1, x], [0, 1, 2, 3])
+    for a, b in zip(want, got, strict=True):
+        if isinstance(a, tuple) and isinstance(a[0], type):
+            assert a == b
+        else:
+            same(a, b)

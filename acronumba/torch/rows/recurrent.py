@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from acronumba.frontend.library.decorators import rejected
 from acronumba.nn import relu, sigmoid
 from acronumba.torch.implements import array, arrays, implements, is_tensor, tensor
-from acronumba.torch.primitives import each, is_same, of_one_dtype, refused
+from acronumba.torch.primitives import each, is_same, lacks, of_one_dtype, refused
 
 # ---- cells
 
@@ -28,6 +28,7 @@ def lstm_cell(self, input, hx=None):
 @implements(nn.GRUCell.forward, tensors=True)
 def gru_cell(self, input, hx=None):
     x = _row(input)
+    _check_alone(hx)
     h = np.zeros((*x.shape[:-1], self.hidden_size), x.dtype) if hx is None else _checked(array(hx), x, self.hidden_size)
     return tensor(_gru_step(_product(x, self.weight_ih, self.bias_ih), h, self.weight_hh, self.bias_hh))
 
@@ -35,6 +36,7 @@ def gru_cell(self, input, hx=None):
 @implements(nn.RNNCell.forward, tensors=True)
 def rnn_cell(self, input, hx=None):
     x = _row(input)
+    _check_alone(hx)
     h = np.zeros((*x.shape[:-1], self.hidden_size), x.dtype) if hx is None else _checked(array(hx), x, self.hidden_size)
     z = _product(x, self.weight_ih, self.bias_ih) + _product(h, self.weight_hh, self.bias_hh)
     return tensor(np.tanh(z) if self.nonlinearity == "tanh" else relu(z))
@@ -45,6 +47,12 @@ def _row(input):
     if input.ndim != 1 and input.ndim != 2:
         refused("the input of a cell with neither 1 nor 2 axes", "a row: x[k]")
     return array(input)
+
+
+def _check_alone(hx):
+    """Let the instance fail if the state of a cell with one is a tuple, as that of an LSTM."""
+    if isinstance(hx, tuple | list):
+        lacks(hx, "dim", "the state of a cell that has one tensor", "h in place of (h, c)")
 
 
 def _product(x, weight, bias):
@@ -126,6 +134,7 @@ def rnn(self, input, hx=None):
 
 def _layers(self, input, hx, over):
     """Return the outputs and last states of layers with one state; `over` computes one layer in one direction."""
+    _check_alone(hx)
     xs, batched = _steps(self, input)
     sides = 2 if self.bidirectional else 1
     hs = []
