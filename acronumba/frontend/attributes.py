@@ -60,8 +60,9 @@ def attribute(w: Walker, owner: Val, name: str) -> Val:
     found = owner.attribute(w, name)
     if found is not None:
         return found
-    if owner.python_class is not object and hasattr(owner.python_class, name):
-        return builtin_method(w, owner, owner.python_class, name)
+    cls = owner.shown or owner.python_class
+    if cls is not object and hasattr(cls, name):
+        return builtin_method(w, owner, cls, name)
     names = field_names(owner.cls) if isinstance(owner, ObjectValue) else dir(owner.python_class)
     rejection = w.reject("ACR307", seen=f"{w.describe(owner)} has no attribute {name!r}", rewrite=near(name, names))
     raise impossible(w, lambda x: getattr(x, name), (owner,), rejection)

@@ -47,7 +47,7 @@ def test_attributes_by_a_name_of_run_time() -> None:
     with pytest.raises(InstanceErrors) as errors:
         by_name.batch(xs, ["add", "pow", "add"], p=p)
     assert "no attribute 'do_pow'" in str(errors.value)
-    with pytest.raises(ShapeMismatch, match="name= of getattr"):
+    with pytest.raises(ShapeMismatch, match="getattr of .* by a name that only run time knows"):
         any_name.batch(xs, ["w_add"] * 3, p=p)
 
 
@@ -55,3 +55,25 @@ def test_powers_have_derivatives_at_zero() -> None:
     xs = [np.array([0.0, 1.0, 2.0], np.float32)] * 2
     _, grads = powers.value_and_grad.batch(xs, [2.0, 3.0], s=np.ones(3, np.float32))
     np.testing.assert_allclose(grads, np.array([0, 2 + 3, 8 + 24]) / 2, rtol=1e-6)
+
+
+@dataclass
+class Numbered:
+    w0: np.ndarray
+    w1: np.ndarray
+
+    def ways(self) -> int:
+        return 2
+
+
+@model
+def by_number(x: np.ndarray, k: int, *, p: Numbered) -> np.ndarray:
+    return x + getattr(p, f"w{k}")
+
+
+def test_a_name_with_an_int_is_that_of_no_method_without_a_digit() -> None:
+    p = Numbered(np.arange(3.0), np.ones(3) * 2)
+    xs, ks = [np.ones(3), np.arange(3.0), np.zeros(3)], [0, 1, 0]
+    np.testing.assert_array_equal(
+        by_number.batch(xs, ks, p=p), [by_number(x, k, p=p) for x, k in zip(xs, ks, strict=True)]
+    )

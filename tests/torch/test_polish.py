@@ -181,3 +181,38 @@ def test_instances_that_get_to_the_wrong_module_fail(make):
             assert a == b
         else:
             same(a, b)
+
+
+# ---- sizes, and attributes by names of run time
+
+
+def sizes_of(x):
+    return {"s": x.shape, "n": x.shape.numel(), "m": x.t().size().numel() + x[1:].shape.numel()}
+
+
+def test_sizes():
+    want, (got, _) = sizes_of(x), acronumba.torch.model(sizes_of).batch([x, x])
+    assert got == want and type(got["s"]) is torch.Size
+
+
+class Numbered(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.m0, self.m1, self.mask = nn.Linear(4, 4), nn.Linear(4, 4), torch.ones(4)
+
+    def forward(self, x, k):
+        return getattr(self, f"m{k}")(x) * self.mask
+
+
+class Named(Numbered):
+    def forward(self, x, k):
+        return getattr(self, "m" + k)(x)
+
+
+def test_modules_by_the_number_in_their_name():
+    torch.manual_seed(0)
+    net = Numbered()
+    want, got = outcomes(net, [x, x + 1, x - 1], [0, 1, 0])
+    same(want, got)
+    with pytest.raises(AcronumbaError, match=r"(?s)this name must be known.*method, such as modules.*self\.parts\[k\]"):
+        acronumba.torch.model(Named()).batch([x, x], ["0", "1"])

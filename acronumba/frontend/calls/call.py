@@ -441,7 +441,7 @@ def call_method(w: Walker, owner: Val, name: str, args: list[Val], kwargs: dict[
     own = owner.method(w, name, args, kwargs)
     if own is not None:
         return own
-    known = row_of(getattr(cls, name, None))
+    known = row_of(getattr(owner.shown or cls, name, None))
     if known is not None:
         return call_row(w, known, [owner, *args], kwargs)
     if name == "_replace":

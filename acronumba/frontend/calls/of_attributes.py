@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import types
+from collections.abc import Callable
 
 from acronumba.data.classes import field_names, is_record
 from acronumba.data.shared import SharedNode
@@ -19,7 +20,7 @@ from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.overlay import has
 from acronumba.frontend.subscripts import get_item
 from acronumba.frontend.walker import Walker
-from acronumba.ir.types import StrT, TextT, members
+from acronumba.ir.types import INT, StrT, TextT, members
 
 
 def attribute_by_name(w: Walker, obj: Val, name: Val, expression: ast.AST | None, default: Val | None) -> Val | None:
@@ -35,8 +36,9 @@ def attribute_by_name(w: Walker, obj: Val, name: Val, expression: ast.AST | None
     if not isinstance(obj, SharedVal):
         return _field_by_name(w, obj, name, default)
     first, last = _ends(expression)
-    fitting = _fits(obj.node, first, last)
-    methods = _methods(obj.node.cls, first, last) if first or last else []
+    fits, pattern = _fitting(w, expression, first, last)
+    fitting = _fits(obj.node, fits, pattern)
+    methods = _methods(obj.node.cls, fits) if first or last else []
     if methods and not fitting.names and default is None:
         return get_item(w, DictVal(tuple(methods), tuple(attribute(w, obj, n) for n in methods)), name)
     if methods or not fitting.names:
@@ -93,15 +95,45 @@ def _ends(expression: ast.AST | None) -> tuple[str, str]:
     return "", ""
 
 
-def _fits(shared: SharedNode, first: str, last: str) -> SharedNode:
+def _fitting(w: Walker, expression: ast.AST | None, first: str, last: str) -> tuple[Callable[[str], bool], str]:
+    """Return whether a name may be the value of an expression, of which an int has a digit; and a text for that."""
+
+    def fits(name: str) -> bool:
+        if not _is_between(name, first, last):
+            return False
+        return not counted or any(c.isdigit() for c in name[len(first) : len(name) - len(last)])
+
+    parts = expression.values if isinstance(expression, ast.JoinedStr) else []
+    counted = any(_is_int(w, part) for part in parts)
+    return fits, f"{first}{'#' if counted else '*'}{last}"
+
+
+def _is_int(w: Walker, part: ast.expr) -> bool:
+    """Whether a part of an f-string is a variable that is an int, not formatted."""
+    match part:
+        case ast.FormattedValue(value=ast.Name() as name, conversion=-1, format_spec=None):
+            return w.type_of(w.expr(name)) == INT
+    return False
+
+
+def other_names(obj: Val, expression: ast.AST | None) -> str:
+    """Return a remark on the methods that a name may be, for errors."""
+    first, last = _ends(expression)
+    if not isinstance(obj, SharedVal) or not (first or last):
+        return ""
+    methods = _methods(obj.node.cls, lambda name: _is_between(name, first, last))
+    return f"; it may be that of a method, such as {methods[0]}" if methods else ", and that fits no attribute"
+
+
+def _fits(shared: SharedNode, fits: Callable[[str], bool], pattern: str) -> SharedNode:
     """Return the attributes of a shared object whose names fit as a dict; without a text, those that are objects."""
     found = [
         (name, item)
         for name, item in zip(shared.names, shared.items, strict=True)
-        if isinstance(name, str) and _is_between(name, first, last)
-        and (first or last or (isinstance(item, SharedNode) and item.kind == "object"))
+        if isinstance(name, str) and fits(name)
+        and (pattern != "*" or (isinstance(item, SharedNode) and item.kind == "object"))
     ]  # fmt: skip
-    path = f"{shared.path}.{first}*{last}"
+    path = f"{shared.path}.{pattern}"
     return SharedNode(path, "dict", dict, tuple(name for name, _ in found), tuple(item for _, item in found))
 
 
@@ -109,7 +141,7 @@ def _is_between(name: str, first: str, last: str) -> bool:
     return len(name) >= len(first) + len(last) and name.startswith(first) and name.endswith(last)
 
 
-def _methods(cls: type, first: str, last: str) -> list[str]:
+def _methods(cls: type, fits: Callable[[str], bool]) -> list[str]:
     """Return the names of the methods of a class that fit."""
-    found = [n for n in dir(cls) if _is_between(n, first, last)]
+    found = [n for n in dir(cls) if fits(n)]
     return [n for n in found if isinstance(getattr(cls, n), types.FunctionType | types.MethodType)]

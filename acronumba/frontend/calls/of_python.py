@@ -13,7 +13,7 @@ import numpy as np
 from acronumba.data.classes import field_names
 from acronumba.frontend.attributes import attribute
 from acronumba.frontend.calls.arguments import Args
-from acronumba.frontend.calls.of_attributes import attribute_by_name
+from acronumba.frontend.calls.of_attributes import attribute_by_name, other_names
 from acronumba.frontend.calls.tables import Handler, row
 from acronumba.frontend.comprehensions import (
     as_iterable,
@@ -308,6 +308,11 @@ def _getattr(w: Walker, a: Args) -> Val:
         found = attribute_by_name(w, a["obj"], a["name"], a.where["name"], default)
         if found is not None:
             return found
+        others = other_names(a["obj"], a.where["name"])
+        seen = f"getattr of {w.describe(a['obj'])} by a name that only run time knows{others}"
+        rewrite = "the objects in a list or dict, by index or key: self.parts[k], self.parts[kind]"
+        message = "this name must be known when the model is compiled"
+        raise w.reject("ACR403", a.where["name"], seen, rewrite, message)
     name = a.static("name")
     if not isinstance(name, str):
         raise w.reject("ACR301", a.where["name"], seen=f"{name!r} for the name of an attribute")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 
@@ -21,6 +22,11 @@ from acronumba.torch.implements import implements
 @implements(torch.Size, tensors=True)
 def size_of(dims=()):
     return returned.size(tuple(dims))
+
+
+@implements(torch.Size.numel, tensors=True)
+def numel_of(size):
+    return math.prod(size)
 
 
 @implements(torch.utils.checkpoint.checkpoint, tensors=True)
