@@ -260,8 +260,10 @@ class Merge(Words):
         known = [t for t in (a, b) if isinstance(t, PartsShape)]
         if one is None or other is None or cls is not other_cls or not known:
             return
-        if cls is dict and len(known) == 2 and not _can_be_stored([v for t in known for v in t.items]):
-            return
+        if cls is dict and len(known) == 2:
+            parts = [v for t in known for v in t.items]
+            if not _can_be_stored(parts) or len({isinstance(v, ContainerShape | PartsShape) for v in parts}) > 1:
+                return  # what holds structures and others is a record
         self.make_real(one)
         self.make_real(other)
         raise Restart

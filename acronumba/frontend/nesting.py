@@ -69,7 +69,11 @@ def close_parts(w: Words, t: Type) -> Type:
 def _close(w: Words, t: Type, inside: Shape | None) -> Type:
     closed: set[Shape] = set()
     _mark(t, {} if inside is None else {inside: (DEEPEST, NEVER, 0)}, closed, w.facts.knots)
+    new = {s for s in closed - w.facts.knots if s.keys is not None}
     w.facts.knots |= closed
+    if new:  # such dicts are rows in all types
+        w.facts.begin_again()
+        raise Restart
     return _named(w, t, closed) if closed else t
 
 
@@ -91,7 +95,8 @@ def _mark(
             continue
         times, outer, depth = path.get(shape, (0, m, 0))
         grows = len(several) > 1 or (not shape.is_open and _is_node(outer, m, depth < opened))
-        if times >= DEEPEST or (times > (shape not in known) and grows) or (times and shape.keys is not None):
+        again = times or shape in known
+        if times >= DEEPEST or (times > (shape not in known) and grows) or (again and shape.keys is not None):
             closed.add(shape)
         if named and (not shape.is_open or shape in named):
             closed.add(shape)
