@@ -220,8 +220,9 @@ def _by_length(w: Walker, key: ListVal, t: Type, one: Callable[[Val], Val]) -> V
     return w.switch(chain(cases, [(ALWAYS, lambda: number(-1))]))
 
 
-def _has_several(val: TupleVal) -> bool:
-    return any(v.is_several or (isinstance(v, TupleVal) and _has_several(v)) for v in val.items)
+def _has_several(val: Val) -> bool:
+    """Whether a key is a tuple with a part of several types."""
+    return isinstance(val, TupleVal) and any(v.is_several or _has_several(v) for v in val.items)
 
 
 def _each_part(w: Walker, part: Val, one: Callable[[Val], Val]) -> Val:
@@ -229,7 +230,7 @@ def _each_part(w: Walker, part: Val, one: Callable[[Val], Val]) -> Val:
     if part.is_several:
         return w.each(part, one)
     assert isinstance(part, TupleVal)
-    k = next(k for k, v in enumerate(part.items) if v.is_several or (isinstance(v, TupleVal) and _has_several(v)))
+    k = next(k for k, v in enumerate(part.items) if v.is_several or _has_several(v))
     before, after = part.items[:k], part.items[k + 1 :]
     return _each_part(w, part.items[k], lambda v: one(TupleVal((*before, v, *after), part.cls)))
 
@@ -249,7 +250,7 @@ def find(w: Walker, base: MapVal, key: Val) -> Num:
             return w.select(w.scalar("eq", w.as_float(whole), w.read(val)), near, number(-1))
         if isinstance(val, ListVal) and not any(isinstance(m, ListT) for m in members(base.type.key)):
             return _by_length(w, val, base.type.key, one)
-        if isinstance(val, TupleVal) and _has_several(val) and union(base.type.key, w.type_of(val)) != base.type.key:
+        if _has_several(val) and union(base.type.key, w.type_of(val)) != base.type.key:
             return _each_part(w, val, one)
         fit = fitted(w, val, base.type.key)
         if fit is None:
