@@ -119,6 +119,7 @@ class Facts:
         self.carried: dict[
             Any, set[type]
         ] = {}  # by function that takes shared tensors as run-time values: classes passed by fields
+        self.copied: set[Any] = set()  # places of copies of lists to which elements of other types are added
         self.keyed: set[Any] = set()  # key tuples of dict displays whose dicts are mutated elsewhere
         self.loops_kept = False  # whether a loop may stay a loop only because its iterations would be much code,
         self.written_out = False  # and whether all such loops are unrolled

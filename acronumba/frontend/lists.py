@@ -9,6 +9,7 @@ from acronumba.frontend.kinds.lists import ElementInfo, ListVal, StaticList
 from acronumba.frontend.kinds.maps import MapVal, map_type
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.value import NOT_CONST, Val
+from acronumba.frontend.library.copies import with_own_type
 from acronumba.frontend.names import alias
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
@@ -56,6 +57,7 @@ def list_slice(w: Walker, base: ListVal, start: Num, step: int, count: Num) -> L
     cell = base.cell.find()
     if cell.fixed:
         cell = made_cell(w, "slice", base.item)
+        cell.copied = ("slice", w.frame.path, *w.site)
         w.mix(cell, base.cell.pure)
     else:  # either list may be widened later: they share their element info
         w.make_real(cell)
@@ -66,7 +68,11 @@ def list_slice(w: Walker, base: ListVal, start: Num, step: int, count: Num) -> L
     out = w.var("part", ListT(base.item))
     args = (base.var, w.word(start), w.word(number(step)), w.word(count))
     w.emit(ir.ListOp(outs=(out,), op="slice", width=w.ops.width(base), args=args, loc=w.loc))
-    return ListVal(cell, out)
+    copy = ListVal(cell, out)
+    if cell.copied not in w.facts.copied:
+        return copy
+    made = w.call(w.constant(with_own_type), (copy,), {})
+    return made if isinstance(made, ListVal) else copy
 
 
 def widen_list(w: Walker, base: ListVal, val: Val) -> None:
@@ -83,6 +89,9 @@ def widen_items(w: Walker, base: ListVal | MapVal, t: Type) -> None:
         if base.place is not None:
             cls, name = base.place
             w.widen_field(cls, name, exchanged(w.facts.fields[cls][name], old, new))
+            raise Restart
+        if cell.copied is not None and cell.copied not in w.facts.copied:
+            w.facts.copied.add(cell.copied)
             raise Restart
         if outer is not None and (item := outer.cell.find().item) != (given := exchanged(item, old, new)):
             widen_items(w, outer, given)

@@ -177,3 +177,17 @@ def test_exit() -> None:
     left = caught.value.errors[2]
     assert isinstance(left, SystemExit)
     assert left.code == 2
+
+
+def test_elements_of_other_types_are_added_to_copies() -> None:
+    def with_ends(xs: list[Any], n: int) -> Any:
+        ys, zs = xs.copy(), xs[n:]
+        ys.insert(0, None)
+        for k in range(n):
+            zs.append(f"s{k}")
+        us = list(xs)
+        us[0] = None
+        return ys, zs, us, xs, sum(y is None for y in ys)
+
+    for xs in ([[True, False], [True]], [[1, 2], [3]], [["a"], ["b", "c"]], [[[1.5], [2.5]], [[0.5]]]):
+        same(with_ends, xs, [0, 2])

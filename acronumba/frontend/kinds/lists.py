@@ -51,6 +51,7 @@ class ElementInfo:
     unsure: bool = False  # ... or may have been, as the instance data have lists of the item type
     stored: dict[AllocationSite, None] = field(default_factory=dict)  # allocation sites of arrays stored in them
     asked: set[str] = field(default_factory=set)  # `mutated` and `stored`, if this iteration has read them
+    copied: Any = None  # the place of a copy of a list of a fixed item type, which has a type of its own if need be
     link: ElementInfo | None = None  # unified with another
 
     def find(self) -> ElementInfo:
