@@ -32,7 +32,6 @@ from acronumba.frontend.raised import (
     TOO_LARGE,
     ZERO_DIVISION,
     Catching,
-    exception_class,
     is_endless,
     scalar_failure,
 )  # fmt: skip
@@ -434,7 +433,7 @@ class Blocks(Catching):
 
     def throw(self, error: str, told: Sequence[Val] | None) -> None:
         """Continue in the clause that catches a failure; `told` are the arguments of its exception, if known."""
-        cls = exception_class(error)
+        cls = self.raised_class(error)
         assert cls is not None
         clause = self.catcher(cls)
         assert clause is not None

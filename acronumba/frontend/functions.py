@@ -306,10 +306,10 @@ def shared_by_calls(w: Walker, val: Val, name: str) -> Val:
 def inline(w: Walker, func: Func, params: Mapping[str, Val], ends: bool = False) -> Val:
     """Inline a call: walk the body of the function; `ends`: no name of it is used behind the call."""
     frame = w.push(func, (*w.frame.path, func.source.node.lineno, w.site))
-    saved = w.source, w.here, w.loc, w.outer_loc, w.caller, w.asked
+    saved = w.source, w.here, w.loc, w.outer_loc, w.caller, w.asked, w.unclear
     frame.of_library, first = is_of_library(func), len(w.events)
     w.outer_loc = w.loc if frame.of_library else None
-    w.asked = w.asked if frame.of_library else []
+    w.asked, w.unclear = (w.asked, w.unclear) if frame.of_library else ([], False)
     w.source, w.caller = func.source, w.loc
     frame.lent = [] if ends else None
     for name, val in params.items():
@@ -322,7 +322,7 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val], ends: bool = False)
     open_boxes(w, frame)
     w.body(func.source.body)
     w.end_call(NoneVal(), frame.last)
-    w.source, w.here, w.loc, w.outer_loc, w.caller, w.asked = saved
+    w.source, w.here, w.loc, w.outer_loc, w.caller, w.asked, w.unclear = saved
     w.frames.pop()
     take_back(frame.lent or [])
     points = []

@@ -276,10 +276,10 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     """Emit the code of a recursive function for one set of argument types."""
     func, guard = instance.func, instance.key[3]
     errors, notes = len(w.errors), len(w.notes)
-    saved = w.code, w.block, w.state, w.source, w.here, w.loc, w.frames, w.caller, w.following, w.asked
+    saved = w.code, w.block, w.state, w.source, w.here, w.loc, w.frames, w.caller, w.following, w.asked, w.unclear
     compared = w.comparisons, w.compared, w.paired
     w.comparisons, w.compared, w.paired = [], 0, 0
-    w.following, w.asked = True, []  # for all calls of it
+    w.following, w.asked, w.unclear = True, [], False  # for all calls of it
     around, clause = (w.handlers, w.handling), Clause(tuple(guard))
     w.handlers, w.handling = [Handler([clause], 0, w.counter)] if guard else [], []
     w.code = FunctionCode(function_name(w, func), func.source.loc(func.source.node))
@@ -304,7 +304,7 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     w.functions[instance.index] = w.code
     instance.walking = False
     instance.told = w.errors[errors:], w.notes[notes:]
-    w.code, w.block, w.state, w.source, w.here, w.loc, w.frames, w.caller, w.following, w.asked = saved
+    w.code, w.block, w.state, w.source, w.here, w.loc, w.frames, w.caller, w.following, w.asked, w.unclear = saved
     w.comparisons, w.compared, w.paired = compared
 
 

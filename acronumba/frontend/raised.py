@@ -7,7 +7,7 @@ exception is a point of the program and a value, kept by its clause until the cl
 from __future__ import annotations
 
 import builtins
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from acronumba.ir.ops import SCALARS
 from acronumba.ir.types import FLOAT, INT, Type
 
 if TYPE_CHECKING:
-    from acronumba.frontend.block import Point
+    from acronumba.frontend.block import Facts, Point
     from acronumba.frontend.kinds.value import Constant, Val
 
 
@@ -46,19 +46,41 @@ class Handler:
     counter: int  # scopes with a higher number began inside
 
 
+_OF_TENSORS = (RuntimeError, IndexError, ValueError, TypeError, AssertionError)  # that operations on tensors raise
+
+
 class Catching:
     """The clauses around the point of emission."""
 
     handlers: list[Handler]  # of the `try` statements around it, the innermost last
+    unclear = False  # whether the code is that of a function of PyTorch, which may raise another exception than it does
+    facts: Facts
+    reject: Callable[..., Exception]
 
     def catcher(self, cls: type) -> Clause | None:
         """Return the `except` clause that catches an exception of a class that is raised here; None if none does."""
         return next((c for h in reversed(self.handlers) for c in h.clauses if c.catches(cls)), None)
 
     def catches(self, error: str) -> bool:
-        """Whether a failure by an exception of this name may be caught."""
-        cls = exception_class(error) if self.handlers else None
-        return cls is not None and self.catcher(cls) is not None
+        """Whether a failure by an exception of this name may be caught; reject one of PyTorch of an unclear class."""
+        cls = self.raised_class(error) if self.handlers else None
+        if cls is None:
+            return False
+        clause = self.catcher(cls)
+        others = (IndexError, RuntimeError) if error == "IndexError" else _OF_TENSORS
+        if self.unclear and (any(self.catcher(c) is not clause for c in others) or self._catches_of_pytorch()):
+            seen = "an operation of PyTorch that may fail in `try`, with an exception that one of the clauses catches"
+            raise self.reject("ACR101", seen=seen, rewrite="compute it before the `try` statement, or behind it")
+        return clause is not None
+
+    def _catches_of_pytorch(self) -> bool:
+        """Whether a clause names an exception of PyTorch, such as `torch.linalg.LinAlgError`."""
+        classes = (cls for h in self.handlers for c in h.clauses for cls in c.classes)
+        return any(cls.__module__.partition(".")[0] == "torch" for cls in classes)
+
+    def raised_class(self, error: str) -> type | None:
+        """Return the class of the exception of a failure, by its name; None if the plain call would not raise it."""
+        return RuntimeError if error == "ShapeMismatch" and self.facts.tensors else exception_class(error)
 
 
 @lru_cache(maxsize=256)

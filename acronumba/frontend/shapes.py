@@ -365,9 +365,10 @@ class Shapes(TensorOps):
         n = self.count(x.dims)
         if n.const is not NOT_CONST and n.const != 1:
             raise self.w.reject("ACR601", seen=self.w.describe(x))
+        error = "RuntimeError" if self.w.facts.tensors else "ValueError"
         if empty != several:
-            self.w.check(self.w.scalar("gt", n, number(0)), "ValueError", empty)
-        self.w.check(self.w.scalar("eq", n, number(1)), "ValueError", several)
+            self.w.check(self.w.scalar("gt", n, number(0)), error, empty)
+        self.w.check(self.w.scalar("eq", n, number(1)), error, several)
         if self.w.block is None:
             return self.op("reshape", (x.ref,), x.type.dtype, ())
         return self.reshape(x, ())

@@ -118,6 +118,14 @@ def steps(parts: Sequence[Index]) -> tuple[list[Index], list[Index]]:
 
 @handles(UNPACKED, TorchTensor)
 def _unpacked(w: Walker, val: TorchTensor, count: int) -> Sequence[Val]:
+    unclear, w.unclear = w.unclear, True
+    try:
+        return _items(w, val, count)
+    finally:
+        w.unclear = unclear
+
+
+def _items(w: Walker, val: TorchTensor, count: int) -> Sequence[Val]:
     if isinstance(val.inner, Tensor):
         return [as_torch(v) for v in unpack(w, val.inner, count)]
     if val.rank:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from torch.nn import functional
 
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import row
@@ -34,6 +35,11 @@ from acronumba.ir.types import TensorT, Type, as_array, members, type_text, unio
 from acronumba.torch.asking import NAMES, ODD, TENSORS, Answer, check_classes, checked
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+# Functions that raise `RuntimeError` for shapes that do not fit, and `IndexError` for indices out of range.
+CLEAR = frozenset(
+    (functional.linear, functional.embedding, torch.matmul, torch.mm, torch.mv, torch.bmm, torch.cat, torch.stack)
+)
 
 # What PyTorch accepts for the names of parameters, besides its own.
 ALIASES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x2": "other", "self": "input"}
@@ -95,7 +101,11 @@ def _handler(
             for name, val in a.values.items():
                 if isinstance(val, TorchTensor) or name.startswith("*"):
                     a = a.replaced(name, as_arrays(w, val))
-        out = w.call(w.constant(f), *_bound(f, a))
+        unclear, w.unclear = w.unclear, function not in CLEAR
+        try:
+            out = w.call(w.constant(f), *_bound(f, a))
+        finally:
+            w.unclear = unclear
         if arrays:
             return out
         out = _wrapped(w, out)

@@ -47,7 +47,7 @@ def test_attributes_by_a_name_of_run_time() -> None:
     with pytest.raises(InstanceErrors) as errors:
         by_name.batch(xs, ["add", "pow", "add"], p=p)
     assert "no attribute 'do_pow'" in str(errors.value)
-    with pytest.raises(ShapeMismatch, match="getattr of .* by a name that only run time knows"):
+    with pytest.raises(ShapeMismatch, match=r"getattr of .* by a name that only run time knows"):
         any_name.batch(xs, ["w_add"] * 3, p=p)
 
 

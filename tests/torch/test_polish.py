@@ -10,7 +10,7 @@ from torch import nn  # noqa: E402
 
 import acronumba.torch  # noqa: E402
 from acronumba.errors import AcronumbaError  # noqa: E402
-from tests.support.torch_checks import check, same  # noqa: E402
+from tests.support.torch_checks import check, leaves, same  # noqa: E402
 
 x = torch.arange(12, dtype=torch.float32).reshape(3, 4)
 
@@ -216,3 +216,130 @@ def test_modules_by_the_number_in_their_name():
     same(want, got)
     with pytest.raises(AcronumbaError, match=r"(?s)this name must be known.*method, such as modules.*self\.parts\[k\]"):
         acronumba.torch.model(Named()).batch([x, x], ["0", "1"])
+
+
+# ---- try
+
+
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.embed, self.layer = {"a": 0, "b": 1}, nn.Embedding(2, 4), nn.Linear(4, 4)
+
+    def forward(self, x, word):
+        h = self.layer(x)
+        try:
+            h = h + self.embed(torch.tensor(self.words[word]))
+            k = int(word)
+        except KeyError:
+            h, k = h * 2, -1
+        except ValueError:
+            h, k = h - 1, -2
+        return h, k, self.rows(x, word)
+
+    def rows(self, x, word):
+        out = []
+        for row in x:
+            try:
+                if row.sum().item() > 20:
+                    raise ValueError("large")
+                out.append(self.layer(row))
+                row = x[int(row[0].item())]
+                out.append(row)
+            except (ValueError, IndexError):
+                out.append(row * 0)
+            else:
+                out.append(row - 1)
+            finally:
+                out.append(row + 1)
+        return out
+
+
+class Stacks(Reader):
+    def forward(self, x, word):
+        stack, h = [x], x * 1
+        try:
+            stack.pop()
+            a = stack.pop()
+        except RuntimeError:
+            a = x
+        except IndexError:
+            a = x + 1
+        try:
+            h += 1
+            h[len(word)] = 0
+            b = h[len(word) + 1]
+        except IndexError:
+            b = x[0]
+        return a, b, h
+
+
+class Anything(Reader):
+    def forward(self, x, word):
+        try:
+            y = x @ self.layer.weight[: len(word)]
+        except Exception:
+            y = x * 3
+        return y
+
+
+@pytest.mark.parametrize("cls", [Reader, Stacks, Anything])
+def test_try(cls):
+    torch.manual_seed(0)
+    net, xs, words = cls(), [x, x + 1, x - 7, x * 1], ["a", "c", "7", "bbbb"]
+    grads = []
+    for follows in (False, True):
+        with torch.set_grad_enabled(follows):
+            want, got = outcomes(net, xs, words)
+        same(want, got)
+    for outs in (want, got):
+        net.zero_grad()
+        total = sum(leaf.sum() for leaf in leaves(outs) if isinstance(leaf, torch.Tensor))
+        if total.requires_grad:
+            total.backward()
+        grads.append([p.grad for p in net.parameters() if p.grad is not None])
+    for a, b in zip(*grads, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+class Shapes(Reader):
+    def forward(self, x, word):
+        try:
+            y = x @ self.layer.weight[: len(word)]
+        except ValueError:
+            y = x * 3
+        return y
+
+
+def test_shapes_that_do_not_fit_are_no_value_errors():
+    net = Shapes()
+    want, got = outcomes(net, [x, x], ["a", "bbbb"])
+    assert want[0][0] is got[0][0] is RuntimeError
+    same(want[1], got[1])
+
+
+class Unclear(Reader):
+    def forward(self, x, word):
+        try:
+            return torch.gather(x, 0, torch.tensor([[len(word)]]))
+        except IndexError:
+            return x
+
+
+def test_an_unclear_exception_of_pytorch_is_rejected():
+    with pytest.raises(AcronumbaError, match=r"(?s)ACR101.*return torch\.gather.*in `try`"):
+        acronumba.torch.model(Unclear()).batch([x, x], ["a", "bbbb"])
+
+
+class Truths(Reader):
+    def forward(self, x, word):
+        try:
+            k = 1 if x[: len(word)] else 2
+        except RuntimeError:
+            k = 3
+        return k, len(word)
+
+
+def test_the_truth_of_several_elements_is_a_runtime_error():
+    want, got = outcomes(Truths(), [torch.ones(3), torch.ones(3), torch.zeros(1)], ["a", "bb", "a"])
+    assert want == got == [(1, 1), (3, 2), (2, 1)]
