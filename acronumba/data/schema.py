@@ -39,7 +39,7 @@ from acronumba.data.tables import LONG_DICT, Inherited, is_table
 from acronumba.foreign import as_numpy, is_foreign_class, is_tensor
 from acronumba.generics import Value
 from acronumba.ir.functions import is_function_class, known_function
-from acronumba.ir.shapes import Shape, shape_class
+from acronumba.ir.shapes import Shape, is_shape, shape_class
 from acronumba.ir.types import (
     DTYPES,
     MOST_CONSTANTS,
@@ -421,10 +421,22 @@ def _place(hint: Hint, column: Sequence[Value], fields: Fields, most: int | None
         found[shape_class(shape), name] = _shape_field(shape, name, items, knots)
 
     knots.fields(observe)
+    _alike(found)
     for (cls, name), inner in found.items():
         row = fields.setdefault(cls, {})
         row[name] = storable_union(row[name], inner) if name in row else inner
     return t
+
+
+def _alike(found: dict[tuple[type, str], Type]) -> None:
+    """Give the lists of nested data under one key the same type in all dicts, as programs take them from any."""
+    lists: dict[Value, set[Type]] = {}
+    keys = {at: at[0].shape.place(at[1]) for at in found if is_shape(at[0]) and at[0].shape.keys is not None}
+    for at, key in keys.items():
+        lists.setdefault(key, set()).update(m for m in members(found[at]) if isinstance(m, ListT))
+    for at, key in keys.items():
+        if len(lists[key]) > 1 and any(classes_of(t) for t in lists[key]) and lists[key] & {*members(found[at])}:
+            found[at] = union(found[at], *lists[key])
 
 
 def _shape_field(shape: Shape, name: str, column: Sequence[Value], knots: Knots) -> Type:

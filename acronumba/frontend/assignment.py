@@ -98,9 +98,9 @@ def unpack(w: Walker, val: Val, count: int) -> Sequence[Val]:
         return items
     if has_method(w, val, "__iter__"):
         return unpack(w, iterated(w, val), count)
-    handler = UNPACKED.get(type(val))
+    handler = _of_union if val.nests and val.is_several else UNPACKED.get(type(val))
     if handler is not None:
-        return handler(w, val, count)  # type: ignore[no-any-return]
+        return handler(w, val, count)
     if not val.iterable:
         raise impossible(w, iter, (val,), w.reject("ACR305", seen=f"{w.describe(val)} cannot be unpacked"))
     return _of_list(w, to_list(w, val), count)
@@ -124,7 +124,7 @@ def _of_array(w: Walker, val: Tensor | ArrayRef, count: int) -> Sequence[Val]:
 
 
 @handles(UNPACKED, UnionVal)
-def _of_union(w: Walker, val: UnionVal, count: int) -> Sequence[Val]:
+def _of_union(w: Walker, val: Val, count: int) -> Sequence[Val]:
     got = w.each(val, lambda v: TupleVal(tuple(unpack(w, v, count))), itself=True)
     return unpack(w, got, count)
 

@@ -319,8 +319,29 @@ def huffman(counts):
     return heap[0][2]
 
 
+def stack(n):
+    out, top = [], ()
+    for k in range(n):
+        top = (k, top)
+    while top:
+        x, top = top
+        out.append(x)
+    return out
+
+
+def paragraphs(n):
+    out = [n] if n.get("tag") == "p" else []
+    for c in n.get("kids", ()):
+        out += paragraphs(c)
+    return out
+
+
+PAGE = {"tag": "p", "size": 1, "kids": [{"tag": "q", "kids": [{"tag": "p", "size": 2}, {"tag": "r", "kids": []}]}]}
+
+
 @pytest.mark.parametrize(("fn", "xs"), [
-    (simplified, SIMPLE), (recognized, SIMPLE), (first_kind, [0, 2]), (huffman, [[3, 1, 2], [5], [1, 1, 1, 9]]),
+    (stack, [0, 3]), (paragraphs, [PAGE, PAGE["kids"][0], {"tag": "p", "size": 2}]), (simplified, SIMPLE),
+    (recognized, SIMPLE), (first_kind, [0, 2]), (huffman, [[3, 1, 2], [5], [1, 1, 1, 9]]),
     (relabelled, [("S", [("N", ["a", "b"]), ("S", [("N", ["c"])])]), ("N", ["a"])]),
     (reversed_all, [[1, [2, [3]]], [5], [], [[[[9]]], 1]]),
     (linked, [0, 3, 1, 200]), (grown, [0, 3, 1, 40]), (bushy, [0, 2, 3]), (fractal, [0, 3, 1]), (onto, [0, 3, 1, 60]),
