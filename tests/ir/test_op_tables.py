@@ -119,7 +119,6 @@ def test_numpys_functions_are_in_the_docs() -> None:
 OWN = {
     "analysis/grouping/rows.py": 2,  # how lengths are computed; what a row of one tensor may go through
     "api/shadow.py": 4,  # methods of Python's numbers
-    "frontend/raised.py": 1,  # operators that divide
     "frontend/operators.py": 1,  # bits of Python's ints
     "host/numbers.py": 2, "host/texts.py": 1, "ir/op_rules.py": 1, "kernels/write/element.py": 1,  # rules
     "ir/vjp.py": 2,  # rules of derivatives
