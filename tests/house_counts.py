@@ -112,15 +112,16 @@ def package_lines() -> int:
 
 
 # What is counted, how, and the most that there may be. A limit goes down with what it limits, and never up; those of
-# kinds, of lines and of `Any` may go up by those of a feature that users asked for, as PyTorch's code.
+# kinds, of lines and of `Any` may go up by those of a feature that users asked for, as PyTorch's code and data without
+# classes.
 COUNTS: dict[str, tuple[Callable[[], int], int]] = {
-    "classes of abstract values": (lambda: len(kinds()), 31),
+    "classes of abstract values": (lambda: len(kinds()), 33),
     "functions that tell three or more of them apart": (dispatching, 3),
     "functions that fork and join control flow themselves": (branching_by_hand, 27),
     "parameters `node` that hand on a position": (node_parameters, 22),
     'docstrings that begin with "What"': (nameless_docstrings, 2),
     "lines with `Any`": (lines_with_any, 716),
-    "lines of Python in the package": (package_lines, 110_006),
+    "lines of Python in the package": (package_lines, 116_379),
 }
 
 if __name__ == "__main__":
