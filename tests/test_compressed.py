@@ -329,7 +329,7 @@ def test_an_error_names_the_line_of_the_user() -> None:
     with pytest.raises(InstanceErrors) as failed:
         model(_times).batch([normal(4)], w=Int8.of(normal(2, 3)))
     line = _times.__code__.co_firstlineno + 1
-    assert f"(line {line}): ACR401: dimensions 4 and 3 do not match" in str(failed.value)
+    assert f"(test_compressed.py:{line}): ACR401: dimensions 4 and 3 do not match" in str(failed.value)
 
 
 def test_there_are_no_gradients() -> None:

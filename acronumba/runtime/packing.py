@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from acronumba.emit.compile import Compiled
 from acronumba.memory import Array, Words, address
 from acronumba.runtime.buffers import ArenaPool, Pieces
-
-JOB = 11  # words of a job
+from acronumba.runtime.library.back_words import JOB
 
 
 class Packer:
@@ -70,7 +69,7 @@ class Packer:
         if self._left or self._copied:
             return False
         if self._table is None:
-            self._table = np.array(self._jobs, np.int64).reshape(len(self._jobs), JOB)
+            self._table = np.array(self._jobs, np.int64).reshape(len(self._jobs), JOB.count)
         self._run(self._table)
         return True
 

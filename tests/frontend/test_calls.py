@@ -10,6 +10,7 @@ import ast
 import inspect
 import itertools
 import math
+import sys
 import warnings
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Sequence
@@ -130,7 +131,7 @@ REQUIRED: dict[Any, str] = {  # the arguments of a call that is in the language
     np.left_shift.outer: "i, i", np.right_shift.outer: "i, i", np.lcm.outer: "i, i", np.ldexp.outer: "x, i",
     np.meshgrid: "v, v", np.nanargmax: "x", np.vander: "v", np.r_: "v, v", np.linalg.matrix_rank: SQUARE,
     np.linalg.matrix_norm: "x", np.linalg.vector_norm: "v", np.from_dlpack: "x", np.polyval: "v, x",
-    format: "2", repr: "2",
+    format: "2", repr: "2", sys.exit: "2",
 }  # fmt: skip
 SELF: dict[Any, str] = {np.ndarray.searchsorted: "v", np.ndarray.squeeze: "np.ones((1, 3))", np.ndarray.tolist: "v"}
 WRAPPED: dict[Any, str] = {  # what cannot be a result, or is not determined
@@ -169,7 +170,7 @@ OTHER: dict[str, tuple[str, ...]] = {  # values of a parameter, of which one at 
     "tol": ("0.5",), "full_matrices": ("False",), "compute_uv": ("False",), "max_rank": ("1",), "out1": ("x",),
     "out2": ("x",), "to": ("np.int8",), "xi": ("v",),
     "rel_tol": ("0.1",), "abs_tol": ("0.5",), "iterable": ("(1, 2)",), "iterables": ("[3, 4]",),
-    "maxlen": ("1",), "bins": ("3",), "range": ("(0, 4)",), "density": ("True",), "pyfunc": ("abs",),
+    "maxlen": ("1",), "status": ("2",), "bins": ("3",), "range": ("(0, 4)",), "density": ("True",), "pyfunc": ("abs",),
     "newshape": ("(4, 2)",), "interpolation": ("'lower'",),  # of NumPy before 2.4
 }  # fmt: skip
 PLACED: dict[str, str] = {"operands": "x", "shape": "2", "axes": "0", "args": "1", "arrays_and_dtypes": "y",

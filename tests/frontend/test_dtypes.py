@@ -69,9 +69,11 @@ def test_much_of_the_table_as_machine_code(family: str) -> None:
     agree(random.Random(5).sample(cells, min(2000, len(cells))), "compiled")
 
 
-# Of no dtype's own, and tested elsewhere: random numbers, functions of `nn`, identity of objects, strings.
+# Of no dtype's own, and tested elsewhere: random numbers, functions of `nn`, identity of objects, strings, operations
+# of the user's own, and what a `try` asks before a function of `math`.
 OF_GRADIENTS = {"fold", "scatter", "scale_gradient"}
-ELSEWHERE = {"threefry", "sigmoid", "same", *TEXTS, *OF_GRADIENTS}
+OF_TRY = {name for name in SCALARS if name.startswith("defined_")}
+ELSEWHERE = {"threefry", "sigmoid", "same", "own", *TEXTS, *OF_GRADIENTS, *OF_TRY}
 
 
 @pytest.mark.long

@@ -120,7 +120,7 @@ class Slope:
 # ---- of random kernels
 
 
-SMOOTH = tuple(sorted(RULES.keys() - {"cumprod", "cummax", "cummin", "arccosh", "stack"}))
+SMOOTH = tuple(sorted(RULES.keys() - {"cumprod", "cummax", "cummin", "arccosh", "stack", "own"}))
 
 
 def random_slope(seed: int) -> Slope | None:

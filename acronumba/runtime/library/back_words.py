@@ -121,10 +121,24 @@ size        bytes of it
 adds        kernel that adds up parts of its adjoint
 """)
 
+JOB = RecordLayout("""
+turned      whether the array has gates * n rows of k elements; 0: k rows of gates * n elements
+array       its address,
+stride      ... and bytes from row to row
+to          address of the packed form
+k           elements of a column
+gates       matrices side by side,
+n           ... and columns of each
+columns     of each in a panel
+size        bytes of an element
+panels      bytes from panel to panel,
+step        ... and from k to k + 1
+""")
+
 _PLACES = BACK.constants("B_") | {"B_BYTES": BACK.size}
 for _prefix, _table in {
     "BK_": KERNEL, "SOURCE_": SOURCE, "GIVE_": GIVE, "EXTENT_": EXTENT, "PART_": PART, "HEAD_": HEAD, "LINK_": LINK,
-    "SUM_": SUM, "OWN_": OWN,
+    "SUM_": SUM, "OWN_": OWN, "JOB_": JOB,
 }.items():  # fmt: skip
     _PLACES |= _table.constants(_prefix) | {f"{_prefix}BYTES": _table.size}
 

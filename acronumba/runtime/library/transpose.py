@@ -39,7 +39,8 @@ from acronumba.runtime.library.back_words import (  # isort: skip
     B_LARGEST, B_LOSSES, B_LOSSES_COUNT, B_MADE, B_MOST, B_OF, B_OWN, B_OWNS, B_ROWS, B_ROW_BYTES, B_ROW_OF, B_SCRATCH,
     B_SEEDS, B_SHAREDS, B_SIZES, B_TABLE, B_THERE, B_TURNS, B_ZEROS, GIVE_ARG, GIVE_AT, GIVE_BYTES, GIVE_LIST,
     GIVE_PART, GIVE_ROW, GIVE_ROWS, GIVE_SIZE, GIVE_SOURCE, GIVE_WAY, GIVE_WIDTH, HEAD_BYTES, HEAD_KEY, HEAD_SOURCE,
-    OF_ADJOINT, OF_ITEMS, OF_RESULT, OF_ROWS, OWN_ADDS, OWN_BYTES, OWN_SIZE, PART_ALL, SOURCE_BYTES, SOURCE_KIND,
+    JOB_ARRAY, JOB_BYTES, JOB_COLUMNS, JOB_GATES, JOB_K, JOB_N, JOB_PANELS, JOB_SIZE, JOB_STEP, JOB_STRIDE, JOB_TO,
+    JOB_TURNED, OF_ADJOINT, OF_ITEMS, OF_RESULT, OF_ROWS, OWN_ADDS, OWN_BYTES, OWN_SIZE, PART_ALL, SOURCE_BYTES, SOURCE_KIND,
     SOURCE_NUMBER, SUM_LINKS,
 )  # fmt: skip
 
@@ -365,23 +366,20 @@ def give_part(
 
 
 def pack_all(jobs: i64, count: i64) -> None:
-    """Write arrays in the layout of `kernels.tiles.Packing`; a job is a row of int64[11], see `pack_turned`."""
+    """Write arrays in the layout of `kernels.tiles.Packing`; `jobs`: rows of JOB."""
     for j in range(count):
-        at = jobs + 88 * j
-        if ld(at, 0) != 0:
-            pack_turned(at)
+        job = jobs + JOB_BYTES * j
+        if ld(job, JOB_TURNED) != 0:
+            pack_turned(job)
         else:
-            pack_straight(at)
+            pack_straight(job)
 
 
 def pack_turned(job: i64) -> None:
-    """Write an array of gates * n rows of k elements, piece by piece.
-
-    A job: whether the array is turned, its address and the distance of its rows, the address of the packed form, k,
-    gates, n, columns of a panel, bytes of an element, bytes from panel to panel and from k to k + 1.
-    """
-    array, stride, to, k, gates, n = ld(job, 1), ld(job, 2), ld(job, 3), ld(job, 4), ld(job, 5), ld(job, 6)
-    columns, size, panels, step = ld(job, 7), ld(job, 8), ld(job, 9), ld(job, 10)
+    """Write an array of gates * n rows of k elements, piece by piece."""
+    array, stride, to, k = lds(job, JOB_ARRAY, JOB_STRIDE, JOB_TO, JOB_K)
+    gates, n, columns = lds(job, JOB_GATES, JOB_N, JOB_COLUMNS)
+    size, panels, step = lds(job, JOB_SIZE, JOB_PANELS, JOB_STEP)
     for panel in range((n + columns - 1) // columns):
         many = min(columns, n - panel * columns)
         for gate in range(gates):
@@ -393,9 +391,10 @@ def pack_turned(job: i64) -> None:
 
 
 def pack_straight(job: i64) -> None:
-    """Write an array of k rows of gates * n elements; for the job see `pack_turned`."""
-    array, stride, to, k, gates, n = ld(job, 1), ld(job, 2), ld(job, 3), ld(job, 4), ld(job, 5), ld(job, 6)
-    columns, size, panels, step = ld(job, 7), ld(job, 8), ld(job, 9), ld(job, 10)
+    """Write an array of k rows of gates * n elements."""
+    array, stride, to, k = lds(job, JOB_ARRAY, JOB_STRIDE, JOB_TO, JOB_K)
+    gates, n, columns = lds(job, JOB_GATES, JOB_N, JOB_COLUMNS)
+    size, panels, step = lds(job, JOB_SIZE, JOB_PANELS, JOB_STEP)
     for panel in range((n + columns - 1) // columns):
         many = min(columns, n - panel * columns)
         for low in range(k):
