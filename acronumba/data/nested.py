@@ -3,7 +3,8 @@
 In: columns of values. Out: the shapes (`ir.shapes`) at which their types are closed, and the values of each. A place (a
 parameter, a field, the items of a list) is looked at as a column, so the work depends on the number of values and of
 shapes, not on the depth. A dict that contains one with the same keys is closed; a list that contains a list only where
-a place holds it beside something else, or in more than `DEEPEST` levels, so `[[1.0, 2.0], [3.0]]` keeps its exact type;
+two places, one in the other, hold it beside something else, or in more than `DEEPEST` levels, so `[[1.0, 2.0], [3.0]]`
+and `[[[1, 2], [3]], False]` keep their exact types;
 a tuple also where both have the same item, as a label, or a list between them. The set of closed shapes only grows.
 """
 
@@ -33,6 +34,7 @@ class _Level:
     times: int  # the number of containers of this shape around it
     values: list[Value]  # the innermost of these,
     depth: int  # and the number of containers of other shapes around them
+    mixed: bool = False  # whether a place around it holds such a list beside something else
 
 
 class Knots:
@@ -136,7 +138,8 @@ class Knots:
             level = path.get(shape)
             if level is None:
                 continue
-            crowded = mixed or level.times >= DEEPEST or self._places > MOST_PLACES
+            again = mixed and (level.mixed or shape.python is not list)
+            crowded = again or level.times >= DEEPEST or self._places > MOST_PLACES
             if crowded or shape.keys is not None or _is_node(shape, level, values, opened):
                 self.closed.add(shape)
         dicts = [shape for shape in groups if shape.keys is not None]
@@ -150,7 +153,8 @@ class Knots:
             if shape not in self.closed:
                 depth = len(path) + 1
                 times = path[shape].times + 1 if shape in path else 1
-                inside = {**path, shape: _Level(times, values, depth)}
+                met = shape in path and (mixed or path[shape].mixed)
+                inside = {**path, shape: _Level(times, values, depth, met)}
                 for _, inner in columns_of(shape, values):
                     self._walk(inner, inside, depth if shape.is_open else opened)
 

@@ -437,3 +437,9 @@ def test_random_programs(seed: int, tmp_path: Path) -> None:
     spec.loader.exec_module(made)
     want = [typed(made.run(x)) for x in xs]
     assert [typed(v) for v in model(made.run).batch(xs)] == want
+
+
+def test_a_list_beside_something_else_is_closed_only_if_that_recurs() -> None:
+    once, again = [[[], [[1, 2], [2, 3]], []], False], [[[], [[1, True], [2, 3]], [4, [5]]], False]
+    assert type_text(infer([[once]]).params[0]) == "list[list[list[list[int]]] | bool]"
+    assert infer([[again]]).params[0] != infer([[once]]).params[0]
