@@ -128,6 +128,9 @@ def _pattern(w: Walker, p: ast.pattern, val: Val, fails: list[Point], path: tupl
             class_pattern(w, p, val, fails, path)
         case ast.MatchSequence():
             sequence_pattern(w, p, val, fails)
+        case ast.MatchMapping(keys=keys):
+            tests = " and ".join(f"{ast.unparse(key)} in x" for key in keys) or "isinstance(x, dict)"
+            raise w.reject("ACR117", seen="a pattern of a dict", rewrite=f"an `if` on its keys: `if {tests}`")
         case _:
             raise w.reject("ACR117", seen=type(p).__name__)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba import InstanceErrors, model, pack
+from acronumba import AcronumbaError, InstanceErrors, model, pack
 from acronumba.data.schema import infer
 from acronumba.ir.types import type_text
 from tests.support.classless import program
@@ -443,3 +443,14 @@ def test_a_list_beside_something_else_is_closed_only_if_that_recurs() -> None:
     once, again = [[[], [[1, 2], [2, 3]], []], False], [[[], [[1, True], [2, 3]], [4, [5]]], False]
     assert type_text(infer([[once]]).params[0]) == "list[list[list[list[int]]] | bool]"
     assert infer([[again]]).params[0] != infer([[once]]).params[0]
+
+
+def test_a_pattern_of_a_dict_is_rejected_with_its_keys() -> None:
+    def run(t: Any) -> Any:
+        match t:
+            case {"op": "add", "args": args}:
+                return len(args)
+        return 0
+
+    with pytest.raises(AcronumbaError, match="an `if` on its keys: `if 'op' in x and 'args' in x`"):
+        model(run).batch([{"op": "add", "args": [1.0]}])
