@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from acronumba.api.columns import as_columns, is_packed
-from acronumba.api.snapshot import Snapshot, value_of
+from acronumba.api.snapshot import Snapshot
 from acronumba.data.shared import SharedTree, describe
 from acronumba.data.source_guard import SourceGuard
 from acronumba.errors.codes import reject
@@ -114,9 +114,8 @@ class Signature:
                 )
             value = shared.get(name, p.default)
             if type(value) is Snapshot or is_packed(value):
-                value = value_of(value)
-                if not isinstance(value, list):
-                    frozen.add(name)
+                value = value.value if type(value) is Snapshot else value.once()
+                frozen.add(name)
             values[name] = value
         given = as_columns(columns, [name for name in names if name not in own], self.hint)
         count = len(given[0])

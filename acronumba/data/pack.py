@@ -498,9 +498,10 @@ class Packed(Sequence[Value]):
     """
 
     __acronumba_packed__ = True
-    __slots__ = ("_array", "_plain", "_roots", "_store", "schema")
+    __slots__ = ("_array", "_once", "_plain", "_roots", "_store", "schema")
 
     def __init__(self, store: _Store, roots: Words, plain: list[Value] | None, array: Array | None = None) -> None:
+        self._once: list[Value] | Array | None = None  # what `once` returns
         self._array = array  # if the instances are its rows: the array, or an empty one of its dtype and rank
         self.schema = store.schema
         self._store = store
@@ -554,6 +555,12 @@ class Packed(Sequence[Value]):
             self._array = np.stack(list(self))
             self._array.flags.writeable = False
         return self._array
+
+    def once(self) -> list[Value] | Array:
+        """Return `value()`, made in the first call: for readers that change nothing."""
+        if self._once is None:
+            self._once = self.value()
+        return self._once
 
     def __repr__(self) -> str:
         return f"Packed({len(self)} instances)"

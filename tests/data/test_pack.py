@@ -872,3 +872,17 @@ def test_a_pack_of_an_array_is_that_array_where_it_is_shared():
     length = model(lambda x, *, e: x * len(e))
     assert list(length.batch([2, 3], e=pack(np.zeros((0, 3))))) == [0, 0]
     assert list(length.batch([2, 3], e=pack([1.0, 2.0]))) == [4, 6]
+
+
+def test_a_pack_of_objects_is_read_once_where_it_is_shared():
+    @model
+    def total(x, *, boxes):
+        return sum(b.held * x for b in boxes), boxes[0]
+
+    packed = pack([Box(1.0), Box(2.0)])
+    first = total.batch([1.0, 2.0], boxes=packed)
+    assert [s for s, _ in first] == [3.0, 6.0]
+    assert packed.once() is packed.once()
+    first[0][1].held = 100.0  # a result may be changed: the snapshot is not
+    assert [s for s, _ in total.batch([1.0, 2.0], boxes=packed)] == [3.0, 6.0]
+    assert total(1.0, boxes=packed)[0] == 3.0
