@@ -13,20 +13,23 @@ import pytest
 from acronumba.cli.main import main
 
 RESULTS = "benchmarks/results"
-README = {"readme_schedule": (), "readme_graph": ("--graph", "32")}
+PAGES = {  # the program of a page, its model, and options of the command
+    "readme_schedule": ("README.md", 1, "encode", ()),
+    "first_schedule": ("docs/first_model.md", 2, "classify", ()),
+    "first_graph": ("docs/first_model.md", 2, "classify", ("--graph", "32")),
+}
 PICTURES = {
     "performance": f"{RESULTS}/models-znver4-2cores.json",
     "sst": f"{RESULTS}/sst.json",
-    **dict.fromkeys(README, "readme.py:classify"),
+    **{name: f"page.py:{model}" for name, (_, _, model, _) in PAGES.items()},
 }
 
 
-def first_example(root: Path, folder: Path) -> None:
-    """Write the first model of the README with its trees as a file that the command finds instances in."""
-    page = (root / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"<!-- run -->\n```python\n(.*?)```", page, re.S)[:2]
+def example_of(page: Path, count: int, folder: Path) -> None:
+    """Write the first blocks of a page, a model and its trees, as a file that the command finds instances in."""
+    blocks = re.findall(r"<!-- run -->\n```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)[:count]
     example = '\n\ndef example():\n    return (trees,), {"p": p}\n'
-    (folder / "readme.py").write_text("".join(blocks) + example, encoding="utf-8")
+    (folder / "page.py").write_text("".join(blocks) + example, encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", PICTURES)
@@ -34,14 +37,15 @@ def test_pictures_are_what_the_command_draws(
     root: Path, tmp_path: Path, name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setitem(sys.modules, "readme", types.ModuleType("readme"))  # both are as they were when it is over
+    monkeypatch.setitem(sys.modules, "page", types.ModuleType("page"))  # both are as they were when it is over
     monkeypatch.chdir(tmp_path)
-    given = PICTURES[name]
+    given, options = PICTURES[name], ()
     if given.endswith(".json"):
         given = str(root / given)
     else:
-        first_example(root, tmp_path)
-    assert main(["picture", given, "-o", "drawn.svg", *README.get(name, ())]) == 0
+        page, count, _, options = PAGES[name]
+        example_of(root / page, count, tmp_path)
+    assert main(["picture", given, "-o", "drawn.svg", *options]) == 0
     drawn = Path("drawn.svg").read_text(encoding="utf-8")
     golden = root / "docs" / "pictures" / f"{name}.svg"
     if request.config.getoption("--update-golden"):

@@ -50,7 +50,8 @@ def printed(root: Path, text: str, script: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("page", "outputs_shown"),
     [
-        ("README.md", 4),
+        ("README.md", 2),
+        ("docs/first_model.md", 3),
         ("docs/options.md", 1),
         ("docs/language.md", 0),
         pytest.param("docs/numpy_code.md", 6, marks=pytest.mark.long),

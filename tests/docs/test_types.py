@@ -1,4 +1,4 @@
-"""Type checkers and editors see the installed package, and the code of README and of the page on training has types.
+"""Type checkers and editors see the installed package, and the code of README, of the first model and of the page on training has types.
 
 A page's program is checked in a folder of its own, by what runs there: nothing is found but what is installed.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-PAGES = ("README.md", "docs/training.md")
+PAGES = ("README.md", "docs/first_model.md", "docs/training.md")
 CHECKERS = {
     "mypy": ["--python-executable", sys.executable, "--cache-dir", "cache"],
     "basedpyright": ["--pythonpath", sys.executable, "--level", "error"],  # pyright, and what it needs, as a wheel
