@@ -1,4 +1,4 @@
-"""Type checkers and editors see the installed package, and the code of README, of the first model and of the page on training has types.
+"""Type checkers and editors see the installed package, and the code of README and of two pages has types.
 
 A page's program is checked in a folder of its own, by what runs there: nothing is found but what is installed.
 """
