@@ -284,7 +284,7 @@ def _unfit(w: Any) -> str:
     """Return why an array cannot be changed in place, or nothing."""
     w = w.rows if isinstance(w, RowGrad) else w
     if not isinstance(w, np.ndarray):
-        return "is a number, not an array: nothing can be written to it"
+        return f"is a number ({type(w).__name__}), which cannot be changed in place"
     if w.dtype.name not in _DTYPES or not w.dtype.isnative:
         return f"is an array of {w.dtype}, not float32 or float64"
     return "" if w.flags.writeable else "is read-only"
@@ -298,8 +298,14 @@ def _in_one_piece(a: Array) -> Array:
     return a if a.flags.c_contiguous else a.copy()
 
 
+_REWRITES = {  # by how all that is wrong ends
+    "is read-only": "np.array(w) in its place",
+    "which cannot be changed in place": "np.full((), 1.0, np.float32), an array without axes, in its place",
+}
+
+
 def _rejected(wrong: Sequence[str]) -> Exception:
-    rewrite = "np.array(w) in its place" if all(w.endswith("is read-only") for w in wrong) else ""
+    rewrite = next((to for why, to in _REWRITES.items() if all(w.endswith(why) for w in wrong)), "")
     return reject("ACR713", seen="; ".join(wrong), rewrite=rewrite)
 
 

@@ -244,7 +244,11 @@ def read_only() -> np.ndarray:
         ({"w": np.ones(2)}, {"w": np.ones(3)}, "`w` is float64[2], its gradient float64[3]"),
         ({"w": np.ones(2)}, {"w": np.ones(2, np.float32)}, "its gradient float32[2]"),
         ({"w": read_only()}, {"w": np.ones(2)}, "`w` is read-only\n  instead: np.array(w) in its place"),
-        ({"w": np.float64(2)}, {"w": np.float64(2)}, "nothing can be written to it"),
+        (
+            {"w": np.float64(2)},
+            {"w": np.float64(2)},
+            "in place\n  instead: np.full((), 1.0, np.float32)",
+        ),
         ({"w": np.ones(2, np.float16)}, {"w": np.ones(2, np.float16)}, "float16"),
         ({"w": np.ones(2, ">f8")}, {"w": np.ones(2, ">f8")}, "is an array of >f8"),
     ],

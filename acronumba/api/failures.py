@@ -8,8 +8,12 @@ recursion too deep for Python, too many steps before it), the recorded exception
 
 from __future__ import annotations
 
+import ast
 import linecache
 from collections.abc import Sequence
+from types import FrameType, TracebackType
+
+import numpy as np
 
 from acronumba.api.meter import Endless
 from acronumba.api.plain import PlainCall
@@ -79,22 +83,63 @@ def plain_failure(call: PlainCall, instance: Sequence[Value], machine: BaseExcep
 
 
 def _shape(machine: ShapeMismatch, told: BaseException, line: int | None, file: str | None) -> BaseException:
-    """Return the recorded shape mismatch with NumPy's message, if the plain call failed first at the same line."""
+    """Return the recorded shape mismatch with the shapes found, if the plain call failed first at the same line."""
     if not isinstance(told, ValueError) or (line and machine.line and (line, file) != (machine.line, machine.file)):
         told.__traceback__ = None
         return told
     if not machine.seen:
-        machine.seen = " ".join(str(told).split())
+        trace = _user_frame(told)
+        machine.seen = (trace and _shapes(machine, trace.tb_frame)) or " ".join(str(told).split())
+    told.__traceback__ = None
     return machine
+
+
+def _shapes(machine: ShapeMismatch, frame: FrameType) -> str:
+    """Return the shapes of the arrays that the failed expression names, and which transposition would fit."""
+    start, end = machine.loc.column, machine.loc.end_column
+    text = machine.source.encode()[start:end].decode(errors="ignore")
+    try:
+        expression = ast.parse(text, mode="eval").body
+    except SyntaxError:  # the expression goes on in the next line
+        return ""
+    arrays = {ast.unparse(e): a for e in ast.walk(expression) if isinstance(a := _named(e, frame), np.ndarray)}
+    said = ", ".join(f"`{name}` is {a.dtype}{list(a.shape)}" for name, a in arrays.items())
+    if isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.MatMult):
+        left, right = (arrays.get(ast.unparse(side)) for side in (expression.left, expression.right))
+        if (
+            left is not None
+            and right is not None
+            and left.ndim == 2
+            and left.shape[0] == right.shape[max(-2, -right.ndim)]
+        ):
+            said += f"; `{ast.unparse(expression.left)}.T` would fit"
+    return said
+
+
+def _named(e: ast.AST, frame: FrameType) -> object:
+    """Return the value of a name, field or entry in a frame, or None; no code of the user runs."""
+    match e:
+        case ast.Name(id=name):
+            return frame.f_locals.get(name, frame.f_globals.get(name))
+        case ast.Attribute(value=of, attr=name):
+            return getattr(_named(of, frame), "__dict__", {}).get(name)
+        case ast.Subscript(value=of, slice=ast.Constant(value=key)):
+            table = _named(of, frame)
+            return table.get(key) if type(table) is dict else None
+    return None
 
 
 def user_line(error: BaseException) -> tuple[int | None, str | None]:
     """Return line and file of the innermost frame of an exception that is the user's code."""
-    found: tuple[int | None, str | None] = (None, None)
-    trace = error.__traceback__
+    trace = _user_frame(error)
+    return (None, None) if trace is None else (trace.tb_lineno, trace.tb_frame.f_code.co_filename)
+
+
+def _user_frame(error: BaseException) -> TracebackType | None:
+    found, trace = None, error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
         if not is_library(file) and linecache.getline(file, 1):
-            found = trace.tb_lineno, file
+            found = trace
         trace = trace.tb_next
     return found

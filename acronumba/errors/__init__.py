@@ -205,16 +205,15 @@ class InstanceErrors(AcronumbaError, ExceptionGroup):
             self.source: str = first.source
 
     def __str__(self) -> str:
+        kinds: dict[str, list[int]] = {}
+        for instance, error in self.errors.items():
+            kinds.setdefault(_described(error), []).append(instance)
         lines = [self.message]
-        for instance, error in list(self.errors.items())[:5]:
-            text, line, file = str(error), getattr(error, "line", None), getattr(error, "file", None)
-            where = f" ({Path(file).name}:{line})" if line and file else f" (line {line})" if line else ""
-            if isinstance(error, AcronumbaError):  # in one line, without position and rewrite
-                text = f"{error.code}: {error.message}" + (f" ({error.seen})" if error.seen else "")
-            text = " ".join(text.split())
-            lines.append(f"  [{instance}] {type(error).__name__}{where}: {text}")
-        if len(self.errors) > 5:
-            lines.append(f"  ... and {len(self.errors) - 5} more")
+        for text, instances in list(kinds.items())[:5]:
+            some, more = instances[:3], len(instances) - 3
+            lines.append(f"  [{', '.join(map(str, some))}{f' and {more} more' * (more > 0)}] {text}")
+        if len(kinds) > 5:
+            lines.append(f"  ... and {sum(map(len, list(kinds.values())[5:]))} more")
         return "\n".join(lines)
 
     def derive(self, excs: Sequence[Exception]) -> ExceptionGroup[Exception]:  # type: ignore[override]
@@ -227,6 +226,20 @@ class InstanceErrors(AcronumbaError, ExceptionGroup):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (sendable(self.errors), list(self.results)), None
+
+
+def _described(error: BaseException) -> str:
+    """Return an exception of an instance in one line, and its line of source below."""
+    text, line, file = str(error), getattr(error, "line", None), getattr(error, "file", None)
+    where = f" ({Path(file).name}:{line})" if line and file else f" (line {line})" if line else ""
+    source: list[str] = []
+    if isinstance(error, AcronumbaError):  # in one line, without position and rewrite
+        text = f"{error.code}: {error.message}" + (f" ({error.seen})" if error.seen else "")
+        source = _source_lines(error)
+    elif line and file and (found := linecache.getline(file, line).strip()):
+        source = [found]
+    first = f"{type(error).__name__}{where}: {' '.join(text.split())}"
+    return "\n      ".join([first, *source])
 
 
 def _member(error: BaseException) -> Exception:
@@ -279,20 +292,26 @@ def format_rejection(error: AcronumbaError) -> str:
     loc = error.loc
     if loc.file:
         lines.append(f"  {loc}" + (f", in {loc.function}" if loc.function else ""))
-        if error.source:
-            text = error.source.expandtabs()
-            start = len(_before(error.source, loc.column).expandtabs())
-            same_line = loc.end_line == loc.line
-            end = len(_before(error.source, loc.end_column).expandtabs()) if same_line else len(text)
-            indent = len(text) - len(text.lstrip())
-            start, end = max(start, indent), max(end, start + 1)
-            lines += [f"    {text[indent:]}", "    " + " " * (start - indent) + "^" * (end - start)]
+        lines += [f"    {line}" for line in _source_lines(error)]
         lines += [f"  called from {call}, in {call.function}" for call in loc.path[1:]]
     if error.seen:
         lines.append(f"  seen: {error.seen}")
     if error.rewrite:
         lines.append(f"  instead: {error.rewrite}")
     return "\n".join(lines)
+
+
+def _source_lines(error: AcronumbaError) -> list[str]:
+    """Return the source line of an error without its indent, and a line of carets under the expression."""
+    if not error.source:
+        return []
+    loc, text = error.loc, error.source.expandtabs()
+    start = len(_before(error.source, loc.column).expandtabs())
+    same_line = loc.end_line == loc.line
+    end = len(_before(error.source, loc.end_column).expandtabs()) if same_line else len(text)
+    indent = len(text) - len(text.lstrip())
+    start, end = max(start, indent), max(end, start + 1)
+    return [text[indent:], " " * (start - indent) + "^" * (end - start)]
 
 
 def _before(source: str, column: int) -> str:

@@ -515,6 +515,4 @@ def _left_out(calls: Iterable[Loc]) -> tuple[str, ...]:
 def _warnings(widenings: Iterable[Loc]) -> tuple[str, ...]:
     """Return a warning for each line of user code in which an operation promotes float32 to float64."""
     lines = {(loc.file, loc.line): line_text(loc) for loc in widenings}
-    return tuple(
-        f"{Path(file).name}:{line}: float32 becomes float64: {text}" for (file, line), text in sorted(lines.items())
-    )
+    return tuple(f"{Path(file).name}:{line}: {ir.WIDENED}: {text}" for (file, line), text in sorted(lines.items()))

@@ -393,6 +393,9 @@ class Once:
     numbers: tuple[int, ...]  # its arguments, host numbers: entries of `Program.shared`
 
 
+WIDENED = "float32 becomes float64"  # in the warning of a line
+
+
 @record(kw_only=True)
 class Program:
     name: str

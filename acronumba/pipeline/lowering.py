@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 from acronumba.data.shared import SharedTree
 from acronumba.errors import AcronumbaError
 from acronumba.generics import Value
+from acronumba.ir.nodes import WIDENED, Program
 from acronumba.ir.shapes import is_shape
+from acronumba.ir.types import TensorT
 from acronumba.pipeline.fit import orders_by_layout, packed_of, same_types
-from acronumba.pipeline.log import Times
+from acronumba.pipeline.log import Times, say
 
 if TYPE_CHECKING:
     from acronumba.data.extents import KnownColumns
@@ -67,11 +69,22 @@ def infer_and_lower(
             rejection = rejection or error
             continue
         if not places or not orders_by_layout(lowered.program):
+            _tell_of_float64(times, lowered.program)
             return schema, lowered
     if rejected is not None:
         rejected += attempts
     assert rejection is not None
     raise rejection
+
+
+def _tell_of_float64(times: Times, program: Program) -> None:
+    """Say in a line that a model computes in float64, if all its shared arrays of floats are float32."""
+    lines = sum(WIDENED in warning for warning in program.warnings)
+    floats = {p.type.dtype for p in program.shared if isinstance(p.type, TensorT) and p.type.dtype.startswith("float")}
+    if lines and floats == {"float32"}:
+        where = f"{lines} lines compute" if lines > 1 else "a line computes"
+        name = times.fn.__qualname__
+        say(f"{name}: {where} in float64, though all parameters are float32: see {name}.explain(...).warnings")
 
 
 def _with_columns_at(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import acronumba
-from acronumba import AcronumbaError, DataError, InstanceErrors, ShapeMismatch, TypeMismatch, Unsupported
+from acronumba import AcronumbaError, DataError, InstanceErrors, ShapeMismatch, TypeMismatch, Unsupported, model
 from acronumba.api.failures import plain_failure, user_line
 from acronumba.api.plain import PlainCall
 from acronumba.errors import NOWHERE, Loc, format_rejection, together
@@ -125,6 +125,46 @@ def test_instance_errors_are_an_exception_group():
     assert "3 of 5 instances failed" in str(error) and "[4] ValueError: four" in str(error)
 
 
+def test_one_failure_of_many_instances_is_one_line():
+    error = InstanceErrors({k: ValueError("no") if k != 7 else KeyError("a") for k in range(64)}, [None] * 64)
+    assert str(error).splitlines() == [
+        "64 of 64 instances failed", "  [0, 1, 2 and 60 more] ValueError: no", "  [7] KeyError: 'a'"
+    ]  # fmt: skip
+    each = InstanceErrors({k: ValueError(str(k)) for k in range(8)})
+    assert str(each).splitlines()[5:] == ["  [4] ValueError: 4", "  ... and 3 more"]
+
+
+@model
+def project(x, *, p):
+    return np.tanh(p["w"] @ x).sum()
+
+
+def test_a_mismatch_of_shapes_names_what_was_found():
+    """And which transposition would fit; the line of source with its caret is below."""
+    with pytest.raises(InstanceErrors) as failed:
+        project.batch([np.ones(4), np.ones(3)], p={"w": np.ones((3, 5))})
+    (first, caret) = str(failed.value).splitlines()[5:7]
+    assert "`p['w']` is float64[3, 5], `x` is float64[3]; `p['w'].T` would fit" in str(failed.value.errors[1])
+    assert first.strip() == 'return np.tanh(p["w"] @ x).sum()' and caret.index("^") == first.index('p["w"]')
+    assert "would fit" not in str(failed.value.errors[0])
+
+
+def test_an_operation_in_float64_is_told_once_where_it_is_compiled(capsys, monkeypatch):
+    monkeypatch.setenv("ACRONUMBA_QUIET", "0")
+
+    @model
+    def widened(x, *, w):
+        return w @ np.concatenate([x, [1.0]])
+
+    xs = [np.ones(2, np.float32)]
+    widened.batch(xs, w=np.ones((2, 3)))  # as the parameter is
+    assert "float64" not in capsys.readouterr().err
+    widened.batch(xs, w=np.ones((2, 3), np.float32))
+    assert "a line computes in float64, though all parameters are float32" in capsys.readouterr().err
+    widened.batch(xs, w=np.ones((2, 3), np.float32))
+    assert "float64" not in capsys.readouterr().err
+
+
 def test_except_star_sees_the_instances():
     seen = []
     try:
@@ -196,7 +236,7 @@ def test_an_endless_instance_is_not_run_again():
     assert machine.code == "ACR702"
 
 
-def test_a_clash_of_shapes_is_a_shape_mismatch_with_numpys_words():
+def test_a_clash_of_shapes_is_a_shape_mismatch_with_the_shapes():
     def f(x, y):
         return x + y
 
@@ -204,7 +244,7 @@ def test_a_clash_of_shapes_is_a_shape_mismatch_with_numpys_words():
     machine = machine_failure("ShapeMismatch", "extents 2 and 3 differ", Loc(__file__, "f", line, 15, line, 20))
     error = plain_failure(PlainCall(f, {}, 10**5), [np.ones(2), np.ones(3)], machine)
     assert type(error) is ShapeMismatch and error.line == line
-    assert "broadcast" in str(error) and "return x + y" in str(error)
+    assert "`x` is float64[2], `y` is float64[3]" in str(error) and "return x + y" in str(error)
 
 
 def test_frames_of_libraries_are_not_the_users_line():
