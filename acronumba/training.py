@@ -19,6 +19,7 @@ step     3   loss 0.3333   accuracy 0.5
 from __future__ import annotations
 
 import copy
+import math
 import os
 import time
 from collections import deque
@@ -42,7 +43,7 @@ class Watch:
     """Counts the steps of a training loop and shows its progress.
 
     As a context manager it shows a bar at a terminal: steps, loss, the last measurement, instances per second, time
-    left. Measurements on held-out data are also printed, a line each.
+    left. Measurements on held-out data are also printed, a line each. A loss that is NaN or infinite ends the loop.
 
     Parameters
     ----------
@@ -95,8 +96,8 @@ class Watch:
 
     @property
     def over(self) -> bool:
-        """Whether all steps are done, or the last tests brought no improvement."""
-        if self.step >= self.steps:
+        """Whether all steps are done, the last loss is not finite, or the last tests brought no improvement."""
+        if self.step >= self.steps or (self.losses and not math.isfinite(self.losses[-1])):
             return True
         since = self.best[0] if self.best else -1
         return self.patience is not None and sum(k > since for k, _ in self.tests) >= self.patience
@@ -115,6 +116,8 @@ class Watch:
         self._ends.append((time.perf_counter(), instances))
         if self.show:
             self._bar.show(self.step, self._told())
+            if not math.isfinite(self.losses[-1]):
+                print(f"step {self.step:5}   the loss is {self.losses[-1]}: `loss.find_nan` tells where it comes from")
 
     def tested(self, value: Any) -> bool:
         """Record a measurement on held-out data after this step, and print it.

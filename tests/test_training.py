@@ -140,9 +140,19 @@ def test_never_better_than_nan_is_over_too() -> None:
     watch = training.Watch(100, patience=2, show=False)
     for _ in range(2):
         assert not watch.over
-        watch.took(float("nan"), 1)
+        watch.took(1.0, 1)
         assert not watch.tested(float("nan"))
     assert watch.over and watch.best is None
+
+
+def test_a_loss_that_is_not_finite_ends_the_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    for loss in (float("nan"), float("inf")):
+        watch = training.Watch(100)
+        watch.took(1.0, 1)
+        assert not watch.over
+        watch.took(loss, 1)
+        assert watch.over
+        assert f"step     2   the loss is {loss}: `loss.find_nan`" in capsys.readouterr().out
 
 
 def test_lines_are_printed_and_say_nothing_of_time(capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,8 +205,11 @@ def test_curves_in_plain_characters() -> None:
     both = curves_text(
         [Panel(title="loss", lines=[falling, Line(name="torch", x=[1, 9, 20], y=[0.5, float("nan"), 0.1])])]
     )
-    assert "* training   o torch" in both and "|ooooo" in both
+    assert "* training   o torch" in both and "|o  " in both
     assert "nothing to draw" in curves_text([Panel(title="loss", lines=[])])
+    gap = Line(name="", x=range(5), y=[1, 1, float("nan"), 1, 1])
+    assert "**" + " " * 4 in curves_text([Panel(title="gap", lines=[gap])], width=20).splitlines()[1]
+    assert curves_svg([Panel(title="gap", lines=[gap])]).count("<polyline") == 2
     assert curves_text([Panel(title="one", lines=[Line(name="", x=[3], y=[2.0])])])
 
 

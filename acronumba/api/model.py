@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from acronumba.api.explanation import Explanation
     from acronumba.api.exploration import Exploration
     from acronumba.api.gradients import ValueAndGrad
+    from acronumba.api.nan import FirstNaN
     from acronumba.api.stages import Stages
     from acronumba.ir.notes import Note
     from acronumba.pipeline.compiled import Compiled
@@ -337,6 +338,19 @@ class Model(Generic[P, R]):
             call = bind(self, columns, shared)
             done = dispatch.run(self, call) if call.count else Done(Results.of([]), {})
             return check(self, call.columns, call.shared, done)
+
+    def find_nan(self, *columns: Any, **shared: Any) -> FirstNaN | None:
+        """Return where the first NaN of the results comes from, None if they have no NaN and no infinity.
+
+        The mini-batch is run; then the plain call of the first instance whose result has a NaN is followed line by
+        line. Without a NaN in the results, the origin of an infinity is looked for.
+        """
+        from acronumba.api.nan import find_nan
+
+        with one_frame:
+            call = bind(self, columns, shared)
+            results = dispatch.run(self, call).results if call.count else []
+            return find_nan(self._plain_call(call.shared), call.columns, results)
 
     def _record(self, call: Call, like: TraceData | None = None) -> tuple[Compiled, list[Value], TraceData]:
         """Record and schedule a mini-batch; compute only tensors that the program reads, unless `like` has them."""

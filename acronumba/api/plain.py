@@ -24,11 +24,19 @@ from acronumba.generics import Value
 from acronumba.pipeline.given_objects import Outer, Snapshot, outer_of
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from acronumba.api.reference import Outcome
     from acronumba.api.shadow import Anchors
 
 SOON = 100_000  # steps after which another report of a failure is tried first; about 20 ms
 _LINES = 16  # of Python, for each step of the machine, which counts blocks of straight-line code
+
+
+class TraceFunction(Protocol):
+    """As `sys.settrace` takes it."""
+
+    def __call__(self, frame: FrameType, event: str, arg: object) -> TraceFunction | None: ...
 
 
 class _Inside(threading.local):
@@ -85,8 +93,15 @@ class PlainCall:
             fn, shared, SOON + _LINES * options.max_steps, options.memory_limit, outer_of(fn)
         )
 
-    def run(self, instance: Sequence[Value]) -> Value:
+    def run(self, instance: Sequence[Value], trace: TraceFunction | None = None) -> Value:
         """Return the result of the function for an instance, or raise its exception.
+
+        Parameters
+        ----------
+        instance
+            Its positional arguments.
+        trace : callable, optional
+            A trace function (`sys.settrace`), in place of the one that counts steps and memory.
 
         Raises
         ------
@@ -96,7 +111,7 @@ class PlainCall:
         before, outer = sys.gettrace(), inside.plain
         args, shared = self.arguments(instance)
         snapshot = None if self.outer is None else Snapshot([shared, self.outer.values], self.outer.names, args)
-        sys.settrace(Meter(self.steps, self.memory_limit))
+        sys.settrace(trace or Meter(self.steps, self.memory_limit))
         inside.plain = True
         try:
             return self.call(args, shared)
@@ -129,7 +144,7 @@ class SourceCall(PlainCall):
 
     _made: list[Along] = field(default_factory=list)
 
-    def run(self, instance: Sequence[Value]) -> Value:
+    def run(self, instance: Sequence[Value], trace: TraceFunction | None = None) -> Value:
         """Return the result for an instance, without second values, or raise the exception of the source."""
         from acronumba.api.shadow import narrow
 

@@ -23,7 +23,7 @@ class Line:
 
     name: str
     x: Sequence[float]  # steps, rising
-    y: Sequence[float]  # as many as x; numbers that are not finite are left out
+    y: Sequence[float]  # as many as x; numbers that are not finite are gaps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Panel:
     @property
     def points(self) -> list[tuple[float, float]]:
         """All points that can be drawn."""
-        return [point for line in self.lines for point in _finite(line)]
+        return [point for line in self.lines for run in _runs(line) for point in run]
 
 
 def curves_text(panels: Sequence[Panel], width: int = 72, height: int = 10) -> str:
@@ -54,7 +54,7 @@ def _panel_text(p: Panel, width: int, height: int) -> str:
     columns = width - margin - 3
     cells = [[" "] * columns for _ in range(height)]
     for k, line in enumerate(p.lines):
-        for column, y in _by_column(_finite(line), left, right, columns):
+        for column, y in (point for run in _runs(line) for point in _by_column(run, left, right, columns)):
             row = round((high - y) / (high - low) * (height - 1))
             cells[row][column] = _mark(k)
     side = [_number(high), *[""] * (height - 2), _number(low)]
@@ -108,10 +108,11 @@ def _panel_svg(p: Panel, width: int, height: int) -> list[str]:
     at = _LEFT + 12 + 8 * len(p.title)
     for k, line in enumerate(p.lines):
         colour = COLOURS[k % len(COLOURS)]
-        means = _means(_finite(line), left, right, w + 1)
-        points = [f"{_LEFT + x},{_TOP + (high - y) / (high - low) * h:.1f}" for x, y in means]
         dashes = f' stroke-dasharray="{_DASHES}"' if k else ""  # a line below, if it is the same, is seen
-        out.append(f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="1.5"{dashes}/>')
+        for run in _runs(line):
+            means = _means(run, left, right, w + 1)
+            points = " ".join(f"{_LEFT + x},{_TOP + (high - y) / (high - low) * h:.1f}" for x, y in means)
+            out.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"{dashes}/>')
         if len(p.lines) > 1:
             out.append(f'<text x="{at + _GAP}" y="18" fill="{colour}">{escape(line.name)}</text>')
             at += _GAP + 8 * len(line.name)
@@ -129,8 +130,10 @@ def ticks(low: float, high: float) -> list[float]:
     return [float(f"{k * step:.12g}") for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
-def _finite(line: Line) -> list[tuple[float, float]]:
-    return [(float(x), float(y)) for x, y in zip(line.x, line.y, strict=True) if math.isfinite(y)]
+def _runs(line: Line) -> list[list[tuple[float, float]]]:
+    """Return the parts of a line between its gaps."""
+    points = [(float(x), float(y)) for x, y in zip(line.x, line.y, strict=True)]
+    return [list(run) for finite, run in itertools.groupby(points, lambda point: math.isfinite(point[1])) if finite]
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:

@@ -55,7 +55,7 @@ def printed(root: Path, text: str, script: Path) -> list[str]:
         ("docs/options.md", 1),
         ("docs/language.md", 0),
         pytest.param("docs/numpy_code.md", 6, marks=pytest.mark.long),
-        pytest.param("docs/training.md", 7, marks=pytest.mark.long),
+        pytest.param("docs/training.md", 8, marks=pytest.mark.long),
         pytest.param("docs/ragged.md", 5, marks=pytest.mark.long),
         ("docs/serving.md", 2),
         pytest.param("docs/explorer.md", 2, marks=pytest.mark.long),
