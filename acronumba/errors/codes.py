@@ -64,8 +64,8 @@ def _table() -> dict[str, Code]:
                 "make a list: `[... for ...]`, `list(...)`",
             ),
             116: (
-                "a run-time number cannot be converted to a string",
-                "return the numbers and make the text from the results",
+                "a run-time value cannot be converted to a string",
+                "return the value and make the text from the results",
             ),
             117: ("this expression is not supported", "use expressions of the language"),
             118: (

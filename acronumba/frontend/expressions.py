@@ -8,21 +8,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TypeAlias
 
 from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.handlers import EXPRESSIONS, handles
 from acronumba.frontend.kinds.iterators import Generator
 from acronumba.frontend.kinds.lists import ListVal, StaticList
-from acronumba.frontend.kinds.numbers import Num
-from acronumba.frontend.kinds.strings import StringValue, joined, known, made
+from acronumba.frontend.kinds.strings import joined, known
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.lists import append, new_list
-from acronumba.frontend.magic import one_string, text_of
+from acronumba.frontend.magic import one_string
 from acronumba.frontend.names import nested_function, part_of, read_name
-from acronumba.frontend.texts import number_text
+from acronumba.frontend.texts import converted
 from acronumba.frontend.walker import Walker
 
 Parts: TypeAlias = "list[tuple[Val, ...] | ListVal]"
@@ -105,7 +103,7 @@ def _lambda(w: Walker, node: ast.Lambda) -> Val:
 
 @handles(EXPRESSIONS, ast.JoinedStr)
 def _formatted(w: Walker, node: ast.JoinedStr) -> Val:
-    """Evaluate an f-string of strings and compile-time constants."""
+    """Evaluate an f-string."""
     out: list[Val] = []
     for part in node.values:
         if not isinstance(part, ast.FormattedValue):
@@ -113,25 +111,10 @@ def _formatted(w: Walker, node: ast.JoinedStr) -> Val:
             out.append(w.constant(str(part.value)))
             continue
         with w.at_node(part):
+            conversion = chr(part.conversion) if part.conversion >= 0 else ""
             val = one_string(w, w.expr(part.value))
-            if part.format_spec is None and part.conversion in (-1, ord("s")):
-                val = text_of(w, val)
-                if isinstance(val, StringValue):
-                    out.append(val)
-                    continue
-            form = known(w, w.expr(part.format_spec)) if part.format_spec is not None else ""
-            plain = part.conversion < 0 or (part.conversion == ord("s") and not form)
-            plain = plain or (isinstance(val, Num) and not form)
-            text = number_text(w, val, form) if plain else None
-            if text is not None:
-                out.append(text)
-                continue
-            value = known(w, val)
-        if part.conversion >= 0:
-            value = (
-                str(value) if part.conversion == ord("s") else (ascii if part.conversion == ord("a") else repr)(value)
-            )
-        out.append(w.constant(made(w, partial(format, value, form))))
+            spec = known(w, w.expr(part.format_spec)) if part.format_spec is not None else ""
+            out.append(converted(w, val, conversion, spec))
     return joined(w, out)
 
 

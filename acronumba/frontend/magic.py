@@ -63,13 +63,13 @@ def one_string(w: Walker, val: Val) -> Val:
     return val
 
 
-def text_of(w: Walker, val: Val) -> Val:
-    """Return `str(val)` for an object with `__str__` or `__repr__`; any other value as it is."""
-    names = ("__str__",) if is_exception(val) else ("__str__", "__repr__")
+def text_of(w: Walker, val: Val, shown: bool = False) -> Val:
+    """Return `str(val)`, `repr(val)` if `shown`, of an object with such a method; any other value as it is."""
+    names = ("__repr__",) if shown else ("__str__",) if is_exception(val) else ("__str__", "__repr__")
     name = next((n for n in names if has_method(w, val, n)), "")
     if name:
         return one_string(w, call_special(w, val, name, ()))
-    return _text_of_exception(w, val) if is_exception(val) else val
+    return _text_of_exception(w, val) if is_exception(val) and not shown else val
 
 
 def _text_of_exception(w: Walker, val: Val) -> Val:

@@ -1,86 +1,196 @@
-"""Texts of numbers that only run time knows: `str(n)`, `f"{n:03d}"`, `f"{x:.2f}"`, `"%d" % n`, `"{}".format(n)`.
+"""Texts of values that only run time knows: `str(x)`, `repr(x)`, `f"{n:03d}"`, `"%.2f" % x`, `"{:,}".format(n)`.
 
-In: a number, and a format. Out: the string, made by functions of the library. Formats whose digits depend on the
-value, as in `str(x)` of a float, are rejected.
+In: a value, and a format. Out: the string. Floats have an operation of the IR; all other texts are made by functions of
+the library.
 """
 
 from __future__ import annotations
 
 import ast
+import collections
+import dataclasses
+import functools
+import inspect
 import re
 import string as string_module
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from acronumba.data.classes import field_names
+from acronumba.frontend.attributes import attribute
+from acronumba.frontend.calls.arguments import Args
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import METHODS, OPERANDS, handles
 from acronumba.frontend.kinds.arrays import Tensor
+from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import method_of
-from acronumba.frontend.kinds.numbers import Num, number
+from acronumba.frontend.kinds.numbers import EnumVal, Num, members_of, number
 from acronumba.frontend.kinds.strings import StringValue, constant, joined, known, made
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
-from acronumba.frontend.library.math import MOST_DIGITS
-from acronumba.frontend.library.strings import float_text, int_text, placed, signed
-from acronumba.frontend.magic import one_string
-from acronumba.ir.types import BOOL, FLOAT
+from acronumba.frontend.library import texts as library
+from acronumba.frontend.library.decorators import primitive
+from acronumba.frontend.magic import call_special, has_method, one_string, text_of
+from acronumba.ir import nodes as ir
+from acronumba.ir.types import BOOL, FLOAT, INT, TEXT
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
-_SPEC = re.compile(r"(?:(.)?([<>=^]))?([-+ ]?)(0?)([0-9]*)(?:\.([0-9]+))?([bdoxXf%]?)")
+_SPEC = re.compile(r"(?:(.)?([<>=^]))?([-+ ]?)(#?)(0?)([0-9]*)([,_]?)(?:\.([0-9]+))?([bdoxXeEfFgG%s]?)", re.DOTALL)
 _BASES = {"b": 2, "o": 8, "d": 10, "": 10, "x": 16, "X": 16}
+_CONTAINERS = ((list, library.list_text), (tuple, library.tuple_text), (dict, library.dict_text))
+MOST_PLACES = 5000  # digits after the point
 
 
-def number_text(w: Walker, val: Val, spec: str = "") -> StringValue | None:
-    """Return `format(val, spec)` of a number or string of run time; None of a constant, or if it is not supported."""
+def text(w: Walker, val: Val, shown: bool = False) -> StringValue:
+    """Return `str(val)`; `repr(val)` if it is `shown`."""
     if val.is_several:
-        return _string(w, one_string(w, w.each(val, lambda v: _of_one(w, v, spec))))
-    found = _SPEC.fullmatch(spec)
-    if found is None:
-        return None
-    fill, align, sign, zero, width, digits, kind = found.groups()
-    if isinstance(val, StringValue) and val.num.const is NOT_CONST:
-        if sign or zero or digits or kind or align == "=":
-            return None
-        return _filled(w, val, width, fill or " ", align or "<")
+        each = w.each(val, lambda v: text(w, v if v.nests else w.whole(v), shown), itself=True)
+        return _string(w, one_string(w, each))
+    if isinstance(val, StringValue):
+        if val.num.const is not NOT_CONST:
+            return constant(repr(val.num.const)) if shown else val
+        return _string(w, w.call(w.constant(library.quoted), (val,), {})) if shown else val
     num = _number(w, val)
-    if num is None:
+    if num is not None:
+        return _number_text(w, val, num, shown)
+    for cls, code in _CONTAINERS if val.shown is None else ():
+        if val.python_class is cls:
+            return _string(w, w.call(w.constant(library.nested_text if val.nests else code), (val,), {}))
+    if _generated(w, val, shown) is not None:
+        return _string(w, w.call(w.constant(library.object_text), (val,), {}))
+    if isinstance(val, EnumVal) and val.const is NOT_CONST:
+        return _member_text(w, val, repr if shown else str)
+    own = text_of(w, val, shown)
+    if own is not val:
+        return _string(w, own)
+    return constant((repr if shown else str)(known(w, val)))
+
+
+def _generated(w: Walker, val: Val, shown: bool) -> tuple[str, Sequence[str]] | None:
+    """Return the name and the fields in the text of an object whose class is a dataclass or NamedTuple; else None."""
+    classes = val.object_classes()
+    if len(classes) != 1 or not (shown or w.source_guard.owner(classes[0], "__str__") in (object, tuple)):
         return None
-    fixed = kind in ("f", "%")
-    if not fixed and (num.type == FLOAT or digits is not None):
-        return None
+    cls = classes[0]
+    method, owner = w.source_guard.attribute(cls, "__repr__"), w.source_guard.owner(cls, "__repr__")
+    code = getattr(inspect.unwrap(method), "__code__", None) if callable(method) else None
+    if code is not None and code.co_filename == "<string>" and dataclasses.is_dataclass(owner):
+        return cls.__qualname__, [f.name for f in dataclasses.fields(owner) if f.repr]
+    named = code is not None and code.co_filename == collections.namedtuple.__code__.co_filename
+    return (cls.__name__, field_names(cls)) if named and issubclass(cls, tuple) else None
+
+
+def _object_text(w: Walker, a: Args) -> Val:
+    """Make the text of an object by the fields of its class."""
+    val = a["x"]
+    found = _generated(w, val, True)
+    assert found is not None
+    name, fields = found
+    parts = [joined(w, [constant(f"{f}="), text(w, attribute(w, val, f), True)]) for f in fields]
+    between = [p for part in parts for p in (constant(", "), part)][1:]
+    return joined(w, [constant(f"{name}("), *between, constant(")")])
+
+
+primitive(rule=_object_text, whole=True)(library.shown_fields)
+
+
+def _member_text(w: Walker, val: EnumVal, make: Callable[[Any], str]) -> StringValue:
+    """Return the text of a member of an enum by a table of those of all members."""
+    if w.deciding(val.cls, "__str__") or w.deciding(val.cls, "__repr__") or w.deciding(val.cls, "__format__"):
+        raise w.reject("ACR116", seen=f"the text of {w.describe(val)}, whose class makes it", rewrite=".name")
+    out = constant("").num
+    for k, member in enumerate(members_of(val.cls)):
+        out = w.select(w.scalar("eq", Num(INT, var=w.word(val)), number(k)), constant(make(member)).num, out)
+    return StringValue(out)
+
+
+def formatted(w: Walker, val: Val, spec: str = "") -> StringValue:
+    """Return `format(val, spec)`."""
+    if val.is_several:
+        return _string(w, one_string(w, w.each(val, lambda v: formatted(w, v, spec))))
+    if has_method(w, val, "__format__"):
+        return _string(w, one_string(w, call_special(w, val, "__format__", (constant(spec),))))
+    num = _number(w, val)
+    if num is not None:
+        return _number_formatted(w, num, spec)
+    if isinstance(val, EnumVal) and val.const is NOT_CONST:
+        return _member_text(w, val, lambda m: format(m, spec))
+    if not spec:
+        return text(w, val)
+    found = _SPEC.fullmatch(spec)
+    if isinstance(val, StringValue) and val.num.const is NOT_CONST and found is not None:
+        made(w, lambda: format("", spec))
+        fill, align, _, _, zero, width, _, size, _ = found.groups()
+        val = val if size is None else val.part(w, slice(None, number(int(size)), 1))
+        return _filled(w, val, width, fill or ("0" if zero else " "), align or "<")
+    return constant(made(w, lambda: format(known(w, val), spec)))
+
+
+def _number_text(w: Walker, val: Val, num: Num, shown: bool) -> StringValue:
+    """Return `str` or `repr` of a number or NumPy scalar of run time."""
+    dtype = val.type.dtype if isinstance(val, Tensor) else ""
+    if dtype == "bool" and shown:
+        truth = w.cond(num, lambda: constant("np.True_"), lambda: constant("np.False_"))
+        return _string(w, one_string(w, truth))
+    out = _decimal(w, num, "s", exponent_of_float32()) if dtype == "float32" else _number_formatted(w, num, "")
+    return joined(w, [constant(f"np.{dtype}("), out, constant(")")]) if dtype and shown else out
+
+
+def _number_formatted(w: Walker, num: Num, spec: str) -> StringValue:
+    """Return `format(num, spec)` of a number of run time."""
     if num.type == BOOL and not spec:
-        return _string(w, one_string(w, w.cond(num, lambda: w.constant("True"), lambda: w.constant("False"))))
-    if fixed:
-        places = int(digits or 6)
-        if places > MOST_DIGITS:
-            return None
-        x = w.as_float(num)
-        x = w.scalar("mul", x, number(100.0)) if kind == "%" else x
-        text = w.call(w.constant(float_text), (x, number(places), number(10.0**places)), {})
+        return _string(w, one_string(w, w.cond(num, lambda: constant("True"), lambda: constant("False"))))
+    sample = 1.5 if num.type == FLOAT else 1
+    made(w, lambda: format(sample, spec))
+    found = _SPEC.fullmatch(spec)
+    fill, align, sign, special, zero, width, group, digits, kind = found.groups() if found else ("?",) * 9
+    floats = num.type == FLOAT or kind in ("e", "E", "f", "F", "g", "G", "%")
+    zeros = fill == "0" or (not fill and zero and not align)
+    if not found or (special and floats) or (group and width and zeros) or int(digits or 0) > MOST_PLACES:
+        raise w.reject("ACR116", seen=f"the format {spec!r} of a number known only at run time")
+    if floats:
+        letter = {"": "r" if digits is None else "p", "%": "f"}.get(kind, kind.lower())
+        x = w.scalar("mul", w.as_float(num), number(100.0)) if kind == "%" else num
+        out: Val = _decimal(w, x, letter, 6 if digits is None else int(digits))
     else:
-        text = w.call(w.constant(int_text), (w.as_int(num), number(_BASES[kind])), {})
-    if kind == "X":
-        text = w.call(method_of(text, "upper"), (), {})
+        out = w.call(w.constant(library.int_text), (w.as_int(num), number(_BASES[kind])), {})
+    if kind in ("X", "E", "F", "G"):
+        out = w.call(method_of(out, "upper"), (), {})
     if kind == "%":
-        text = joined(w, [text, w.constant("%")])
+        out = joined(w, [out, constant("%")])
+    if group:
+        size = number(4 if kind in ("b", "o", "x", "X") else 3)
+        out = w.call(w.constant(library.grouped), (out, constant(group), size, number(not floats)), {})
+    if special and kind in ("b", "o", "x", "X"):
+        out = w.call(w.constant(library.prefixed), (out, constant(f"0{kind}")), {})
     if sign in ("+", " ") and sign:
-        text = w.call(w.constant(signed), (text, w.constant(sign)), {})
-    return _filled(w, text, width, fill or ("0" if zero else " "), align or ("=" if zero else ">"))
+        out = w.call(w.constant(library.signed), (out, constant(sign)), {})
+    return _filled(w, out, width, fill or ("0" if zero else " "), align or ("=" if zero else ">"))
 
 
-def _of_one(w: Walker, val: Val, spec: str) -> Val:
-    """Return `format(val, spec)` of one alternative of a value."""
-    if isinstance(val, StringValue) and not spec:
-        return val
-    return number_text(w, val, spec) or constant(made(w, lambda: format(known(w, val), spec)))
+def _decimal(w: Walker, num: Num, letter: str, places: int) -> StringValue:
+    """Return the text of a float by the operation of the IR."""
+    out = w.var("text", TEXT)
+    args = (w.word(w.as_float(num)), w.word(number(ord(letter))), w.word(number(places)))
+    w.emit(ir.ListOp(outs=(out,), op="decimal", width=1, args=args, loc=w.loc))
+    return StringValue(Num(TEXT, var=out))
 
 
-def _filled(w: Walker, text: Val, width: str, fill: str, align: str) -> StringValue:
+@functools.cache
+def exponent_of_float32() -> int:
+    """Return the power of ten from which on NumPy writes a float32 with an exponent."""
+    return next(k for k in range(39) if "e" in str(np.float32(10.0**k)))
+
+
+def _filled(w: Walker, out: Val, width: str, fill: str, align: str) -> StringValue:
     """Return a text filled up to a width, if one is given."""
     if width:
-        text = w.call(w.constant(placed), (text, number(int(width)), w.constant(fill), w.constant(align)), {})
-    return _string(w, text)
+        out = w.call(w.constant(library.placed), (out, number(int(width)), constant(fill), constant(align)), {})
+    return _string(w, out)
 
 
 def _number(w: Walker, val: Val) -> Num | None:
@@ -92,58 +202,97 @@ def _number(w: Walker, val: Val) -> Num | None:
 
 
 def _string(w: Walker, val: Val) -> StringValue:
+    if w.block is None:
+        raise Dead
+    if isinstance(val, ErrorValue):
+        raise val.rejection(w)
     assert isinstance(val, StringValue)
     return val
 
 
-_CONVERSION = re.compile(r"%(?:%|[-#0 +]*[0-9]*(?:\.[0-9]+)?[a-zA-Z])")
+_CONVERSION = re.compile(r"%(?:%|([-#0 +]*)([0-9]*)(?:\.([0-9]*))?([a-zA-Z]))")
 
 
 @handles(OPERANDS, StringValue)
 def _percent(w: Walker, op: ast.operator, left: StringValue, val: Val) -> Val:
     """`text % val`, of constants, strings by `%s`, and numbers."""
-    text = left.num.const
+    template = left.num.const
     given = val.items if isinstance(val, TupleVal) else (val,)
-    found = [m for m in _CONVERSION.finditer(text) if m.group() != "%%"]
-    if text.count("%") == sum(m.group().count("%") for m in _CONVERSION.finditer(text)) and len(found) == len(given):
+    found = [m for m in _CONVERSION.finditer(template) if m.group() != "%%"]
+    if template.count("%") == sum(m.group().count("%") for m in _CONVERSION.finditer(template)) and len(found) == len(
+        given
+    ):
         parts: list[Val] = []
         end = 0
         for m, v in zip(found, given, strict=True):
-            one = v if isinstance(v, StringValue) and m.group() == "%s" else number_text(w, v, _spec(m.group()))
-            parts.append(constant(text[end : m.start()].replace("%%", "%")))
-            parts.append(one or constant(made(w, lambda: m.group() % known(w, v))))  # noqa: B023
+            parts += [constant(template[end : m.start()].replace("%%", "%")), _converted(w, m, v)]
             end = m.end()
-        return joined(w, [*parts, constant(text[end:].replace("%%", "%"))])
+        return joined(w, [*parts, constant(template[end:].replace("%%", "%"))])
     values = tuple(known(w, v) for v in val.items) if isinstance(val, TupleVal) else known(w, val)
-    return constant(made(w, lambda: text % values))
+    return constant(made(w, lambda: template % values))
+
+
+def _converted(w: Walker, conversion: re.Match[str], val: Val) -> StringValue:
+    """Return the text of a value by one conversion of `%`."""
+    if val.is_several:
+        return _string(w, one_string(w, w.each(val, lambda v: _converted(w, conversion, v))))
+    flags, width, places, letter = conversion.groups()
+    align = "<" if "-" in flags else ">"
+    if letter in ("s", "r"):
+        out = text(w, val, letter == "r")
+        if places is not None:
+            out = _string(w, out.part(w, slice(None, number(int(places or 0)), 1)))
+        return _filled(w, out, width, " ", align)
+    found = _number(w, val)
+    if found is None:
+        return constant(made(w, lambda: conversion.group() % known(w, val)))
+    num = found
+    made(w, lambda: conversion.group() % (1.5 if num.type == FLOAT else 1))
+    if letter not in "diueEfFgGxXo" or (letter in "diuxXo" and places is not None):
+        raise w.reject("ACR116", seen=f"{conversion.group()} of a number known only at run time")
+    if letter in "diu":
+        converted = w.call(w.constant(int), (num,), {}) if num.type == FLOAT else num
+        assert isinstance(converted, Num)
+        num, letter = converted, "d"
+    sign = "+" if "+" in flags else " " if " " in flags else ""
+    zero = "0" if "0" in flags and "-" not in flags else ""
+    special = "#" if "#" in flags and letter != "d" else ""
+    ends = f".{places or 0}" if places is not None else ""
+    return _number_formatted(w, num, f"{'<' if '-' in flags else ''}{sign}{special}{zero}{width}{ends}{letter}")
 
 
 @handles(METHODS, StringValue)
 def _format(w: Walker, base: StringValue, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
-    """`text.format(*args, **kwargs)` of constants, strings and numbers."""
-    text = base.num.const
+    """`text.format(*args, **kwargs)`: fields are names or numbers of arguments."""
+    template = base.num.const
     given: dict[str, Val] = {**{str(k): v for k, v in enumerate(args)}, **kwargs}
-    values = {k: w.decided(v) if isinstance(v, Num) else w.static(v) for k, v in given.items()}
-    fields = list(made(w, lambda: string_module.Formatter().parse(text)))
+    fields: list[tuple[str, Any, Any, Any]] = list(made(w, lambda: list(string_module.Formatter().parse(template))))
     names = [field or str(k) for k, field in enumerate(f[1] for f in fields if f[1] is not None)]
-    if NOT_CONST not in values.values() or not given.keys() >= {*names} or any(f[3] for f in fields):
+    simple = given.keys() >= {*names} and not any("{" in (f[2] or "") or f[3] == "a" for f in fields)
+    if not simple:
         constants = {k: known(w, v) for k, v in given.items()}
         positional = [constants.pop(str(k)) for k in range(len(args))]
-        return constant(made(w, lambda: text.format(*positional, **constants)))
+        return constant(made(w, lambda: template.format(*positional, **constants)))
+    made(w, lambda: template.format(*[_Any()] * len(args), **dict.fromkeys(kwargs, _Any())))
     parts: list[Val] = []
-    for before, field, spec, _ in fields:
+    for before, field, spec, conversion in fields:
         parts.append(constant(before))
         if field is not None:
-            val, spec = given[names.pop(0)], spec or ""
-            own = val if isinstance(val, StringValue) and not spec else number_text(w, val, spec)
-            parts.append(own or constant(made(w, lambda: format(known(w, val), spec))))  # noqa: B023
+            parts.append(converted(w, given[names.pop(0)], conversion or "", spec or ""))
     return joined(w, parts)
 
 
-def _spec(conversion: str) -> str:
-    """Return the format of `format` that means what one of `%` does; one that is not supported if there is none."""
-    flags, rest = re.fullmatch(r"%([-#0 +]*)(.*)", conversion).groups()  # type: ignore[union-attr]
-    kind = rest[-1] if rest[-1] in "doxXf" else "d" if rest[-1] in "iu" else "" if rest == "s" else "?"
-    align = "<" if "-" in flags else ""
-    sign = "+" if "+" in flags else " " if " " in flags else ""
-    return f"{align}{sign}{'0' if '0' in flags and not align else ''}{'?' if '#' in flags else ''}{rest[:-1]}{kind}"
+class _Any:
+    """A value that has a text by any format."""
+
+    def __format__(self, spec: str) -> str:
+        return ""
+
+
+def converted(w: Walker, val: Val, conversion: str, spec: str) -> StringValue:
+    """Return the text of a field of an f-string: `!s` and `!r` come before the format."""
+    if conversion == "a":
+        val = constant(made(w, lambda: ascii(known(w, val))))
+    elif conversion:
+        val = text(w, val, conversion == "r")
+    return formatted(w, val, spec)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I64, Expr, Local, const, convert, intrinsic, load, select
-from acronumba.host import maps, texts
+from acronumba.host import decimals, maps, texts
 from acronumba.host.segments import Segment
 from acronumba.host.writer import Writer
 from acronumba.ir.nodes import ListOp, Var
@@ -85,6 +85,8 @@ def dynamic(w: Writer, segment: Segment, instr: ListOp) -> None:
             maps.update(w, segment, instr)
         case "join":
             texts.join(w, segment, instr)
+        case "decimal":
+            decimals.decimal(w, segment, instr)
 
 
 class _Dynamic:
@@ -94,7 +96,7 @@ class _Dynamic:
         self.w, self.segment, self.instr = w, segment, instr
         self.width = instr.width  # words of an element
         self.top = w.reg["top"]
-        self.it = w[instr.args[0]]  # the list, or the number of elements to fill
+        self.it = w[instr.args[0]]  # the list, or the number of elements to fill, or a float
 
     def bytes(self, count: Expr) -> Expr:
         return count * (8 * self.width)

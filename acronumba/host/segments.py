@@ -17,7 +17,7 @@ from acronumba.records import record
 from acronumba.runtime.state import FRAME
 
 # Operations on lists without a static bound.
-DYNAMIC = frozenset({"append", "insert", "extend", "slice", "fill", "sort", "put", "update", "join"})
+DYNAMIC = frozenset({"append", "insert", "extend", "slice", "fill", "sort", "put", "update", "join", "decimal"})
 
 
 def stands_alone(instr: ir.Instr) -> bool:

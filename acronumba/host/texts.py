@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from acronumba.data.texts import FACTOR, HEAD, immediate, record_of, signed
 from acronumba.emit import tree
-from acronumba.emit.tree import I1, I64, Expr, const
+from acronumba.emit.tree import I1, I64, Expr, const, load
 from acronumba.host.segments import Segment
 from acronumba.host.writer import Writer
 from acronumba.ir.nodes import ListOp, Scalar
@@ -41,10 +41,15 @@ def join(w: Writer, segment: Segment, instr: ListOp) -> None:
     b, it, top = w.b, w[instr.args[0]], w.reg["top"]
     size = b.let("size", called(w, "total", it))
     w.room(segment, size * 8 + 8 * HEAD)
-    made = b.let("made", called(w, "join", it, size, top))
+    made = b.let("made", called(w, "join", it, top))
     with b.when(made > 0):
-        b.set(top, top + size * 8 + 8 * HEAD)
+        b.set(top, top + size_of(made))
     w.assign(instr.outs[0], made)
+
+
+def size_of(text: Expr) -> Expr:
+    """Return the bytes of the record of a string."""
+    return load(text) * 8 + 8 * HEAD
 
 
 def _asked(name: str) -> Callable[..., Expr]:
@@ -266,23 +271,27 @@ def text_total(it: i64) -> i64:
     return out
 
 
-def text_join(it: i64, n: i64, to: i64) -> i64:
-    """Return the string of n characters that those of a list make, with a record at `to` if it needs one."""
+def text_finish(to: i64, end: i64) -> i64:
+    """Return the string of the characters that are in a record, which ends before a word; complete the record."""
+    if end == {HEAD} + 1:
+        return -1 - ld(to, {HEAD})
     hash = 0
     power = {signed(FACTOR)}
+    for k in range({HEAD}, end):
+        hash = hash + (ld(to, k) + 1) * power
+        power = power * {signed(FACTOR)}
+    st(to, 0, end - {HEAD})
+    st(to, 1, hash)
+    return to
+
+
+def text_join(it: i64, to: i64) -> i64:
+    """Return the string that those of a list make, with a record at `to` if it needs one."""
     at = {HEAD}
-    last = 0
     for k in range(ld(it, 1)):
         s = ld(ld(it, 0), k)
         for j in range(text_length(s)):
-            last = text_item(s, j)
-            st(to, at, last)
-            hash = hash + (last + 1) * power
-            power = power * {signed(FACTOR)}
+            st(to, at, text_item(s, j))
             at = at + 1
-    if n == 1:
-        return -1 - last
-    st(to, 0, n)
-    st(to, 1, hash)
-    return to
+    return text_finish(to, at)
 '''

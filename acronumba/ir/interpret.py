@@ -18,7 +18,7 @@ from acronumba.errors import NOWHERE, Loc
 from acronumba.foreign import is_tensor
 from acronumba.ir import nodes as ir
 from acronumba.ir.evaluate import OperationFailed, WrongResult, apply
-from acronumba.ir.ops import SCALARS, Attrs
+from acronumba.ir.ops import SCALARS, Attrs, decimal
 from acronumba.ir.shapes import field_of, layout_of
 from acronumba.ir.types import UNSET, BoolT, FloatT, IntT, ListT, TensorT, TorchT, members
 from acronumba.ir.values import (
@@ -484,6 +484,8 @@ def _list_rule(i: ir.ListOp, args: list[WordValue]) -> tuple[WordValue, ...]:
     if i.op == "fill":
         assert isinstance(i.outs[0].type, ListT)
         return (List(i.outs[0].type.item, args[1:] * max(args[0], 0), max(args[0], 0)),)
+    if i.op == "decimal":
+        return (decimal(*args),)
     this, w = args[0], i.width
     match i.op:
         case "len":

@@ -187,6 +187,7 @@ class ListOp:
     extend    -               list, other                     (the same list is allowed)
     slice     list            list, start, step, count        a new list; elements start + step * k, k < count
     fill      list            count, words                    a new list of count equal elements
+    decimal   string          float, int, int                 its text, as in `ops.decimal`: a letter, places
     sort      -               list, keys, descending     stable, by a list of as many int, float or bool keys (width 1)
 
     A dict is a list of entries (a key, what lies under it), in the order in which the keys came, made empty by
@@ -204,6 +205,9 @@ class ListOp:
     width: int
     args: tuple[Var, ...]
     loc: Loc
+
+
+OF_NUMBERS = ("fill", "decimal")  # operations whose first argument is no list
 
 
 @record(kw_only=True)

@@ -493,7 +493,8 @@ MATH = tuple(name for name in OF_C if name not in ("fma", "floor", "pow"))
 
 
 LAST_CHARACTER = 0x10FFFF
-PREDICATES = ("isalpha", "isalnum", "isdigit", "isdecimal", "isnumeric", "isspace")  # true of all characters, and any
+# True of all characters. Only of the last, "" is one, too: not for an operation.
+PREDICATES = ("isalpha", "isalnum", "isdigit", "isdecimal", "isnumeric", "isspace", "isprintable")
 CASES = ("upper", "lower")
 
 
@@ -504,7 +505,7 @@ def _starts(text: str, part: str, at: int) -> bool:
 
 def _asked(name: str) -> Callable[[str | None], bool]:
     method: Callable[[str], bool] = getattr(str, name)
-    return lambda text: method(_some(text))
+    return lambda text: bool(text != "" and method(_some(text)))
 
 
 def _changed(name: str) -> Callable[[str | None], str]:
@@ -515,6 +516,25 @@ def _changed(name: str) -> Callable[[str | None], str]:
 def _some(text: str | None) -> str:
     """Return a string; a placeholder for None, which an operation gets that is computed early, its result unused."""
     return "\0" if text is None else text
+
+
+def decimal(x: float, kind: int, places: int) -> str:
+    """Return the text of a float: `kind` is the letter of a format ("e", "f", "g").
+
+    "r" is the text of `str`, "p" that of a format with a number of digits but no letter, and "s" that of `str` of a
+    NumPy float32, which has an exponent from ``10**places`` on.
+    """
+    match chr(kind):
+        case "r":
+            return repr(x)
+        case "p":
+            return format(x, f".{places}")
+        case "s":
+            scientific = not (x == 0 or 1e-4 <= abs(x) < 10**places) and math.isfinite(x)
+            form = np.format_float_scientific if scientific else np.format_float_positional
+            return form(np.float32(x), unique=True, trim="-" if scientific else "0")
+        case letter:
+            return format(x, f".{places}{letter}")
 
 
 def _defined(reference: Callable[..., Array]) -> Callable[..., bool]:

@@ -15,6 +15,7 @@ from acronumba.ir.spec import FAR
 from acronumba.ir.types import (
     BOOL,
     DTYPES,
+    FLOAT,
     INT,
     TEXT,
     BoolT,
@@ -249,6 +250,10 @@ class Rules:
             demand(len(i.outs) == 1, "one list is made")
             item = words(self._item(i.outs[0], i.width))
             self._words(i.args, (INT, *item))
+            return
+        if i.op == "decimal":
+            self._words(i.args, (FLOAT, INT, INT))
+            self._results((TEXT,), i.outs)
             return
         demand(i.args, "no list")
         this = i.args[0]

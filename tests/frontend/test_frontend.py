@@ -229,9 +229,9 @@ def set_of_objects(node):
     return node in seen
 
 
-@rejected("ACR116 | str(n / 3) | float", columns=N)
+@rejected("ACR116 | str(range(n)) | range", columns=N)
 def text_made(n):
-    return str(n / 3)
+    return str(range(n))
 
 
 @rejected("ACR117 | x is y |")

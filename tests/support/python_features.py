@@ -2026,8 +2026,15 @@ def print_is_left_out(x, n, xs, ws, k):
 
 @of("Expressions")
 def texts_of_numbers(x, n, xs, ws, k):
-    """`str(n)`, `f"{n:03d}"`, `f"{x:.2f}"`, `"%d" % n`, `"{}".format(n)` of run-time numbers"""
-    return str(-n), f"{n:03d}|{n:<4}|{n:+}", f"{n / 7:.2f} {n / 8:7.1%}", "%d, %s" % (n, n > 2), "{:x}".format(n)
+    """`str(x)`, `f"{n:03d}"`, `f"{x:.2f}"`, `"%g" % x`, `"{:,}".format(n)` of run-time numbers"""
+    texts = str(-n), f"{n:03d}|{n:<4}|{n:+}", f"{n / 7:.2f} {n / 8:7.1%}", "%d, %s" % (n, n > 2), "{:x}".format(n)
+    return texts, str(n / 7), "%g %.3e" % (n / 3, 1e9 * n), f"{1e5 * n:,}|{n / 9:10.4}"
+
+
+@of("Expressions")
+def texts_of_containers(x, n, xs, ws, k):
+    """`str(xs)`, `f"{[n, s]!r}"`, `str(d)` of lists, tuples and dicts"""
+    return str([n / 2, "it's", None]), f"{(xs, ws)!r}", str({"a": (n,), "b": xs}), repr(f"{n}")
 
 
 @of("Built-in functions")

@@ -313,7 +313,7 @@ class Sharing:
             else:
                 self._put(lists.tail if to == "tail" else lists.anywhere, given, listed=True)
 
-        held = sorted(of(instr.args[0]).which) if instr.op != "fill" else []
+        held = sorted(of(instr.args[0]).which) if instr.op not in ir.OF_NUMBERS else []
         match instr.op:
             case "get" | "pop":
                 types = [v.type for v in instr.outs]
@@ -344,7 +344,7 @@ class Sharing:
                     given = self._elements(instr.args[0], facts, _words(instr.args[0].type), None)
                 self._put(made.anywhere, given, listed=True)
                 self._meet(facts, instr.outs[0], Fact("objects", frozenset((self._place(instr),))))
-            case "len" | "find" | "join":
+            case "len" | "find" | "join" | "decimal":
                 self._meet(facts, instr.outs[0], VARYING)
         if instr.op in ("pop", "insert", "sort", "reverse", "remove"):
             for place in held:

@@ -272,7 +272,7 @@ class _Flow:
 
     def _list_op(self, sharing: Sharing, places: Callable[[ir.Var], Iterable[int]], instr: ir.ListOp) -> None:
         to = self.to
-        held = [("item", p) for p in places(instr.args[0])] if instr.op != "fill" else []
+        held = [("item", p) for p in places(instr.args[0])] if instr.op not in ir.OF_NUMBERS else []
         for item in held:
             for v in instr.outs:
                 to[item].add(v)

@@ -8,11 +8,10 @@ from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
-from acronumba.frontend.kinds.numbers import Num, number
-from acronumba.frontend.kinds.strings import StringValue, known, made, string
+from acronumba.frontend.kinds.numbers import number
+from acronumba.frontend.kinds.strings import StringValue, known, string
 from acronumba.frontend.kinds.value import Val
-from acronumba.frontend.magic import text_of
-from acronumba.frontend.texts import number_text
+from acronumba.frontend.texts import formatted, text
 from acronumba.ir.ops import LAST_CHARACTER
 
 if TYPE_CHECKING:
@@ -45,26 +44,14 @@ def _chr(w: Walker, a: Args) -> Val:
 
 @row("object", str, whole=True)
 def _str(w: Walker, a: Args) -> Val:
-    def one(v: Val) -> Val:
-        v = text_of(w, v)
-        v = number_text(w, v) or v
-        return v if isinstance(v, StringValue) else w.constant(str(known(w, v)))
-
-    return w.each(a["object"], one)
+    return text(w, a["object"])
 
 
 @row("x", repr, whole=True)
 def _repr(w: Walker, a: Args) -> Val:
-    val = a["x"]
-    text = number_text(w, val) if isinstance(val, Num) else None
-    return w.constant(repr(known(w, val))) if text is None else text
+    return text(w, a["x"], True)
 
 
 @row("x spec", format, whole=True)
 def _format(w: Walker, a: Args) -> Val:
-    spec = known(w, a["spec"])
-    text = number_text(w, a["x"], spec)
-    if text is not None:
-        return text
-    value = known(w, a["x"])
-    return w.constant(made(w, lambda: format(value, spec)))
+    return formatted(w, a["x"], known(w, a["spec"]))

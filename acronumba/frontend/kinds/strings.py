@@ -172,7 +172,8 @@ class StringValue(Value):
             case "find" | "index", [val, *start] if len(start) < 2 and not kwargs:
                 return self._find(w, name, val, start)
             case _, [] if name in PREDICATES and not kwargs:
-                return w.scalar(f"text_{name}", self.num)
+                out = w.scalar(f"text_{name}", self.num)
+                return w.either(out, w.negate(self.truth(w))) if name == "isprintable" else out
             case "upper" | "lower", [] if not kwargs:
                 return self._in_case(w, name)
             case "removeprefix" | "removesuffix", [StringValue() as end] if not kwargs:

@@ -1,8 +1,6 @@
-"""Methods of strings in the compiled language: splitting, stripping, replacing, padding; texts of numbers."""
+"""Methods of strings in the compiled language: splitting, stripping, replacing, padding."""
 
 from __future__ import annotations
-
-import math
 
 from acronumba.frontend.library.decorators import implements
 
@@ -120,85 +118,43 @@ def capitalize(s):
     return s[:1].upper() + s[1:].lower()
 
 
+@implements(str.ljust)
+def ljust(s, width, fillchar=" "):
+    return s + _fill(s, width, fillchar)
+
+
+@implements(str.rjust)
+def rjust(s, width, fillchar=" "):
+    return _fill(s, width, fillchar) + s
+
+
+@implements(str.center)
+def center(s, width, fillchar=" "):
+    gap = _fill(s, width, fillchar)
+    left = len(gap) // 2 + (len(gap) & width & 1)
+    return gap[:left] + s + gap[left:]
+
+
+def _fill(s, width, fillchar):
+    if len(fillchar) != 1:
+        raise TypeError("The fill character must be exactly one character long")
+    return fillchar * max(width - len(s), 0)
+
+
+@implements(str.rpartition)
+def rpartition(s, sep):
+    """Return the part before the last separator, the separator, and the part after it."""
+    if len(sep) == 0:
+        raise ValueError("empty separator")
+    k = rfind(s, sep)
+    if k < 0:
+        return "", "", s
+    return s[:k], sep, s[k + len(sep) :]
+
+
 @implements(str.zfill)
 def zfill(s, width):
     """Return a string padded with zeros at the left, after a sign."""
     signed = s[:1] == "-" or s[:1] == "+"
     zeros = "0" * max(width - len(s), 0)
     return s[:1] + zeros + s[1:] if signed else zeros + s
-
-
-# ---- texts of numbers
-
-
-def int_text(n, base):
-    """Return the digits of an int, with its sign."""
-    out = [] if n != 0 else ["0"]
-    rest = n if n < 0 else -n  # as the least int has no opposite
-    while rest < 0:
-        digit = rest % -base
-        out.append("0123456789abcdef"[-digit])
-        rest = (rest - digit) // base
-    if n < 0:
-        out.append("-")
-    out.reverse()
-    return "".join(out)
-
-
-def float_text(x, digits, scale):
-    """Return a float with a number of digits after the point, rounded as Python does; `scale` is ``10**digits``."""
-    if math.isnan(x):
-        return "nan"
-    y = abs(round(x, digits))
-    if math.isinf(x):
-        text = "inf"
-    elif y >= 2.0**62 or (y * scale >= 2.0**52 and digits > 7):  # with fewer digits the product below is exact
-        raise ValueError("a text of more than 15 digits: make it after the batch")
-    else:
-        whole = int(y)
-        part = round((y - whole) * scale)
-        if part >= scale:
-            whole += 1
-            part = 0
-        text = int_text(whole, 10)
-        if digits > 0:
-            text = text + "." + int_text(part, 10).zfill(digits)
-    return "-" + text if math.copysign(1.0, x) < 0 else text
-
-
-def signed(text, plus):
-    """Return a text with a sign for numbers that are not negative, too."""
-    return text if text[0] == "-" else plus + text
-
-
-def placed(text, width, fill, align):
-    """Return a text filled up to a width: "<" at its end, "=" after its sign, "^" at both ends, else before it."""
-    gap = fill * max(width - len(text), 0)
-    if align == "<":
-        return text + gap
-    if align == "=":
-        signed = text[:1] == "-" or text[:1] == "+" or text[:1] == " "
-        return text[:1] + gap + text[1:] if signed else gap + text
-    if align == "^":
-        half = len(gap) // 2
-        return gap[:half] + text + gap[half:]
-    return gap + text
-
-
-@implements(bin)
-def bin_(number, /):
-    return prefixed(int_text(number, 2), "0b")
-
-
-@implements(oct)
-def oct_(number, /):
-    return prefixed(int_text(number, 8), "0o")
-
-
-@implements(hex)
-def hex_(number, /):
-    return prefixed(int_text(number, 16), "0x")
-
-
-def prefixed(text, prefix):
-    return "-" + prefix + text[1:] if text[0] == "-" else prefix + text
