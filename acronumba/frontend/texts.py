@@ -9,12 +9,13 @@ from __future__ import annotations
 import ast
 import collections
 import dataclasses
+import enum
 import functools
 import inspect
 import re
 import string as string_module
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -98,7 +99,7 @@ def _object_text(w: Walker, a: Args) -> Val:
 primitive(rule=_object_text, whole=True)(library.shown_fields)
 
 
-def _member_text(w: Walker, val: EnumVal, make: Callable[[Any], str]) -> StringValue:
+def _member_text(w: Walker, val: EnumVal, make: Callable[[enum.Enum], str]) -> StringValue:
     """Return the text of a member of an enum by a table of those of all members."""
     if w.deciding(val.cls, "__str__") or w.deciding(val.cls, "__repr__") or w.deciding(val.cls, "__format__"):
         raise w.reject("ACR116", seen=f"the text of {w.describe(val)}, whose class makes it", rewrite=".name")
@@ -266,7 +267,7 @@ def _format(w: Walker, base: StringValue, name: str, args: Sequence[Val], kwargs
     """`text.format(*args, **kwargs)`: fields are names or numbers of arguments."""
     template = base.num.const
     given: dict[str, Val] = {**{str(k): v for k, v in enumerate(args)}, **kwargs}
-    fields: list[tuple[str, Any, Any, Any]] = list(made(w, lambda: list(string_module.Formatter().parse(template))))
+    fields = list(made(w, lambda: list(string_module.Formatter().parse(template))))
     names = [field or str(k) for k, field in enumerate(f[1] for f in fields if f[1] is not None)]
     simple = given.keys() >= {*names} and not any("{" in (f[2] or "") or f[3] == "a" for f in fields)
     if not simple:
