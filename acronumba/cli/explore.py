@@ -6,25 +6,27 @@ In: a file, and the name of a model in it. Out: a self-contained page, or its da
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from acronumba.api.exploration import RUNS
-from acronumba.cli.show import find_example
+from acronumba.cli.examples import example_of
 
 
 def explore(args: argparse.Namespace) -> int:
     """Write the page or the data; return the exit status."""
-    file, _, name = str(args.model).rpartition(":")
-    if not file or not name:
-        print("Say which model: acronumba explore FILE.py:MODEL", file=sys.stderr)
+    if (found := example_of(args)) is None:
         return 2
-    model, columns, shared = find_example(file, name, args.n)
-    found = model.explored(columns, shared, runs=RUNS)
-    out = Path(args.out or f"{name}.{'json' if args.json else 'html'}")
-    print(found.json(out) if args.json else found.html(out))
+    model, columns, shared = found
+    explored = model.explored(columns, shared, runs=RUNS)
+    out = Path(args.out or f"{model.__name__}.{'json' if args.json else 'html'}")
+    print(explored.json(out) if args.json else explored.html(out))
     if args.open:
-        import webbrowser
-
-        webbrowser.open(out.resolve().as_uri())
+        open_file(out)
     return 0
+
+
+def open_file(path: Path) -> None:
+    """Show a file in a browser."""
+    import webbrowser
+
+    webbrowser.open(path.resolve().as_uri())

@@ -1,8 +1,11 @@
 """The command line: ``acronumba`` and ``python -m acronumba``.
 
 acronumba demo [--train]                    run a model plainly and batched, or train it
-acronumba explain CODE                      explain an error code
-acronumba show FILE.py:MODEL [--stage NAME] print what the compiler decided and generated for a model
+acronumba error CODE                        print the page of an error code
+acronumba explain FILE.py:MODEL             explain the compiler's decisions for a model
+acronumba show FILE.py:MODEL [--stage NAME] print what the compiler generated for a model
+acronumba check FILE.py:MODEL               compare the batched results of a model with its plain call
+acronumba trace FILE.py:MODEL               print the batches and times of a mini-batch
 acronumba explore FILE.py:MODEL             write a page that shows how a model is compiled and batched
 acronumba picture FILE.py:MODEL             draw the schedule or the dataflow graph of a mini-batch as SVG
 acronumba bench [--train | --ragged]        measure the models of the zoo, and what each option saves
@@ -16,18 +19,20 @@ from __future__ import annotations
 import argparse
 import difflib
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from acronumba.cli.doctor import doctor
 from acronumba.cli.explore import explore
 from acronumba.cli.picture import picture
-from acronumba.cli.show import show
+from acronumba.cli.reports import check, explain, show, trace
 from acronumba.cli.tune import add_arguments as add_tune_arguments
 from acronumba.cli.tune import tune
 from acronumba.errors import AcronumbaError
 
-MODEL = "a file, and a model in it; the file says what to call it with: acronumba explain ACR710"
+MODEL = "a file, and a model in it; the file says what to call it with: acronumba error ACR710"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,20 +49,34 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that suggests the command that was meant."""
+
+    def error(self, message: str) -> NoReturn:
+        if wrong := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
+            near = difflib.get_close_matches(wrong[1], re.findall(r"[\w-]+", wrong[2]), 1)
+            message += f": did you mean {near[0]}?" if near else ""
+        super().error(message)
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     from acronumba import __version__
     from acronumba.bench.run import add_arguments
 
-    parser = argparse.ArgumentParser(
-        prog="acronumba", description="Automatic batching of dynamic deep learning models."
-    )
+    parser = _Parser(prog="acronumba", description="Automatic batching of dynamic deep learning models.")
     parser.add_argument("--version", action="version", version=f"acronumba {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, run: Callable[[argparse.Namespace], int | None], text: str) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=text)
-        command.set_defaults(run=run)
+        command.set_defaults(run=run, command=name)
+        return command
+
+    def of_a_model(name: str, run: Callable[[argparse.Namespace], int | None], text: str) -> argparse.ArgumentParser:
+        command = add(name, run, text)
+        command.add_argument("model", metavar="FILE.py:MODEL", help=MODEL)
+        command.add_argument("-n", type=int, metavar="N", help="number of instances")
         return command
 
     demo = add("demo", _demo, "run a model plainly and batched, or train it")
@@ -66,24 +85,23 @@ def parser() -> argparse.ArgumentParser:
     )
     demo.add_argument("--seed", type=int, default=0, metavar="N", help="seed of weights and mini-batches (default 0)")
     demo.add_argument("--plot", metavar="FILE.svg", help="with --train: draw the loss and the accuracy to a file")
-    explain = add("explain", _explain, "explain an error code")
-    explain.add_argument("code", nargs="?", metavar="CODE", help="such as ACR101; without it, list all codes")
-    shown = add("show", show, "print what the compiler decided and generated for a model")
-    shown.add_argument("model", metavar="FILE.py:MODEL", help=MODEL)
-    shown.add_argument("--stage", metavar="NAME", help="explain, or a stage such as ir, plan, host; `list` names them")
-    explored = add("explore", explore, "write a page that shows how a model is compiled and batched")
-    explored.add_argument("model", metavar="FILE.py:MODEL", help=MODEL)
+    error = add("error", _error, "print the page of an error code")
+    error.add_argument("code", nargs="?", metavar="CODE", help="such as ACR101; without it, list all codes")
+    of_a_model("explain", explain, "explain the compiler's decisions for a model")
+    shown = of_a_model("show", show, "print what the compiler generated for a model")
+    shown.add_argument("--stage", metavar="NAME", help="such as ir, plan, host; without it, list the stages")
+    of_a_model("check", check, "compare the batched results of a model with its plain call and float64")
+    of_a_model("trace", trace, "print the batches and times of a mini-batch")
+    explored = of_a_model("explore", explore, "write a page that shows how a model is compiled and batched")
     explored.add_argument("-o", dest="out", metavar="FILE", help="file to write (default: MODEL.html)")
     explored.add_argument("--json", action="store_true", help="write the data instead of the page")
     explored.add_argument("--open", action="store_true", help="show the page in a browser")
-    explored.add_argument("-n", type=int, metavar="N", help="number of instances")
-    drawn = add("picture", picture, "draw a mini-batch, or measurements of `bench --json`, as SVG")
-    drawn.add_argument("model", metavar="FILE.py:MODEL|FILE.json", help=MODEL)
+    drawn = of_a_model("picture", picture, "draw a mini-batch, or measurements of `bench --json` (FILE.json), as SVG")
     drawn.add_argument("-o", dest="out", metavar="FILE.svg", help="file to write (default: MODEL.svg)")
+    drawn.add_argument("--open", action="store_true", help="show the picture in a browser")
     drawn.add_argument(
         "--graph", type=int, metavar="K", help="draw the dataflow graph of instance K instead of the schedule"
     )
-    drawn.add_argument("-n", type=int, metavar="N", help="number of instances")
     add_arguments(add("bench", _bench, "measure the models of the zoo, and what each option saves"))
     add_tune_arguments(add("tune", tune, "measure this machine, or which strategy suits a model"))
     examined = add("doctor", doctor, "check the installation and the machine")
@@ -104,7 +122,7 @@ def _demo(args: argparse.Namespace) -> int:
     return int(demo.main() or 0)
 
 
-def _explain(args: argparse.Namespace) -> int:
+def _error(args: argparse.Namespace) -> int:
     from acronumba.errors.codes import CODES, page_text
 
     if args.code is None:

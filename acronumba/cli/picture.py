@@ -10,36 +10,39 @@ import argparse
 import sys
 from pathlib import Path
 
-from acronumba.cli.show import find_example
+from acronumba.cli.examples import example_of
+from acronumba.cli.explore import open_file
 
 
 def picture(args: argparse.Namespace) -> int:
     """Draw it; return the exit status."""
     given = str(args.model)
-    file, _, name = given.rpartition(":")
     if given.endswith(".json"):
         from acronumba.bench import checkout
 
         if (there := checkout.find("chart")) is None:
             print(f"Charts of measurements need {checkout.NEEDED}", file=sys.stderr)
             return 2
-        return _write(args.out or f"{Path(given).stem}.svg", there.chart(Path(given)))
-    if not file or not name:
-        print("Say what to draw: acronumba picture FILE.py:MODEL, or FILE.json", file=sys.stderr)
+        return _write(args, Path(given).stem, there.chart(Path(given)))
+    if (found := example_of(args)) is None:
         return 2
     from acronumba.views.pictures import graph_svg, schedule_svg
 
-    model, columns, shared = find_example(file, name, args.n)
+    model, columns, shared = found
+    name = given.rpartition(":")[2]
     trace = model.trace(*columns, **shared).data
     try:
         text = schedule_svg(trace, name) if args.graph is None else graph_svg(trace, name, args.graph)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1
-    return _write(args.out or f"{name}.svg", text)
+    return _write(args, name, text)
 
 
-def _write(path: str, text: str) -> int:
-    Path(path).write_text(text, encoding="utf-8")
+def _write(args: argparse.Namespace, name: str, text: str) -> int:
+    path = Path(args.out or f"{name}.svg")
+    path.write_text(text, encoding="utf-8")
     print(path)
+    if args.open:
+        open_file(path)
     return 0

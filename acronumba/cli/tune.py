@@ -11,7 +11,7 @@ import sys
 from types import FunctionType
 from typing import Any
 
-from acronumba.cli.show import find_example
+from acronumba.cli.examples import find_example
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

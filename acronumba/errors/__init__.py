@@ -51,7 +51,7 @@ class AcronumbaError(Exception):
     Parameters
     ----------
     code : str
-        A stable code, a key of `acronumba.errors.codes.CODES`; `acronumba explain CODE` prints its page.
+        A stable code, a key of `acronumba.errors.codes.CODES`; `acronumba error CODE` prints its page.
     message : str
         One sentence in the user's terms.
     loc : Loc

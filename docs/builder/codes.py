@@ -40,7 +40,7 @@ def index() -> str:
     """Return the table of all codes."""
     parts = [
         "# Error codes\n\nEvery error of acronumba has a code that never changes its meaning. The page of a code says "
-        "what it means, shows a program that raises it, and one that works. At a terminal: `acronumba explain ACR101`. "
+        "what it means, shows a program that raises it, and one that works. At a terminal: `acronumba error ACR101`. "
         "[My model is rejected, what now?](../rejected.md) says how to go on.\n"
     ]
     for number, group in GROUPS.items():

@@ -20,7 +20,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 from acronumba import Model, zoo
-from acronumba.cli.show import find_example
+from acronumba.cli.examples import find_example
 from acronumba.views.explorer.page import headline
 from acronumba.views.explorer.summary import strip
 from acronumba.views.words import letter

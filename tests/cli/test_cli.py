@@ -10,8 +10,8 @@ import pytest
 
 import acronumba
 from acronumba import model
+from acronumba.cli.examples import find_example
 from acronumba.cli.main import main
-from acronumba.cli.show import find_example
 from acronumba.errors.codes import CODES
 
 MODEL = """
@@ -58,21 +58,21 @@ def test_a_main_that_reads_arguments_has_none(file, monkeypatch):
     assert sys.argv[1] == "show"
 
 
-def test_explain_prints_the_page(capsys):
-    assert main(["explain", "ACR101"]) == 0
+def test_error_prints_the_page(capsys):
+    assert main(["error", "ACR101"]) == 0
     assert "try:" in capsys.readouterr().out
-    assert main(["explain", "101"]) == 0
+    assert main(["error", "101"]) == 0
     assert capsys.readouterr().out.startswith("ACR101")
 
 
-def test_explain_lists_all_codes(capsys):
-    assert main(["explain"]) == 0
+def test_error_lists_all_codes(capsys):
+    assert main(["error"]) == 0
     out = capsys.readouterr().out
     assert [line.split()[0] for line in out.splitlines()] == list(CODES)
 
 
-def test_explain_of_an_unknown_code(capsys):
-    assert main(["explain", "ACR111x"]) == 2
+def test_error_of_an_unknown_code(capsys):
+    assert main(["error", "ACR111x"]) == 2
     assert "ACR111" in capsys.readouterr().err
 
 
@@ -103,12 +103,26 @@ def test_show_prints_a_stage(file, capsys):
     assert "return w @ x * 2.0" in capsys.readouterr().out
 
 
-def test_show_explains_and_lists_stages(file, capsys):
+def test_show_lists_stages(file, capsys):
     assert main(["show", file(EXAMPLE) + ":double"]) == 0
-    out = capsys.readouterr().out
-    assert "w: float64[2, 3]" in out and "stages: source," in out
-    assert main(["show", file(EXAMPLE) + ":double", "--stage", "list"]) == 0
-    assert "plan" in capsys.readouterr().out.split()
+    assert "plan" in capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [("explain", "w: float64[2, 3]"), ("check", "1 equal"), ("trace", "1 node in 1 batch")],
+)
+def test_reports_of_a_model(file, capsys, command, words):
+    assert main([command, file(EXAMPLE) + ":double", "-n", "1"]) == 0
+    assert words in capsys.readouterr().out
+
+
+def test_a_command_that_was_meant(capsys):
+    with pytest.raises(SystemExit):
+        main(["explian", "x.py:f"])
+    assert "did you mean explain?" in capsys.readouterr().err
+    assert main(["explain", "acr101"]) == 2
+    assert "acronumba error ACR101" in capsys.readouterr().err
 
 
 def test_show_of_an_unknown_stage(file, capsys):
@@ -176,7 +190,7 @@ def test_cache_clear(tmp_path, capsys, monkeypatch):
 
 def test_python_dash_m():
     done = subprocess.run(
-        [sys.executable, "-m", "acronumba", "explain", "ACR601"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "acronumba", "error", "ACR601"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0 and done.stdout.startswith("ACR601")
 

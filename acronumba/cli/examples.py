@@ -1,6 +1,6 @@
-"""`acronumba show`: the compiler's stages for a model of a file.
+"""The models that commands name as `FILE.py:MODEL`.
 
-In: a file, and the name of a model in it. Out: the model with example instances, and the texts of its stages.
+In: a file, and the name of a model in it. Out: the model with example instances.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from acronumba.config import at_terminal
-
 if TYPE_CHECKING:
     import inspect
 
@@ -26,36 +24,15 @@ Columns: TypeAlias = tuple[Any, ...]  # of instances
 Shared: TypeAlias = dict[str, Any]
 
 
-def show(args: argparse.Namespace) -> int:
-    """Print an explanation, a stage, or the names of the stages; return the exit status."""
+def example_of(args: argparse.Namespace) -> tuple[Model, Columns, Shared] | None:
+    """Return the model that a command names, with example instances; None, and a message, if it names none."""
     file, _, name = str(args.model).rpartition(":")
     if not file or not name:
-        print("Say which model: acronumba show FILE.py:MODEL", file=sys.stderr)
-        return 2
-    model, columns, shared = find_example(file, name)
-    stages = model.stages(*columns, **shared)
-    if args.stage in (None, "explain"):
-        from rich.console import Console
-
-        explanation = model.explain(*columns, **shared)
-        if at_terminal(sys.stdout):
-            Console().print(explanation)
-        else:
-            print(explanation)
-        if args.stage is None:
-            print("\nstages: " + ", ".join([*stages, "explain"]))
-        return 0
-    if args.stage == "list":
-        print("\n".join([*stages, "explain"]))
-        return 0
-    from acronumba.views.stages import print_stages
-
-    try:
-        print_stages(stages, [args.stage])
-    except KeyError as error:
-        print(error.args[0], file=sys.stderr)
-        return 2
-    return 0
+        code = re.fullmatch(r"(?:ACR)?(\d+)", args.model, re.IGNORECASE)
+        what = f"error ACR{code[1]}" if code else f"{args.command} FILE.py:MODEL"
+        print(f"{'A code is explained by' if code else 'Say which model'}: acronumba {what}", file=sys.stderr)
+        return None
+    return find_example(file, name, args.n)
 
 
 def find_example(file: str, name: str, count: int | None = None) -> tuple[Model, Columns, Shared]:
