@@ -52,14 +52,16 @@ class Explanation(Explained):
         return explanation_view(self)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        from acronumba.views.explorer.summary import table_summary
+        from acronumba.views.explain import source_text
+        from acronumba.views.explorer.summary import preformatted, table_summary
         from acronumba.views.words import counted
 
         c = self.count
         words = f"{counted(self.instances, 'instance')}, {counted(c.nodes, 'node')} in {counted(c.batches, 'batch')}"
         rows = [(b.letter, b.name, "; ".join(b.stages), f"{b.nodes:,}", f"{b.batches:,}") for b in self.blocks]
         heads = ("", "kernel", "what it does", "nodes", "batches")
-        return {"text/plain": str(self), "text/html": table_summary(self.model, words, heads, rows)}
+        source = preformatted(source_text(self))
+        return {"text/plain": str(self), "text/html": source + table_summary(self.model, words, heads, rows)}
 
     def to_text(self, path: str | Path, width: int = 80) -> Path:
         """Write it as plain text; return the path."""

@@ -42,13 +42,7 @@ def explanation_view(e: Explained) -> RenderableType:
     parts += _section("shared parameters", e.shared or ("none",))
     parts += _section("constants (another value compiles anew)", e.constants)
     parts += _listed("called, not inlined", e.recursive)
-    file = ""
-    for function in e.functions:
-        parts.append("")
-        if function.file != file:
-            file = function.file
-            parts += [Text(_shown(file), "bold"), Text("block phase", "dim")]  # static blocks, program phases
-        parts.append(_function(function))
+    parts += _source(e)
     parts += _legend(e)
     if e.blocks:
         parts += ["", Text("Static blocks: one kernel each, in order of execution", "bold")]
@@ -57,6 +51,24 @@ def explanation_view(e: Explained) -> RenderableType:
     parts += _section("warnings", e.warnings)
     parts += _section("tuned", e.tuned)
     return Group(*parts)
+
+
+def _source(e: Explained) -> list[RenderableType]:
+    """Return the lines of all functions with the decisions about them."""
+    parts: list[RenderableType] = []
+    file = ""
+    for function in e.functions:
+        parts.append("")
+        if function.file != file:
+            file = function.file
+            parts += [Text(_shown(file), "bold"), Text("block phase", "dim")]  # static blocks, program phases
+        parts.append(_function(function))
+    return parts
+
+
+def source_text(e: Explained, width: int = 100) -> str:
+    """Return the source lines with the decisions about them, as plain text."""
+    return plain_text(Group(*_source(e)), width)
 
 
 def explanation_text(e: Explained, width: int = 80) -> str:

@@ -291,7 +291,7 @@ def test_the_command_line_shows_it(tmp_path: Any, capsys: pytest.CaptureFixture[
         "def example():\n    return ([np.ones(3), np.zeros(3)],), {'w': np.ones((2, 3))}\n"
     )
     try:
-        assert main(["show", f"{path}:double", "--stage", "explain"]) == 0
+        assert main(["explain", f"{path}:double"]) == 0
     finally:
         sys.modules.pop("mine_to_explain", None)
         sys.path[:] = [p for p in sys.path if p != str(tmp_path)]

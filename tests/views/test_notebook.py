@@ -46,6 +46,15 @@ def test_four_objects_have_a_text_and_a_static_summary() -> None:
         assert not re.search(r"<script|<style|javascript:|\bon\w+=|https?:", shown["text/html"]), name
 
 
+def test_an_explanation_shows_the_source_with_its_decisions() -> None:
+    shown = objects()["explanation"]._repr_mimebundle_()["text/html"]
+    assert shown.index("<pre>") < shown.index("shared: `p.embed`") < shown.index("</pre>") < shown.index("<table>")
+    from acronumba.views.explorer.summary import CHARACTERS, preformatted
+
+    long = preformatted("a line with a < b\n" * 2000)
+    assert CHARACTERS < len(long) < 1.3 * CHARACTERS and long.endswith("&lt; b\n...</pre>")
+
+
 def test_a_summary_of_many_batches_stays_small_and_has_no_markup_of_the_user() -> None:
     columns, shared = explored.waiting(64)
     trace = explored.waits.trace(*columns, **shared)

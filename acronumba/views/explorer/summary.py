@@ -19,6 +19,7 @@ COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f
 BARS = 120  # of a strip: neighbours share a bar where there are more batches
 TALL = 86  # pixels of a strip
 ROWS = 12  # of a table
+CHARACTERS = 20_000  # of a text
 
 
 def trace_summary(trace: TraceData, name: str, instances: int) -> str:
@@ -85,6 +86,13 @@ def kernel_colour(letters: dict[str, str], kernel: str) -> str:
 def table_summary(title: str, words: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a title, a sentence and a table of at most `ROWS` rows."""
     return _titled(title, words, [_table(heads, list(rows))])
+
+
+def preformatted(text: str) -> str:
+    """Return plain text as a block of at most `CHARACTERS` characters, cut at the end of a line."""
+    if len(text) > CHARACTERS:
+        text = text[: text.rindex("\n", 0, CHARACTERS)] + "\n..."
+    return f"<pre>{escape(text, quote=False)}</pre>"
 
 
 def _titled(title: str, words: str, parts: Sequence[str]) -> str:
