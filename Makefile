@@ -79,7 +79,7 @@ test-torch: $(VENV)-torch/installed
 	    tests/docs/test_recipes.py $(PYTEST)
 
 test-cuda: $(VENV)/installed-cuda
-	@$(BIN)/python -m pytest -n $(JOBS) tests/kernels/test_cuda.py tests/bench/test_meter.py $(PYTEST)
+	@$(BIN)/python -m pytest -n $(JOBS) tests/kernels/test_cuda.py tests/kernels/test_cycles.py tests/bench/test_meter.py $(PYTEST)
 
 BROWSERS := tests/views/test_explorer_browser.py tests/views/test_explorer_page.py tests/views/test_explorer_data.py \
     tests/views/test_notebook.py
@@ -163,7 +163,7 @@ $(VENV)/installed-test: $(VENV)/installed
 	@touch $@
 
 $(VENV)/installed-cuda: $(VENV)/installed-test
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,cuda]"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,cuda,cuda-cycles]"
 	@touch $@
 
 $(VENV)/installed-browser: $(VENV)/installed-test

@@ -2,9 +2,15 @@
 
     python benchmarks/cubins.py --json FILE [--models NAME ...] [--size small|large ...] [--gpu 8.0 9.0a ...]
     python benchmarks/cubins.py --table FILE        print the table of what a file has
+    python benchmarks/cubins.py --cycles [--models NAME ...] [--size ...] [--rows N ...] [--json FILE]
+                                                    estimates of cycles on an H200
 
 A file that is there already is gone on with: what it has is not compiled again. It ends with status 1 if a function
 spills registers or keeps memory of its own on a stack. Needs the extra `cuda`.
+
+With `--cycles`, the machine code of one block of each launch is run in Python (`acronumba_bench.gpu.emulate`), and its
+cycles are estimated by the instructions that its warps went through (`acronumba_bench.gpu.cycles`); for that
+nvidia-cuda-nvdisasm is needed, too. A batch has as many blocks as the launch would choose.
 """
 
 from __future__ import annotations
@@ -24,11 +30,14 @@ from acronumba.bench.workloads import inputs
 from acronumba.kernels.cuda.cubins import machines
 from acronumba.kernels.cuda.generate import generate
 from acronumba.kernels.cuda.tiles import THREADS
+from acronumba_bench.gpu import cycles, sass
+from acronumba_bench.gpu.launch import Launch
+from acronumba_bench.gpu.operands import Unknown
 from acronumba_bench.workloads import WORKLOADS
 
 GPUS = {"8.0": ((8, 0), ""), "9.0a": ((9, 0), "a")}
 SHARED = {"8.0": 164 << 10, "9.0a": 228 << 10}  # bytes of a multiprocessor, of which each block takes 1,024 more
-PACKAGES = ("numba", "numba-cuda", "cuda-core", "nvidia-nvjitlink", "nvidia-cuda-nvcc")
+PACKAGES = ("numba", "numba-cuda", "cuda-core", "nvidia-nvjitlink", "nvidia-cuda-nvcc", "nvidia-cuda-nvdisasm")
 
 
 def resident(row: dict[str, Any]) -> int:
@@ -52,6 +61,53 @@ def rows(name: str, size: str, gpu: str) -> Iterator[dict[str, Any]]:
                 "shared": machine.shared, "spills": machine.spills, "stack": machine.stack,
                 "mma": machine.ptx.count("mma.sync"),
             }  # fmt: skip
+
+
+def estimates(name: str, size: str, nodes: list[int]) -> Iterator[dict[str, Any]]:
+    """Estimate the cycles of each function of a model, for batches of so many nodes."""
+    workload = WORKLOADS[name]
+    xs, p = inputs(workload, size, 2, None)
+    one = specialise(workload.model, bind(workload.model, (xs,), {"p": p}))[0]
+    for spec in one.plan.kernels:
+        code = generate(spec, one.options.decisions, one.options.precision)
+        made = machines(code, *GPUS["9.0a"])
+        for many in nodes:
+            launch = Launch(spec, code, many)
+            for entry, grids, machine in zip(code.entries, code.grids, made, strict=True):
+                row: dict[str, Any] = {
+                    "size": size, "model": name, "function": entry, "rows": many, "registers": machine.registers,
+                    "spills": machine.spills, "shared": machine.shared,
+                }  # fmt: skip
+                row["bytes"] = sass.read(machine.code, entry).size
+                try:
+                    fit = resident(row | {"gpu": "9.0a"})
+                    row["blocks"], row["cycles"] = launch.estimate(machine, entry, grids, fit)
+                except Unknown as error:
+                    row["unknown"] = str(error)
+                else:
+                    row["us"] = round(row["cycles"] / cycles.GIGAHERTZ / 1000, 2)
+                yield row
+
+
+def report(args: argparse.Namespace) -> int:
+    """Print estimates of cycles, and write them to a file."""
+    if not sass.nvdisasm():
+        print("nvidia-cuda-nvdisasm is not installed: pip install nvidia-cuda-nvdisasm", file=sys.stderr)
+        return 1
+    found = []
+    print("| model | function | rows | blocks | cycles | us | registers | spilled | shared | bytes of code |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for size in args.size:
+        for name in args.models:
+            for row in estimates(name, size, args.rows):
+                found.append(row)
+                names = "function rows blocks cycles us registers spills shared bytes".split()
+                cells = [f"{row[k]:,}" if isinstance(row.get(k), int) else str(row.get(k, "?")) for k in names]
+                print(f"| {name}, {size} | {' | '.join(cells)} |", flush=True)
+    if args.json:
+        lines = ",\n".join(json.dumps(r) for r in found)
+        args.json.write_text(f'{{"versions": {json.dumps(versions())}, "estimates": [\n{lines}\n]}}\n')
+    return 0
 
 
 def table(functions: list[dict[str, Any]]) -> str:
@@ -93,7 +149,11 @@ def main() -> int:
     parser.add_argument("--gpu", nargs="*", choices=GPUS, default=list(GPUS))
     parser.add_argument("--json", type=Path)
     parser.add_argument("--table", type=Path)
+    parser.add_argument("--cycles", action="store_true")
+    parser.add_argument("--rows", nargs="*", type=int, default=[1, 16, 64, 256, 700])
     args = parser.parse_args()
+    if args.cycles:
+        return report(args)
     if args.table:
         print(table(json.loads(args.table.read_text())["functions"]), end="")
         return 0

@@ -1,0 +1,96 @@
+"""Machine code of kernels for a GPU, run in Python: its results, and estimates of cycles (`benchmarks/cubins.py`).
+
+`make test-cuda` installs what these tests need: the extras `cuda` and `cuda-cycles`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from acronumba.api.dispatch import bind, specialise
+from acronumba.bench.workloads import inputs
+from acronumba.ir.spec import KernelSpec
+from acronumba.kernels.cuda import compat, cubins, generate
+from acronumba_bench.gpu import cycles, sass
+from acronumba_bench.gpu.emulate import Issued, turns_of
+from acronumba_bench.gpu.launch import Launch, blocks_of
+from acronumba_bench.workloads import WORKLOADS
+from tests.support.chosen import one_in
+from tests.support.kernel_cases import cell, close, evaluate
+
+needs_tools = pytest.mark.skipif(
+    bool(compat.missing()) or not sass.nvdisasm(), reason=compat.missing() or "nvidia-cuda-nvdisasm is not installed"
+)
+
+
+@cache
+def kernels(name: str, size: int) -> tuple[KernelSpec, ...]:
+    workload = WORKLOADS[name]
+    columns, p = inputs(workload, size, 1, None)
+    return specialise(workload.model, bind(workload.model, (columns,), {"p": p}))[0].plan.kernels
+
+
+@needs_tools
+@pytest.mark.parametrize("nodes", [1, 5])
+def test_machine_code_has_the_results_of_the_definition(nodes: int) -> None:
+    spec = cell(12)
+    code = generate.generate(spec)
+    launch = Launch(spec, code, nodes)
+    for entry, machine, grids in zip(code.entries, cubins.machines(code, (9, 0), "a"), code.grids, strict=True):
+        blocks = blocks_of(grids, nodes, cycles.PROCESSORS)
+        for block in range(blocks):
+            launch.run(machine, entry, blocks, block)
+    for i, given in enumerate(launch.given):
+        row = [given[o.index] for o in spec.operands if o.kind != "shared"]
+        for k, wanted in enumerate(evaluate(spec, row, launch.shared)):
+            assert close(launch.result(k, i), wanted)
+
+
+# Of functions of the zoo (size 256), for batches of so many nodes, with the packages that `make test-cuda` installs.
+GOLDEN = [("tree_lstm", 1, 1, 16, 34_391), ("tree_lstm", 0, 1, 16, 2_137), ("birnn", 1, 0, 64, 33_402)]
+
+
+@needs_tools
+@pytest.mark.parametrize(("name", "kernel", "function", "nodes", "expected"), one_in(3, GOLDEN))
+def test_estimates_of_cycles(name: str, kernel: int, function: int, nodes: int, expected: int) -> None:
+    spec = kernels(name, 256)[kernel]
+    code = generate.generate(spec)
+    function = min(function, len(code.entries) - 1)
+    machine = cubins.machines(code, (9, 0), "a")[function]
+    launch = Launch(spec, code, nodes)
+    _, found = launch.estimate(machine, code.entries[function], code.grids[function], 1)
+    assert abs(found - expected) <= expected / 10
+
+
+def issued(text: str, at: int = 0, **control: int) -> Issued:
+    i = sass._instruction(at, text)
+    for name, value in ({"stall": 4} | control).items():
+        setattr(i, name, value)
+    return Issued(i)
+
+
+def test_cycles_of_chains_and_of_warps_that_hide_them() -> None:
+    chain = [issued("FFMA R0, R1, R2, R0", stall=4) for _ in range(100)]
+    assert cycles.cycles([[chain]]) == cycles.cycles([[chain] * 4]) == 397  # of one each scheduler
+    assert 397 <= cycles.cycles([[chain] * 16]) <= 404  # four of each hide each other
+    load = issued("LDS R0, [R1]", stall=1, sets=0)
+    load.turns = 1
+    use = issued("FADD R2, R0, R0", waits=1)
+    assert cycles.cycles([[[load, use]]]) == cycles.HOPPER.shared + 1
+
+
+def test_a_barrier_waits_for_the_last_warp() -> None:
+    meet, work = issued("BAR.SYNC 0x0", stall=1), [issued("FFMA R0, R1, R2, R0") for _ in range(50)]
+    found = cycles.cycles([[[*work, meet, issued("NOP")], [meet, issued("NOP")]]])
+    assert found == 200 + cycles.HOPPER.barrier + 1
+
+
+def test_turns_of_shared_memory() -> None:
+    lanes = np.arange(32)
+    assert turns_of(lanes * 4, 1) == turns_of(lanes * 0, 1) == 1
+    assert turns_of(lanes * 8, 1) == 2 and turns_of(lanes * 128, 1) == 32
+    assert turns_of(lanes * 16, 4) == 4 and turns_of(lanes // 8 * 16, 4) == 2
+    assert turns_of(lanes // 8 * 128, 4) == 4
