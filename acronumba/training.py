@@ -23,6 +23,7 @@ import math
 import os
 import time
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -34,9 +35,66 @@ from acronumba.storage import leaves, load, save, shapes
 from acronumba.views.curves import Line, Panel, curves_svg, curves_text
 from acronumba.views.learning import Bar
 
-__all__ = ["Watch", "checkpoint", "resume"]
+__all__ = ["Epochs", "Watch", "checkpoint", "resume"]
 
 _RECENT = 20  # steps of which the speed is shown
+
+
+class Epochs:
+    """The mini-batches of some epochs: each epoch is a new permutation of the instances, cut into mini-batches.
+
+    The permutation of an epoch depends on the seed and its number alone, so a resumed loop draws what an uninterrupted
+    one draws. The last mini-batch of an epoch may be smaller.
+
+    Parameters
+    ----------
+    *columns : pack, array or list
+        As of `Model.batch`, of one length. Mini-batches of a pack are packed already.
+    batch : int
+        Instances of a mini-batch.
+    epochs : int
+        Number of epochs.
+    seed : int
+        Of the permutations.
+    start : int
+        Number of mini-batches to skip: the steps that a resumed loop has done, `Watch.step`.
+
+    Yields
+    ------
+    column, or tuple of columns if there are several
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from acronumba import training
+    >>> draws = training.Epochs(["a", "b", "c"], np.arange(3), batch=2, epochs=2)
+    >>> len(draws), [(xs, ys.tolist()) for xs, ys in draws]
+    (4, [(['c', 'a'], [2, 0]), (['b'], [1]), (['a', 'c'], [0, 2]), (['b'], [1])])
+    """
+
+    def __init__(self, *columns: Any, batch: int, epochs: int = 1, seed: int = 0, start: int = 0) -> None:
+        count = len(columns[0])
+        if any(len(column) != count for column in columns):
+            raise ValueError(f"the columns have {', '.join(str(len(column)) for column in columns)} instances")
+        if batch < 1:
+            raise ValueError(f"batch must be at least 1, not {batch}")
+        self._columns, self._batch, self._seed, self._start = columns, batch, seed, start
+        self._steps = -(-count // batch)  # of an epoch
+        self._last = self._steps * epochs
+
+    def __len__(self) -> int:
+        return max(0, self._last - self._start)
+
+    def __iter__(self) -> Iterator[Any]:
+        for step in range(self._start, self._last):
+            epoch, k = divmod(step, self._steps)
+            if k == 0 or step == self._start:
+                order = np.random.default_rng([self._seed, epoch]).permutation(len(self._columns[0]))
+            some = order[k * self._batch : (k + 1) * self._batch]
+            drawn = tuple(
+                [column[i] for i in some] if isinstance(column, list) else column[some] for column in self._columns
+            )
+            yield drawn if len(drawn) > 1 else drawn[0]
 
 
 class Watch:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from acronumba import optim, training
+from acronumba import optim, pack, training
 from acronumba.errors import ShapeMismatch, TypeMismatch
 from acronumba.views.curves import Line, Panel, curves_svg, curves_text, ticks
 from acronumba.views.learning import Bar
@@ -233,3 +233,27 @@ def test_ticks_are_few_and_round(low: float, high: float) -> None:
     assert 2 <= len(found) <= 7 and low <= found[0] and found[-1] <= high
     steps = np.diff(found)
     np.testing.assert_allclose(steps, steps[0], rtol=1e-4)
+
+
+def test_epochs_draw_each_instance_once_and_continue_where_a_loop_ended() -> None:
+    xs, ys = pack([float(k) for k in range(10)]), np.arange(10)
+
+    def drawn(start: int = 0) -> list[tuple[list[float], list[int]]]:
+        draws = training.Epochs(xs, ys, batch=4, epochs=3, seed=5, start=start)
+        found = [(list(some), numbers.tolist()) for some, numbers in draws]
+        assert len(found) == len(draws)
+        return found
+
+    whole = drawn()
+    assert [len(some) for some, _ in whole] == [4, 4, 2] * 3
+    assert all(some == numbers for some, numbers in whole)
+    epochs = [[k for _, numbers in whole[e : e + 3] for k in numbers] for e in (0, 3, 6)]
+    assert all(sorted(epoch) == list(range(10)) for epoch in epochs) and epochs[0] != epochs[1] != epochs[2]
+    assert all(drawn(start) == whole[start:] for start in (1, 3, 5, 9, 12))
+    (once,) = training.Epochs(xs, batch=10)
+    assert sorted(once) == list(xs) != list(once)
+    assert list(training.Epochs(xs[:0], batch=3)) == []
+    with pytest.raises(ValueError, match="3, 2 instances"):
+        training.Epochs([1, 2, 3], [1, 2], batch=1)
+    with pytest.raises(ValueError, match="at least 1"):
+        training.Epochs([1], batch=0)

@@ -492,9 +492,10 @@ class Again(list[Value]):
 class Packed(Sequence[Value]):
     """A snapshot of instances: one column of a mini-batch, accepted wherever instances are.
 
-    Slicing is free. Elements are copies, made when they are asked for. A model that returns objects of the instances
-    returns the user's own, which a pack therefore keeps alive. It can be pickled; where it is loaded, the objects that
-    models return are made when they are first asked for.
+    Slices, and lists or arrays of indices or bools, select instances without copying them. Elements are copies, made
+    when they are asked for. A model that returns objects of the instances returns the user's own, which a pack
+    therefore keeps alive. It can be pickled; where it is loaded, the objects that models return are made when they are
+    first asked for.
     """
 
     __acronumba_packed__ = True
@@ -516,11 +517,12 @@ class Packed(Sequence[Value]):
     @overload
     def __getitem__(self, index: int) -> Value: ...
     @overload
-    def __getitem__(self, index: slice) -> Packed: ...
-    def __getitem__(self, index: int | slice) -> Value:
-        if isinstance(index, slice):
-            some = None if self._array is None else self._array[:0]
-            return Packed(self._store, self._roots[index], None if self._plain is None else self._plain[index], some)
+    def __getitem__(self, index: slice | list[int] | Array) -> Packed: ...
+    def __getitem__(self, index: int | slice | list[int] | Array) -> Value:
+        if isinstance(index, slice | list) or (isinstance(index, np.ndarray) and index.ndim):
+            rows = index if isinstance(index, slice) else np.arange(len(self))[index if len(index) else slice(0)]
+            plain = None if self._plain is None else [self._plain[k] for k in np.arange(len(self))[rows]]
+            return Packed(self._store, self._roots[rows], plain, None if self._array is None else self._array[:0])
         if self._plain is not None:
             return copied([self._plain[index]])[0][0]
         place = range(len(self))[index]

@@ -886,3 +886,32 @@ def test_a_pack_of_objects_is_read_once_where_it_is_shared():
     first[0][1].held = 100.0  # a result may be changed: the snapshot is not
     assert [s for s, _ in total.batch([1.0, 2.0], boxes=packed)] == [3.0, 6.0]
     assert total(1.0, boxes=packed)[0] == 3.0
+
+
+def test_indices_select_from_a_pack():
+    @model
+    def total(t: Box):
+        return t.held[0] * 2.0
+
+    xs = [Box([float(k)]) for k in range(5)]
+    wanted = [total(x) for x in xs]
+    for packed in (pack(xs), pickle.loads(pickle.dumps(pack(xs))), pack([*xs[:4], Box([4.0])])[:5]):
+        for index in (
+            [3, 0, 0, -1],
+            np.array([4, 1]),
+            np.array([True, False, True, True, False]),
+            [],
+            np.array([], int),
+        ):
+            some = packed[index]
+            kept = np.array(wanted)[index if len(index) else slice(0)].tolist()
+            assert list(total.batch(some)) == kept and [total(x) for x in some] == kept
+            assert list(total.batch(some[1:])) == kept[1:]
+    assert total(packed[np.int64(2)]) == 4.0
+    rows = pack(np.arange(6.0).reshape(3, 2))[[2, 0]]
+    assert rows.value().tolist() == [[4.0, 5.0], [0.0, 1.0]]
+    bad = pack([Box([1.0]), Box(["a"]), Box([2.0])])
+    assert [b.held for b in bad[[2, 1]]] == [[2.0], ["a"]]
+    for wrong in ([5], np.array([True])):
+        with pytest.raises(IndexError):
+            packed[wrong]
