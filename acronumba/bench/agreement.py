@@ -58,6 +58,8 @@ def in_float64(value: Any) -> Any:
         return value.astype(np.float64) if value.dtype == np.float32 else value
     if isinstance(value, list):
         return [in_float64(v) for v in value]
+    if isinstance(value, dict):
+        return {key: in_float64(v) for key, v in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
         return type(value)(**{f.name: in_float64(getattr(value, f.name)) for f in fields(value)})
     return value

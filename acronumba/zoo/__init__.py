@@ -10,6 +10,7 @@ Every module has the model as a plain Python function for one instance, the data
     bilstm_tagger    the same with LSTMs; rare words are spelled
     nested_rnn       a GRU over sentences, each read by an RNN
     listops          Tree-LSTM over expressions with any number of arguments
+    expressions      plain tuples from a parser, matched by their forms
     encoder          a Transformer encoder over sentences of any length
     moe              one of eight experts for each word
 

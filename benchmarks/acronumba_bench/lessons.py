@@ -13,7 +13,7 @@ import numpy as np
 
 from acronumba import model, nn
 from acronumba.bench.workloads import Workload
-from acronumba.zoo import bilstm_tagger, birnn, child_sum_lstm, drnn, mv_rnn, stack_rnn, tree_lstm
+from acronumba.zoo import bilstm_tagger, birnn, child_sum_lstm, drnn, expressions, mv_rnn, stack_rnn, tree_lstm
 from acronumba.zoo.data import Array
 from acronumba_bench.workloads import WORKLOADS
 
@@ -56,6 +56,11 @@ def of_tags(words: list[int], tags: list[int], *, p: birnn.Params) -> Array:
 @model
 def of_kinds(node: child_sum_lstm.Node, label: int, *, p: child_sum_lstm.Params) -> Array:
     return -np.log(child_sum_lstm.classify(node, p=p)[label])
+
+
+@model
+def of_places(e: expressions.Expression, place: int, *, p: expressions.Params) -> Array:
+    return nn.cross_entropy(p.w_out @ expressions.encode(e, p) + p.b_out, place)
 
 
 @model
@@ -110,6 +115,7 @@ _ALL = (
     ("tree_lstm", of_sentiment, _one(tree_lstm.CLASSES)),
     ("birnn", of_tags, _each(birnn.CLASSES)),
     ("child_sum_lstm", of_kinds, _one(child_sum_lstm.CLASSES)),
+    ("expressions", of_places, _one(expressions.CLASSES)),
     ("mv_rnn", of_matrices, _one(mv_rnn.CLASSES)),
     ("bilstm_tagger", of_spelled, _each(bilstm_tagger.CLASSES)),
     ("stack_rnn_emulated", of_actions, lambda rng, x: list(x.actions)),

@@ -28,7 +28,7 @@ from acronumba.api.dispatch import bind
 from acronumba.emit.target import Target, override
 from acronumba.pipeline import link
 from acronumba.views import report
-from acronumba.zoo import bilstm_tagger, child_sum_lstm, data
+from acronumba.zoo import bilstm_tagger, child_sum_lstm, data, expressions
 from tests.support.chosen import one_in
 from tests.support.reference_kernels import reference_kernels
 
@@ -64,6 +64,7 @@ PAGES = {  # of each model, the form that is shown, and how many instances
     "bilstm_tagger": ("tag", 4),
     "nested_rnn": ("encode", 4),
     "listops": ("classify", 8),
+    "expressions": ("classify", 4),
     "encoder": ("encode", 4),
     "moe": ("mix", 8),
     "drnn": ("generate", 5),
@@ -91,6 +92,8 @@ def instances(name: str, count: int, folder: Path) -> list[Any]:
             return child_sum_lstm.Node(child_sum_lstm.KINDS.index(type(tree).__name__), below)
 
         return [node(f) for f in ast.parse(FUNCTIONS).body]
+    if name == "expressions":
+        return [e for e, _ in expressions.read(ast.parse(FUNCTIONS))]
     if name == "bilstm_tagger":  # few sentences: all but the most frequent words are rare
         texts = [list(data.words(s)) for s in data.read_sst_syntax(_sentences(folder))]
         return bilstm_tagger.sentences(texts)[:count]

@@ -16,6 +16,7 @@ from acronumba.zoo import (
     child_sum_lstm,
     decoder,
     encoder,
+    expressions,
     graph_rnn,
     listops,
     moe,
@@ -34,7 +35,7 @@ ZOO = [
     (birnn, birnn.tag), (bilstm_tagger, bilstm_tagger.tag), (nested_rnn, nested_rnn.encode),
     (listops, listops.classify), (moe, moe.mix), (moe, moe.route_emulated), (stack_rnn, stack_rnn.parse),
     (berxit, berxit.classify), (graph_rnn, graph_rnn.generate_emulated), (moe, moe.route),
-    (decoder, decoder.generate_emulated), (encoder, encoder.encode),
+    (decoder, decoder.generate_emulated), (encoder, encoder.encode), (expressions, expressions.classify),
 ]  # fmt: skip
 
 

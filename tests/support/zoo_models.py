@@ -13,6 +13,7 @@ from acronumba.zoo import (
     decoder,
     drnn,
     encoder,
+    expressions,
     graph_rnn,
     listops,
     moe,
@@ -30,5 +31,6 @@ ZOO: list[tuple[Any, Any]] = [
     (berxit, berxit.classify), (berxit, berxit.classify_emulated), (stack_rnn, stack_rnn.parse_emulated),
     (graph_rnn, graph_rnn.generate), (graph_rnn, graph_rnn.generate_emulated),
     (beam_decoder, beam_decoder.decode_emulated), (encoder, encoder.encode),
+    (expressions, expressions.classify),
     (decoder, decoder.generate), (decoder, decoder.generate_emulated),
 ]  # fmt: skip

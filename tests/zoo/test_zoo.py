@@ -27,6 +27,7 @@ from acronumba.zoo import (
     decoder,
     drnn,
     encoder,
+    expressions,
     graph_rnn,
     listops,
     moe,
@@ -46,6 +47,7 @@ MODELS: list[tuple[ModuleType, Callable[..., Any]]] = [
     (bilstm_tagger, bilstm_tagger.tag),
     (nested_rnn, nested_rnn.encode),
     (listops, listops.classify),
+    (expressions, expressions.classify),
     (moe, moe.mix),
     (moe, moe.route_emulated),
     (drnn, drnn.generate_emulated),
@@ -73,7 +75,7 @@ def by_name(models: list[tuple[ModuleType, Callable[..., Any]]], of: int = 1) ->
 
 BY_NAME, HALF = by_name(MODELS), by_name(MODELS, 2)
 WIDTH = 24  # one for all that is compiled here: each of a model is other code
-CLASSIFIERS = (tree_lstm, child_sum_lstm, mv_rnn, birnn, bilstm_tagger, listops)
+CLASSIFIERS = (tree_lstm, child_sum_lstm, mv_rnn, birnn, bilstm_tagger, listops, expressions)
 SST = "(3 (2 It) (4 (3 (2 really) (3 works)) (2 .)))\n\n(2 (2 (1 No) (2 one)) (2 knows))\n(1 Ugh)\n"
 
 
@@ -93,6 +95,8 @@ def mapped(f: Callable[[Any], Any], value: Any) -> Any:
         return dataclasses.replace(value, **parts)
     if isinstance(value, list):
         return [mapped(f, v) for v in value]
+    if isinstance(value, dict):
+        return {key: mapped(f, v) for key, v in value.items()}
     return f(value) if isinstance(value, np.ndarray) else value
 
 
@@ -105,6 +109,8 @@ def leaves(value: Any) -> list[Any]:
     """The arrays and numbers in a result or in weights."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return [a for f in dataclasses.fields(value) for a in leaves(getattr(value, f.name))]
+    if isinstance(value, dict):
+        return leaves(list(value.values()))
     if isinstance(value, list | tuple):
         return [a for v in value for a in leaves(v)]
     return [value]
@@ -242,6 +248,52 @@ def test_cells_are_their_formulas() -> None:
     (xr, xz, xn), (hr, hz, hn) = gates(of_gru)
     r, z = sigmoid(xr + hr), sigmoid(xz + hz)
     assert np.allclose(cells.gru(of_gru, x, h), z * h + (1 - z) * np.tanh(xn + r * hn), rtol=1e-12)
+
+
+def expression_formula(e: expressions.Expression, p: Any) -> Any:
+    if e[0] == "number":
+        return np.tanh(p.w_number * (math.copysign(math.log(1 + abs(e[1])), e[1]) if e[1] else 0) + p.b_number)
+    if e[0] == "name":
+        return p.embed[e[1]]
+    operator = p.operators[e[1]]
+    if e[0] == "unary":
+        return np.tanh(p.w_unary @ expression_formula(e[2], p) + operator)
+    given = [expression_formula(part, p) for part in (e[2:] if e[0] == "binary" else e[2])]
+    half = len(operator)
+    state = given.pop(0) if e[0] == "binary" else operator
+    for x in given:
+        state = np.tanh(p.w[:, :half] @ state + p.w[:, half:] @ x + operator)
+    return state
+
+
+def test_expressions_are_their_formula() -> None:
+    p, wide_p = expressions.params(16), wide(expressions.params(16))
+    for e in [*expressions.instances(8), ("number", 0.0), ("number", -3.5), ("many", "Tuple", [])]:
+        expected = softmax(wide_p.w_out @ expression_formula(e, wide_p) + wide_p.b_out)
+        assert np.abs(expressions.classify(e, p=p) - expected).max() < 1e-5
+
+
+def test_expressions_of_syntax_are_plain_tuples() -> None:
+    text = "if not x: y = a.b[-2] * f(1, k=True)\nwhile 0 < a <= 9 or b: (a, *b)\nreturn"
+    name = {n: ("name", data.word_id(n, expressions.VOCABULARY)) for n in ("a", "b", "f", "x", "True")}
+    item = ("binary", "Subscript", ("binary", "Attribute", name["a"], name["b"]), ("unary", "USub", ("number", 2.0)))
+    call = ("many", "Call", [name["f"], ("number", 1.0), name["True"]])
+    between = ("many", "Compare", [("number", 0.0), name["a"], ("number", 9.0)])
+    places = {place: k for k, place in enumerate(expressions.PLACES)}
+    assert expressions.read(ast.parse(text)) == [
+        (("many", "Or", [between, name["b"]]), places["tested"]),
+        (("binary", "Mult", item, call), places["assigned"]),
+        (("many", "Tuple", [name["a"], ("many", "Starred", [name["b"]])]), places["alone"]),
+    ]
+
+
+def test_deep_and_long_expressions_are_one_program() -> None:
+    p, deep = expressions.params(8), ("number", 1.0)
+    for _ in range(300):
+        deep = ("unary", "USub", ("many", "Add", [deep, ("name", 3)]))
+    xs = [deep, ("name", 3), ("many", "Tuple", [("name", k) for k in range(500)]), ("number", 2.0)]
+    for got, x in zip(expressions.classify.batch(xs, p=p), xs, strict=True):
+        assert np.abs(got - expressions.classify(x, p=p)).max() < 1e-6
 
 
 def test_listops_are_their_binary_trees() -> None:

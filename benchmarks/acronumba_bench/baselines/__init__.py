@@ -28,6 +28,7 @@ BATCHED: Mapping[str, Callable[..., Program]] = {
     "bilstm_tagger": sequences.tag_spelled,
     "nested_rnn": sequences.encode_texts,
     "listops": trees.classify_expressions,
+    "expressions": trees.classify_tuples,
     "encoder": sequences.encode_sentences,
     "moe": sequences.mix,
     "moe_emulated": sequences.mix_emulated,

@@ -26,6 +26,7 @@ from acronumba.zoo import (
     decoder,
     drnn,
     encoder,
+    expressions,
     graph_rnn,
     listops,
     moe,
@@ -373,6 +374,31 @@ def classify(p: berxit.Params, xs: Sequence[berxit.Sentence], *, emulated: bool 
     return _program(one, xs)
 
 
+def classify_tuples(p: expressions.Params, xs: Sequence[expressions.Expression]) -> Program:
+    embed, w_number, b_number = _arrays(p.embed, p.w_number, p.b_number)
+    w_unary, w, classify = _weight(p.w_unary), _weight(p.w), _classifier(p.w_out, p.b_out)
+    operators = dict(zip(p.operators, _arrays(*p.operators.values()), strict=True))
+
+    def encode(e: expressions.Expression) -> Array:
+        match e:
+            case ("number", value):
+                size = float(np.sign(value) * np.log1p(abs(value)))
+                return torch.add(b_number, w_number, alpha=size).tanh_()
+            case ("name", word):
+                return embed[word]
+            case ("unary", name, operand):
+                return torch.addmv(operators[name], w_unary, encode(operand)).tanh_()
+            case ("binary", name, left, right):
+                return torch.addmv(operators[name], w, torch.cat([encode(left), encode(right)])).tanh_()
+        _, name, parts = e
+        state = operators[name]
+        for part in parts:
+            state = torch.addmv(operators[name], w, torch.cat([state, encode(part)])).tanh_()
+        return state
+
+    return _program(lambda e: classify(encode(e)), xs)
+
+
 def encode_sentences(p: encoder.Params, xs: Sequence[list[int]]) -> Program:
     n, heads = p.embed.shape[1], p.heads
     embed, position = _arrays(p.embed, p.position)
@@ -574,6 +600,7 @@ ONE_BY_ONE: Mapping[str, Callable[..., Program]] = {
     "bilstm_tagger": tag_spelled,
     "nested_rnn": encode_texts,
     "listops": classify_expressions,
+    "expressions": classify_tuples,
     "encoder": encode_sentences,
     "moe": mix,
     "moe_emulated": mix_emulated,

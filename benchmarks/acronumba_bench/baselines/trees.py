@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from acronumba.bench.by_hand.arrays import Array, Library
 from acronumba.bench.by_hand.program import Program
 from acronumba.bench.by_hand.trees import Heights, Place, compose_, flatten, leaves_, rows
-from acronumba.zoo import child_sum_lstm, listops, mv_rnn, tree_lstm
+from acronumba.zoo import child_sum_lstm, expressions, listops, mv_rnn, tree_lstm
 
 
 def classify_expressions(t: Library, p: listops.Params, xs: Sequence[listops.Expression]) -> Program:
@@ -125,5 +126,79 @@ def classify_syntax(t: Library, p: child_sum_lstm.Params, xs: Sequence[child_sum
             t.tanh(memory, out=state)
             state *= sums[:, n : 2 * n]
         return t.softmax(t.affine(b_out, t.take(h, roots), w_out))
+
+    return Program(run=run, results=lambda out: rows(t, out))
+
+
+class Forms:
+    """The nodes of expressions: rows of tables, then numbers, then operators, which are ~0, ~1 ... until the end."""
+
+    def __init__(self, p: expressions.Params) -> None:
+        self.rows = {name: len(p.embed) + k for k, name in enumerate(p.operators)}
+        self.table = np.concatenate([p.embed, *(v[None] for v in p.operators.values())])
+        self.sizes: list[float] = []  # of the numbers
+        self.inner: list[tuple[int, int, int, tuple[int, ...]]] = []  # height, how many operands, operator, operands
+
+    def place(self, e: expressions.Expression) -> int:
+        match e:
+            case ("number", value):
+                self.sizes.append(np.sign(value) * np.log1p(abs(value)))
+                return len(self.table) + len(self.sizes) - 1
+            case ("name", word):
+                return int(word)
+            case ("unary", name, operand):
+                return self._add(name, self.place(operand))
+            case ("binary", name, left, right):
+                return self._add(name, self.place(left), self.place(right))
+        _, name, parts = e
+        state = self.rows[name]
+        for part in parts:
+            state = self._add(name, state, self.place(part))
+        return state
+
+    def _add(self, name: str, *operands: int) -> int:
+        height = 1 + max(self.inner[~node][0] if node < 0 else 0 for node in operands)
+        self.inner.append((height, len(operands), self.rows[name], operands))
+        return ~(len(self.inner) - 1)
+
+    def groups(self) -> tuple[list[tuple[int, int, list[int], list[int]]], dict[int, int]]:
+        """Return operators of equal height and kind, as first and last node, operators, operands; and all numbers."""
+        order = sorted(range(len(self.inner)), key=lambda k: self.inner[k][:2])
+        first = len(self.table) + len(self.sizes)
+        number = {~k: first + at for at, k in enumerate(order)}
+        found = []
+        for _, group in itertools.groupby(order, key=lambda k: self.inner[k][:2]):
+            members = list(group)
+            nodes = [self.inner[k] for k in members]
+            operands = [number.get(node, node) for *_, below in nodes for node in below]
+            found.append((number[~members[0]], number[~members[-1]] + 1, [row for *_, row, _ in nodes], operands))
+        return found, number
+
+
+def classify_tuples(t: Library, p: expressions.Params, xs: Sequence[expressions.Expression]) -> Program:
+    """Prepare `expressions.classify`: names and operators are rows of a table that has room for all other nodes."""
+    of = Forms(p)
+    places = [of.place(x) for x in xs]
+    groups, number = of.groups()
+    roots = t.index([number.get(node, node) for node in places])
+    first, n = len(of.table), p.embed.shape[1]
+    inner = first + len(of.sizes)
+    states = t.empty(inner + len(of.inner), n)
+    states[:first] = t.array(of.table)
+    size, w_number = t.array(np.array(of.sizes, np.float32)[:, None]), t.array(p.w_number[None])
+    w_unary, w, w_out = map(t.weight, (p.w_unary, p.w, p.w_out))
+    b_number, b_out = map(t.array, (p.b_number, p.b_out))
+    steps = [
+        (w if len(operands) > len(operators) else w_unary, start, stop, t.index(operators), t.index(operands))
+        for start, stop, operators, operands in groups
+    ]
+
+    def run() -> Array:
+        t.tanh(t.affine(b_number, size, w_number), out=states[first:inner])
+        for weight, start, stop, operators, operands in steps:
+            sums = t.take(states, operators)
+            t.add_product_(sums, t.take(states, operands).reshape(stop - start, -1), weight)
+            t.tanh(sums, out=states[start:stop])
+        return t.softmax(t.affine(b_out, t.take(states, roots), w_out))
 
     return Program(run=run, results=lambda out: rows(t, out))
