@@ -54,6 +54,7 @@ class Knots:
         self.values: dict[Shape, dict[int, Value]] = {}  # by id
         self.inside = False  # whether the current place is in a value of a closed shape
         self._places = 0
+        self._labelled: dict[int, list[Value]] = {}  # by length: tuples in others, all of which begin with a string
         self._guessing = False
         self.look(column)
 
@@ -91,7 +92,7 @@ class Knots:
         """Whether values of a place are rows: their shape is closed, and they hold something closed."""
         if shape not in self.closed:
             return False
-        if shape.python is dict or mixed or (self.inside and not shape.is_open):
+        if shape.python is dict or shape.tag is not None or mixed or (self.inside and not shape.is_open):
             return True
         return any(self.holds(column) for _, column in columns_of(shape, values))
 
@@ -110,7 +111,10 @@ class Knots:
             count = -1
             while count != len(self.closed):
                 count = len(self.closed)
+                self._labelled = {}
                 self._walk(column, {})
+                for size, values in self._labelled.items():
+                    self._tag(size, values)
             if not self.closed:
                 return
             before = len(self.closed) + len(self.tagged)
@@ -120,12 +124,17 @@ class Knots:
                 values = list(of.values())
                 for _, inner in columns_of(shape, values):
                     self._walk(inner, {shape: _Level(1, values, 1)}, int(shape.is_open))
-                if shape.size and shape.tag is None and _has_tags(values):
-                    self.tagged.add(shape.size)
-                    self.closed.update(Shape(tuple, shape.size, v[0]) for v in values)
+                if shape.size and shape.tag is None:
+                    self._tag(shape.size, values)
             if len(self.closed) + len(self.tagged) == before:
                 break
         self.values = {s: of for s, of in self.values.items() if of}
+
+    def _tag(self, size: int, values: list[Value]) -> None:
+        """Distinguish tuples of one length by their first items, if these tell what the others are."""
+        if _has_tags(values):
+            self.tagged.add(size)
+            self.closed.update(Shape(tuple, size, v[0]) for v in values)
 
     def _walk(self, column: Sequence[Value], path: Mapping[Shape, _Level], opened: int = 0) -> None:
         """Look at a place; `opened` is the depth of the innermost container of any length around it."""
@@ -134,6 +143,12 @@ class Knots:
             return
         self._places += 1
         mixed = self.meets(column, groups)
+        labelled = {s: of for s, of in groups.items() if _is_labelled(s, of)}
+        if len(labelled) > 1:
+            self.closed.update(labelled)
+        if any(_is_labelled(s, level.values) for s, level in path.items()):
+            for shape, values in labelled.items():
+                self._labelled.setdefault(shape.size or 0, []).extend(values)
         for shape, values in groups.items():
             level = path.get(shape)
             if level is None:
@@ -222,6 +237,10 @@ def _kind(value: Value) -> type:
     """Return a class that stands for those of like values."""
     cls = type(value)
     return float if cls in (int, bool) else cls
+
+
+def _is_labelled(shape: Shape, values: list[Value]) -> bool:
+    return bool(shape.size) and all(type(v[0]) is str for v in values)
 
 
 def _is_node(shape: Shape, level: _Level, values: list[Value], opened: int) -> bool:

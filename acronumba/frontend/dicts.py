@@ -18,6 +18,7 @@ from acronumba.frontend.exceptions import Dead, Restart
 from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, INDEXED, OPERANDS, handles
 from acronumba.frontend.impossible import impossible
 from acronumba.frontend.keyed import (
+    among_strings,
     copied,
     erase,
     find,
@@ -40,6 +41,7 @@ from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.names import part_of
 from acronumba.frontend.walker import Walker
+from acronumba.ir.types import wrong_key
 
 Pairs = Sequence[tuple[Val, Val]]
 
@@ -221,6 +223,8 @@ def _shared_item(w: Walker, base: SharedVal, where: Val) -> Val | None:
 
 @handles(INDEXED, DictVal)
 def _known_item(w: Walker, base: DictVal, where: Val) -> Val:
+    if where.is_several and wrong_key(w.type_of(where)):
+        return w.each(where, lambda key: known_or(w, base, key, None))
     return known_or(w, base, where, None)
 
 
@@ -255,6 +259,8 @@ def known_or(w: Walker, base: DictVal, where: Val, default: Val | None) -> Val:
             return default
         w.fail("KeyError", repr(known).replace("{", "{{").replace("}", "}}"), (where,))
         raise Dead
+    if default is None:
+        where = among_strings(w, where, {*map(type, base.keys)} == {str})
     where = key_of(w, where)
     if base.cell is not None and not can_be_chosen(base.items):
         w.make_real(base.cell)

@@ -32,6 +32,9 @@ def impossible(w: Words, operation: Callable[..., Constant], operands: Sequence[
     except (TypeError, AttributeError) as error:
         name = "TypeError" if isinstance(error, TypeError) else "AttributeError"
         return w.fails(name, rejection, str(error).partition("\n")[0])
+    except IndexError as error:
+        if str(error).startswith("only integers, slices"):  # of NumPy, for an index of this class
+            return w.fails("IndexError", rejection, str(error))
     except Exception:  # depends on the values
         return rejection
     return rejection

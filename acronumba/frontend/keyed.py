@@ -268,6 +268,19 @@ def find(w: Walker, base: MapVal, key: Val) -> Num:
     return got
 
 
+def among_strings(w: Walker, key: Val, strings: bool) -> Val:
+    """Return a key that is looked up; it fails where all keys are `strings`, and it equals no string."""
+    cls = key.python_class
+    unhashable = issubclass(cls, list | dict | set)
+    if not strings or not (unhashable or is_tuple(key) or issubclass(cls, int | float)):
+        return key
+    error = "TypeError" if unhashable else "KeyError"
+    if is_tuple(key) and (w.catches("TypeError") or w.catches("KeyError")):
+        return key  # which of them depends on the items
+    text = f"unhashable type: '{cls.__name__}'" if unhashable else "the dict has no such key"
+    raise w.fails(error, w.reject("ACR309", seen=f"a key {w.describe(key)} where all keys are strings"), text)
+
+
 def present(w: Walker, index: Num) -> Num:
     """Return whether `find` has found an entry, as a bool."""
     return w.scalar("ge", index, number(0))
@@ -275,6 +288,8 @@ def present(w: Walker, index: Num) -> Num:
 
 def found(w: Walker, base: MapVal, key: Val) -> Num:
     """Return the index of the entry of a key; the instance fails where the dict does not have it."""
+    kinds = members(base.type.key)
+    key = among_strings(w, key, bool(kinds) and all(isinstance(m, StrT | TextT) for m in kinds))
     index = find(w, base, key)
     known = w.static(key)
     text = "the dict has no such key" if known is NOT_CONST else repr(known).replace("{", "{{").replace("}", "}}")

@@ -18,7 +18,7 @@ from acronumba.frontend.attributes import attribute, not_none
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.comprehensions import extend, stack_list, to_list
 from acronumba.frontend.conditions import host_value
-from acronumba.frontend.exceptions import Dead
+from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import EXPRESSIONS, INDEXED, SUBSCRIPTS, handles
 from acronumba.frontend.impossible import impossible
 from acronumba.frontend.keyed import put
@@ -148,7 +148,12 @@ def get_item(w: Walker, base: Val, where: Index) -> Val:
     base = base.opened(w)
     if base.is_several:
         return w.each(base, lambda v: get_item(w, v, where), itself=True)
-    own = base.get_item(w, index_value(where) if base.is_mapping else where)
+    try:
+        own = base.get_item(w, index_value(where) if base.is_mapping else where)
+    except Rejected as rejection:
+        if not isinstance(base, Tensor) or isinstance(where, slice):
+            raise
+        raise impossible(w, operator.getitem, (base, where), rejection) from None
     if own is not None:
         return own
     if has_method(w, base, "__getitem__"):

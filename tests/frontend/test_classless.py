@@ -454,3 +454,57 @@ def test_a_pattern_of_a_dict_is_rejected_with_its_keys() -> None:
 
     with pytest.raises(AcronumbaError, match="an `if` on its keys: `if 'op' in x and 'args' in x`"):
         model(run).batch([{"op": "add", "args": [1.0]}])
+
+
+# ---- forms that are told apart by their first items, at any place
+
+
+TABLE, NAMES = np.arange(8.0), {"add": 1.0, "neg": -1.0, "all": 3.0}
+
+
+def evaluated(e):
+    match e:
+        case ("number", x):
+            return x * 2.0
+        case ("name", k):
+            return TABLE[k]
+        case ("one", op, a):
+            return NAMES[op] * evaluated(a)
+        case ("two", op, a, b):
+            return NAMES[op] + evaluated(a) - evaluated(b)
+        case (_, op, parts):
+            return NAMES[op] + sum([evaluated(part) for part in parts], 0.0)
+
+
+FORMULAS = [
+    ("two", "add", ("name", 3), ("number", 0.5)),
+    ("all", "all", [("name", 2), ("two", "add", ("name", 1), ("name", 2))]),
+    ("all", "all", [("name", 2), ("name", 1), ("number", 2.0)]),
+    ("one", "neg", ("number", 2.5)),
+    ("two", "add", ("one", "neg", ("name", 1)), ("all", "all", [])),
+]
+
+
+@pytest.mark.parametrize("e", FORMULAS, ids=range(5))
+def test_one_small_formula_has_the_types_of_its_forms(e: Any) -> None:
+    assert model(evaluated)._interpret([e]) == [evaluated(e)]
+
+
+def test_small_formulas_of_any_forms_are_one_batch() -> None:
+    same_as_plain(evaluated, FORMULAS)
+
+
+def looked_up(e):
+    if e[0] == "row":
+        return TABLE[e[1]]
+    return NAMES[e[1]]
+
+
+def test_an_index_or_a_key_of_another_class_fails_its_instance() -> None:
+    xs = [("row", 2), ("key", "add"), ("row", "add"), ("key", 2), ("key", ("add",)), ("row", 1.0)]
+    with pytest.raises(InstanceErrors) as caught:
+        model(looked_up)._interpret(xs)
+    assert [type(caught.value.errors.get(k)) for k in range(6)] == [
+        *[type(None)] * 2, IndexError, KeyError, KeyError, IndexError,
+    ]  # fmt: skip
+    assert caught.value.results[:2] == [2.0, 1.0]
