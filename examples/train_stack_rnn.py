@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from acronumba import init, model, nn, optim, save, training
+from acronumba import init, model, nn, optim, pack, save, training
 from acronumba.zoo.cells import LSTM, lstm
 
 SHIFT, REDUCE = 0, 1
@@ -208,13 +208,14 @@ def main() -> None:
     few = given[:4]
     assert np.allclose(loss.batch(few, p=p).stack(), [loss(e, p=p) for e in few], rtol=1e-4)  # batched is plain
 
+    packed = pack(given)
     opt = optim.Adam(5e-3)
     watch = training.Watch(args.steps, patience=5, measure="trees right")
     if args.checkpoint and args.checkpoint.exists():
         training.resume(args.checkpoint, p, opt, watch, rng)
     with watch:
         while not watch.over:
-            some = [given[k] for k in rng.choice(len(given), args.batch)]
+            some = packed[rng.choice(len(packed), args.batch)]
             value, grads = loss.value_and_grad.batch(some, p=p)
             optim.clip(grads, 5.0)
             opt.update(p, grads)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from acronumba import init, model, nn, optim, save, training
+from acronumba import init, model, nn, optim, pack, save, training
 from acronumba.zoo.data import python_functions, word_id
 
 VOCABULARY = 4096
@@ -135,13 +135,14 @@ def main() -> None:
     few = sentences[:4]
     assert np.allclose(loss.batch(few, p=p).stack(), [loss(s, p=p) for s in few], rtol=1e-4)  # batched is plain
 
+    packed = pack(sentences)
     opt = optim.Adam(3e-3)
     watch = training.Watch(args.steps, patience=5)
     if args.checkpoint and args.checkpoint.exists():
         training.resume(args.checkpoint, p, opt, watch, rng)
     with watch:
         while not watch.over:
-            some = [sentences[k] for k in rng.choice(len(sentences), args.batch)]
+            some = packed[rng.choice(len(packed), args.batch)]
             value, grads = loss.value_and_grad.batch(some, p=p)
             optim.clip(grads, 5.0)
             opt.update(p, grads)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from acronumba import init, model, nn, optim, save, training
+from acronumba import init, model, nn, optim, pack, save, training
 from acronumba.zoo.data import binarised, function_syntax, python_modules, word_id
 
 VOCABULARY = 4096
@@ -142,13 +142,14 @@ def main() -> None:
     few = trees[:4]
     assert np.allclose(loss.batch(few, p=p).stack(), [loss(t, p=p) for t in few], rtol=1e-4)  # batched is plain
 
+    packed = pack(trees)
     opt = optim.Adam(2e-3)
     watch = training.Watch(args.steps, patience=5)
     if args.checkpoint and args.checkpoint.exists():
         training.resume(args.checkpoint, p, opt, watch, rng)
     with watch:
         while not watch.over:
-            some = [trees[k] for k in rng.choice(len(trees), args.batch)]
+            some = packed[rng.choice(len(packed), args.batch)]
             value, grads = loss.value_and_grad.batch(some, p=p)
             optim.clip(grads, 5.0)
             opt.update(p, grads)

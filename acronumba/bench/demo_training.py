@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from acronumba import model, nn, optim, training
+from acronumba import model, nn, optim, pack, training
 from acronumba.bench.demo import title
 from acronumba.zoo import tree_lstm
 from acronumba.zoo.data import function_syntax, python_modules
@@ -97,14 +97,14 @@ def run(
 
 def _train(p: Params, seen: Any, held: Any, steps: int, rng: np.random.Generator) -> training.Watch:
     """Train; the first test is before the first step."""
-    trees, labels = seen
+    packed, labels = pack(seen[0]), np.asarray(seen[1])
     opt = optim.Adam(3e-3)
     watch = training.Watch(steps, measure="accuracy")
     with watch:
         watch.tested(_accuracy(p, *held))
         while not watch.over:
-            some = rng.choice(len(trees), min(BATCH, len(trees)), replace=False)
-            value, grads = loss.value_and_grad.batch([trees[k] for k in some], [labels[k] for k in some], p=p)
+            some = rng.choice(len(packed), min(BATCH, len(packed)), replace=False)
+            value, grads = loss.value_and_grad.batch(packed[some], labels[some], p=p)
             optim.clip(grads, 5.0)
             opt.update(p, grads)
             watch.took(value, instances=len(some))
