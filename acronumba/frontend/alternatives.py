@@ -17,6 +17,7 @@ from acronumba.frontend.kinds.value import StateKey, Val
 from acronumba.frontend.merge import fails_plainly
 from acronumba.frontend.names import path_of
 from acronumba.frontend.walker import Walker
+from acronumba.ir.types import NONE, StructT, members
 
 _PLAIN = (len, type, isinstance, bool, str)  # functions whose calls cost little to repeat for each shape
 
@@ -24,7 +25,10 @@ _PLAIN = (len, type, isinstance, bool, str)  # functions whose calls cost little
 def note_item(w: Walker, base: ast.expr, owner: Val, index: Val, item: Val) -> None:
     """Note that a value is an item of a name of several shapes, which a test of it narrows."""
     path = path_of(w, base)
-    if path is not None and owner.nests and owner.is_several and w.state.get(path) is owner:
+    if path is None or not owner.nests or not owner.is_several or w.state.get(path) is not owner:
+        return
+    kinds = members(owner.word_type() or NONE)
+    if w.facts.changing.isdisjoint(m.cls for m in kinds if isinstance(m, StructT)):  # the item stays the same
         w.items_read[id(item)] = item, path, owner, index
 
 

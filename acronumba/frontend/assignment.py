@@ -25,8 +25,10 @@ from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.iterators import Generator, Zip
 from acronumba.frontend.kinds.lists import ListVal, is_row
 from acronumba.frontend.kinds.maps import MapVal
+from acronumba.frontend.kinds.nested import Nested
 from acronumba.frontend.kinds.numbers import NoneVal, number
 from acronumba.frontend.kinds.objects import SharedVal
+from acronumba.frontend.kinds.records import Record
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import Index, Val
@@ -36,6 +38,7 @@ from acronumba.frontend.magic import call_special, has_method, index_value, iter
 from acronumba.frontend.names import alias, bind_name, check_free, forget, in_use, path_of
 from acronumba.frontend.operators import BINARY, MAGIC, OPERATORS, binary
 from acronumba.frontend.overlay import note_target
+from acronumba.frontend.records import update_record
 from acronumba.frontend.subscripts import (
     each_place,
     get_item,
@@ -318,8 +321,11 @@ def list_in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val |
 
 def map_in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val | None:
     """`old |= value` of a dict or set, which is mutated; None for other values and operators."""
+    if isinstance(stmt.op, ast.BitOr) and isinstance(old, Record | Nested) and old.is_mapping:
+        update_record(w, old.mutable(w), (value,), {})
+        return old
     known = old.python_class in (dict, set, defaultdict)
-    entries = old.mutable(w) if known and isinstance(stmt.op, ast.BitOr | ast.BitAnd | ast.Sub | ast.BitXor) else None
+    entries = old.hashed(w) if known and isinstance(stmt.op, ast.BitOr | ast.BitAnd | ast.Sub | ast.BitXor) else None
     return changed_in_place(w, stmt.op, entries, value) if isinstance(entries, MapVal) else None
 
 

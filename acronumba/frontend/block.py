@@ -119,7 +119,10 @@ class Facts:
             Any, set[type]
         ] = {}  # by function that takes shared tensors as run-time values: classes passed by fields
         self.copied: set[Any] = set()  # places of copies of lists to which elements of other types are added
-        self.keyed: set[Any] = set()  # key tuples of dict displays whose dicts are mutated elsewhere
+        self.keyed: set[Any] = set()  # key tuples of dict displays whose dicts are hash tables
+        # By allocation site and first keys: dicts that are mutated by constant keys, and all keys that they get.
+        self.records: dict[Any, tuple[str, ...]] = {}
+        self.hashed: set[Any] = set()  # allocation sites whose dicts are hash tables, although their keys are constants
         self.loops_kept = False  # whether a loop may stay a loop only because its iterations would be much code,
         self.written_out = False  # and whether all such loops are unrolled
         self.several_ranks = False  # whether a size that only run time knows decides the rank of an array,
@@ -197,6 +200,7 @@ class Blocks(Catching):
         self.outer_loc: Loc | None = None  # where the user called the library function that is being walked
         self.source: Source | None = None
         self.caller: Loc | None = None  # the call that is replaced by the body of the function (inlining)
+        self.written_before = frozenset(knowledge.changing)  # classes that an earlier iteration has found to be mutated
         self.building: set[tuple[str, int]] = set()  # objects whose `__init__` is being walked
         self.sealed: dict[tuple[str, int], ir.Var] | None = None  # rows of objects that are mutated no more
         self.sites: dict[ir.Site, int] = {}

@@ -29,6 +29,7 @@ from acronumba.frontend.kinds.maps import DictVal, MapVal
 from acronumba.frontend.kinds.nested import Nested
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
 from acronumba.frontend.kinds.objects import ObjectValue, Ref, SharedVal
+from acronumba.frontend.kinds.records import Record
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
@@ -129,6 +130,9 @@ def _as_rows(w: Walker, a: Val, b: Val) -> tuple[Val, Val]:
 def _compare(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None) -> Val:
     """Compare two values, of which rows of closed shapes are compared item by item."""
     a, b = _as_rows(w, a, b)
+    if isinstance(op, ast.Is | ast.IsNot) and (isinstance(a, Record) or isinstance(b, Record)):
+        same = same_dict(w, a, b)
+        return w.negate(same) if isinstance(op, ast.IsNot) else same
     if not isinstance(a, Nested) or not isinstance(b, Nested):
         return compare_one(w, op, w.whole(a), w.whole(b), given)
     if isinstance(op, ast.Is | ast.IsNot):
@@ -309,7 +313,9 @@ def same_container(w: Walker, a: Val, b: Val) -> Num | None:
     for kinds in ((ListVal, StaticList), (MapVal, DictVal)):
         if isinstance(a, kinds) and isinstance(b, kinds):
             for v in (a, b):
-                if isinstance(v, StaticList | DictVal) and v.cell is not None:
+                if isinstance(v, DictVal) and v.cell is not None:
+                    v.mutable(w)  # it has an identity, as if it were mutated
+                if isinstance(v, StaticList) and v.cell is not None:
                     w.make_real(v.cell)
                     raise Restart
             if isinstance(a, ListVal | MapVal) and isinstance(b, ListVal | MapVal):
@@ -320,6 +326,17 @@ def same_container(w: Walker, a: Val, b: Val) -> Num | None:
         seen = f"`is` of {w.describe(a)} and {w.describe(b)}"
         raise w.reject("ACR117", seen=seen, rewrite="compare by `==`, or by a number that tells them apart")
     return None
+
+
+def same_dict(w: Walker, a: Val, b: Val) -> Num:
+    """Return whether two values, of which one is a record, are the same dict, as a bool."""
+    for v, other in ((a, b), (b, a)):
+        if isinstance(v, DictVal) and v.cell is not None and isinstance(other, Record):
+            v.mutable(w)
+    rows = [v.marker(w) if isinstance(v, Record) else v for v in (a, b)]
+    if isinstance(rows[0], Nested) and isinstance(rows[1], Nested):
+        return same_reference(w, rows[0].var, rows[1].var)
+    return number(isinstance(a, Record) and isinstance(b, Record) and a.key == b.key)
 
 
 def as_tuple(w: Walker, val: Val) -> Val:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any
@@ -22,7 +22,7 @@ from acronumba.frontend.kinds.nested import FLAT
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
 from acronumba.frontend.lists import append, list_slice, new_list, widen_items
-from acronumba.frontend.loops import fold, iterate, one_iterable
+from acronumba.frontend.loops import fold, items_in_turn, iterate, one_iterable
 from acronumba.frontend.magic import iterated
 from acronumba.frontend.names import check_free, forget, nested_function, part_of
 from acronumba.frontend.source import assigned_names
@@ -87,7 +87,7 @@ def collect(w: Walker, iterable: Val, f: Callable[[Val], Val]) -> ListVal | Stat
     """Return the list of f(item) over an iterable."""
     items = w.items_of(iterable)
     if items is not None:
-        got = new_list(w, [f(v) for v in items])
+        got = new_list(w, [f(v) for v in items_in_turn(w, iterable, items)])
         assert isinstance(got, ListVal | StaticList)
         return got
     return built(w, iterable, f)
@@ -395,7 +395,7 @@ def generators(w: Walker, node: ast.ListComp | ast.GeneratorExp, k: int, iterabl
                 note_turns(w, len(items))
     if items is not None and last:
         before = w.mark()
-        out = _known_elements(w, gen, node.elt, items)
+        out = _known_elements(w, gen, node.elt, items_in_turn(w, iterable, items))
         if out is not None:
             return new_list(w, out)
         w.go_back(before)
@@ -403,7 +403,7 @@ def generators(w: Walker, node: ast.ListComp | ast.GeneratorExp, k: int, iterabl
     return built(w, iterable, partial(value, gen.ifs), what, several=not last, code=code)
 
 
-def _known_elements(w: Walker, gen: ast.comprehension, elt: ast.expr, items: Sequence[Val]) -> list[Val] | None:
+def _known_elements(w: Walker, gen: ast.comprehension, elt: ast.expr, items: Iterable[Val]) -> list[Val] | None:
     """Return the elements of a comprehension over known items; None if a condition is not a constant."""
     out = []
     for item in items:

@@ -38,8 +38,9 @@ from acronumba.frontend.kinds.numbers import ALWAYS, NoneVal, Num, number
 from acronumba.frontend.kinds.objects import SharedVal
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
-from acronumba.frontend.loops import iterate
+from acronumba.frontend.loops import items_in_turn, iterate
 from acronumba.frontend.names import part_of
+from acronumba.frontend.records import makes_record, new_record
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import wrong_key
 
@@ -58,7 +59,8 @@ def constant_key(w: Walker, key: Val) -> Constant:
 
 def new_dict(w: Walker, pairs: Pairs) -> Val:
     """Return a dict of keys and values, made at the current allocation site."""
-    cell = w.cell(("dict", False, w.frame.path, *w.site))
+    place = ("dict", False, w.frame.path, *w.site)
+    cell = w.cell(place)
     known: dict[Constant, Val] = {}
     for key, val in pairs:
         constant = constant_key(w, key)
@@ -66,9 +68,14 @@ def new_dict(w: Walker, pairs: Pairs) -> Val:
             break
         known[constant] = val
     else:
-        w.displays.add(tuple(known))
-        if known and not cell.find().real and tuple(known) not in w.facts.keyed:
-            return DictVal(tuple(known), tuple(known.values()), cell)
+        keys = tuple(known)
+        w.displays.add(keys)
+        final = w.facts.records.get((place, keys), keys)
+        if not cell.find().real and w.facts.keyed.isdisjoint((keys, final)) and place not in w.facts.hashed:
+            if makes_record(w, place, keys):
+                return new_record(w, place, known)
+            if known:
+                return DictVal(keys, tuple(known.values()), cell, (place,))
     return new_map(w, pairs)
 
 
@@ -177,7 +184,7 @@ def _known_pairs(w: Walker, node: ast.DictComp | ast.SetComp, iterable: Val) -> 
         return None
     out = []
     before = w.mark()
-    for item in items:
+    for item in items_in_turn(w, iterable, items):
         w.assign(node.generators[0].target, item)
         key = w.expr(node.key)
         if constant_key(w, key) is NOT_CONST:

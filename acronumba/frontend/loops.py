@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from acronumba.frontend.kinds.lists import at_run_time
 from acronumba.frontend.kinds.maps import MapView
 from acronumba.frontend.kinds.numbers import ALWAYS, Num, number
 from acronumba.frontend.kinds.objects import ObjectValue, is_field
+from acronumba.frontend.kinds.records import without_known_keys
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
 from acronumba.frontend.kinds.value import Steps, Val
@@ -338,7 +339,7 @@ def iterate(
         if isinstance(iterable, Range):
             with w.at_node(w.here.iter if isinstance(w.here, ast.For) else w.here):
                 note_turns(w, len(items))
-        unrolled(w, items, turn, otherwise)
+        unrolled(w, items_in_turn(w, iterable, items), turn, otherwise)
         return
     steps = iterable.steps(w)
     if steps is not None:
@@ -409,21 +410,38 @@ def _in_order(w: Walker, val: Val) -> Val:
     return val.plain if items is None else at_run_time(w, items)
 
 
+def _is_live(val: Val) -> bool:
+    return val.is_live or (val.is_iterator and any(map(_is_live, val.children())))
+
+
+def items_in_turn(w: Walker, iterable: Val, items: Sequence[Val]) -> Iterator[Val]:
+    """Yield known items; those of a dict that may be written to meanwhile are read when their turn comes."""
+    if not _is_live(iterable):
+        yield from items
+        return
+    for k in range(len(items) + 1):
+        now = w.items_of(iterable)
+        if now is None or len(now) != len(items):  # keys are added in the loop, which is an error
+            raise without_known_keys(w, iterable)
+        if k < len(items):
+            yield now[k]
+
+
 def unrolled(
-    w: Walker, items: Sequence[Val], turn: Callable[[Val], None], otherwise: Callable[[], None] | None
+    w: Walker, items: Iterable[Val], turn: Callable[[Val], None], otherwise: Callable[[], None] | None
 ) -> None:  # fmt: skip
     """Call `turn` once for each known item."""
     frame = w.frame
     loop = Loop()
     frame.loops.append(loop)
     for item in items:
-        if w.block is None:
-            break
         try:
             turn(item)
         except Dead:
             w.block = None
         end_turn(w, loop)
+        if w.block is None:
+            break
     frame.loops.pop()
     end_loop(w, w.leave(), loop, otherwise)
 

@@ -51,6 +51,7 @@ from acronumba.frontend import (
     made,
     overlay,
     patterns,
+    records,
     sequences,
     statements,
     torch_math,
@@ -68,6 +69,7 @@ from acronumba.frontend.kinds import strings
 from acronumba.frontend.kinds.functions import Func
 from acronumba.frontend.kinds.numbers import NoneVal
 from acronumba.frontend.kinds.objects import ClassNumber, Ref
+from acronumba.frontend.kinds.records import as_result
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.names import behind, function_value
@@ -122,7 +124,7 @@ class Read:
 # Modules that register handlers (see `handlers`).
 TOPICS = (
     assignment, cached, columns, comprehensions, conditions, dicts, expressions, functions, generators, loops,
-    made, overlay, patterns, sequences, statements, strings, torch_math, torch_writes,
+    made, overlay, patterns, records, sequences, statements, strings, torch_math, torch_writes,
 )  # fmt: skip
 
 
@@ -397,7 +399,7 @@ def _read_results(sweep: Walker, frame: Frame) -> Wrap:
     returns, frame.returns = frame.returns, []
     for point, val, loc in returns:
         sweep.enter([point])
-        read, mine = unwrapped(sweep, present(sweep, val))
+        read, mine = unwrapped(sweep, present(sweep, as_result(sweep, val)))
         wrap = either(sweep, wrap, mine)
         sweep.end_call(read, loc)
     return finished(wrap)

@@ -57,7 +57,7 @@ def made_by_fields(w: Walker, cls: Any, fields: Mapping[str, Val], rest: Sequenc
     row = self_of(w, made)
     for name, val in fields.items():
         if isinstance(row, Ref):
-            _store(w, row, name, val)
+            store_field(w, row, name, val)
         else:
             w.kept(val)
             name_views(val)
@@ -215,7 +215,7 @@ def _set_at_run_time(w: Walker, owner: Ref, name: str, val: Val) -> bool:
         alias(val)
         made_or_given(w, owner, lambda v: _set_one(w, v, name, val), lambda v: _set_one(w, v, name, val))
     else:
-        _store(w, owner, name, val)
+        store_field(w, owner, name, val)
     return True
 
 
@@ -249,7 +249,7 @@ def _note_assigned(w: Walker, cls: type, name: str) -> None:
     w.note(w.facts.assigned, name)
 
 
-def _store(w: Walker, owner: Ref, name: str, val: Val) -> None:
+def store_field(w: Walker, owner: Ref, name: str, val: Val) -> None:
     """Assign to a field of a row."""
     cls = owner.classes[0]
     if owner.own is False:

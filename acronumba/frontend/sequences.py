@@ -93,7 +93,7 @@ def _delete(w: Walker, stmt: ast.Delete) -> None:
 def _delete_item(w: Walker, target: ast.Subscript) -> None:
     base = w.expr(target.value)
     w.check_poison(base)
-    items = base.mutable(w)
+    items = base.hashed(w)
     if isinstance(items, MapVal):
         if items.is_set:
             raise w.reject("ACR301", seen=f"del of an item of {w.describe(items)}", rewrite="s.remove(x)")

@@ -145,7 +145,7 @@ def get_item(w: Walker, base: Val, where: Index) -> Val:
     part = None if isinstance(where, slice) else base.row_item(w, where)
     if part is not None:
         return part
-    base = base.opened(w)
+    base = base.as_container(w)
     if base.is_several:
         return w.each(base, lambda v: get_item(w, v, where), itself=True)
     try:
@@ -482,7 +482,7 @@ def _container(w: Walker, expression: ast.expr) -> tuple[Val, Callable[[Val], Va
 
 def each_place(w: Walker, base: Val, f: Callable[[Val], None]) -> None:
     """Call `f`, which assigns to an item, for each alternative of a container that may be a union."""
-    if not isinstance(base, UnionVal):
+    if not base.is_several:
         f(base)
         return
 

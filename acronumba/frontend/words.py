@@ -31,6 +31,7 @@ from acronumba.frontend.kinds.maps import DictVal, MapVal
 from acronumba.frontend.kinds.nested import Nested
 from acronumba.frontend.kinds.numbers import ALWAYS, EnumVal, NoneVal, Num, number
 from acronumba.frontend.kinds.objects import ClassNumber, MutableObject, ObjectValue, Ref, SharedVal, reference
+from acronumba.frontend.kinds.records import Record
 from acronumba.frontend.kinds.torch_tensors import as_torch
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
@@ -227,7 +228,7 @@ class Words(Cells):
     def named_in(self, val: Val, t: Type) -> Val:
         """Return a list, tuple or dict as a row of its closed shape, if a type has that; any other value as it is."""
         shapes = [m.cls for m in members(t) if isinstance(m, StructT) and is_shape(m.cls)]
-        if not shapes or val.python_class not in (list, tuple, dict) or isinstance(val, Nested):
+        if not shapes or val.python_class not in (list, tuple, dict) or isinstance(val, Nested | Record):
             return val
         val = val.unshared(self)
         kind = self.type_of(val)
@@ -242,7 +243,10 @@ class Words(Cells):
             t = self.widen_field(cls, ALL, listed)
             val = self.from_words(t, self.to_words(val, t))
         items = {ALL: val} if cls.shape.is_open else dict(zip(cls.shape.names, val.children(), strict=True))
-        return Nested(cls, self.new_row(cls, items), own=True)
+        given = isinstance(val, DictVal) and cls in self.written_before  # those made in the call are rows already
+        if given:
+            self.note(self.facts.outside, cls)
+        return Nested(cls, self.new_row(cls, items, given), own=None if given else True)
 
     def tagged(self, val: TupleVal) -> Val:
         """Return a new tuple whose first item is a tag as a row, if tuples of its length differ by their tags."""

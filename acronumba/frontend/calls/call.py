@@ -425,7 +425,7 @@ def call_method(w: Walker, owner: Val, name: str, args: list[Val], kwargs: dict[
     part = owner.row_item(w, args[0]) if name == "get" and args and not kwargs else None
     if part is not None:
         return part
-    owner = owner.opened(w)
+    owner = owner.as_container(w)
     if owner.is_several:
         return w.each(owner, lambda o: call_method(w, o, name, args, kwargs), itself=True)
     cls = np.ndarray if isinstance(owner, Tensor) else owner.python_class

@@ -63,7 +63,7 @@ def _ordered(w: Walker, a: Args) -> Val:
 def _filled(w: Walker, args: Sequence[Val], kwargs: Val) -> MapVal:
     """Return the new dict of `dict(*args, **kwargs)` as one of run time."""
     assert isinstance(kwargs, DictVal)
-    out = w.call(w.constant(dict), args, dict(zip(kwargs.keys, kwargs.items, strict=True))).mutable(w)
+    out = w.call(w.constant(dict), args, dict(zip(kwargs.keys, kwargs.items, strict=True))).hashed(w)
     assert isinstance(out, MapVal)
     return out
 

@@ -31,6 +31,7 @@ from acronumba.frontend.kinds.lists import ElementInfo, ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal, constant_value
 from acronumba.frontend.kinds.numbers import number
 from acronumba.frontend.kinds.objects import ObjectValue, Ref, SharedVal
+from acronumba.frontend.kinds.records import Record, keys_of
 from acronumba.frontend.kinds.torch_tensors import as_torch
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
@@ -378,6 +379,7 @@ _COPIES: dict[type[Value], Callable[..., Val]] = {
     **dict.fromkeys((ObjectValue, Ref), _Deep.named_tuple),
     **dict.fromkeys((StaticList, DictVal), _Deep.known),
     **dict.fromkeys((ListVal, MapVal), _Deep.at_run_time),
+    Record: lambda deep, val: deep.new("dict", keys_of(deep.w, val), deep.parts(val.opened(deep.w).children())),
     SharedVal: _Deep.structure,
 }
 

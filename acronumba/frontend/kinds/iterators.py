@@ -213,7 +213,9 @@ class Zip(Value):
     def turns(self, w: Walker) -> Turns | None:
         if self.starred:
             return Value.turns(self, w)
-        parts = [w.turns(v if (items := w.items_of(v)) is None else at_run_time(w, items)) for v in self.parts]
+        parts = [
+            w.turns(v if v.is_live or (items := w.items_of(v)) is None else at_run_time(w, items)) for v in self.parts
+        ]
         if self.strict:
             if w.catches("ValueError"):  # Python raises it at the end
                 raise w.reject("ACR101", seen="zip(..., strict=True) in `try`", rewrite="compare the lengths first")

@@ -14,6 +14,7 @@ from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Constant, FieldPlace, PythonClass, Turns, Val, Value
 from acronumba.ir import nodes as ir
+from acronumba.ir.shapes import Shape, shape_class
 from acronumba.ir.types import INT, NEVER, DictT, MapT, TupleT, Type, words
 from acronumba.records import record
 
@@ -32,6 +33,7 @@ class DictVal(Value):
     keys: tuple[Any, ...]  # strings, or other constants
     items: tuple[Val, ...]
     cell: ElementInfo | None = None  # of its allocation site, if that is known
+    places: tuple[Any, ...] = ()  # its possible allocation sites
 
     family = "dict"
     python_class = dict
@@ -69,12 +71,14 @@ class DictVal(Value):
     def united(self, w: Merge, other: Val) -> Val:
         assert isinstance(other, DictVal)
         known = self.cell is not None and other.cell is not None
-        return replace(self, cell=w.unify_cells(self.cell, other.cell) if known else None)  # type: ignore[arg-type]
+        places = tuple(dict.fromkeys((*self.places, *other.places))) if known else ()
+        return replace(self, cell=w.unify_cells(self.cell, other.cell) if known else None, places=places)  # type: ignore[arg-type]
 
     def parts_type(self, w: Merge, parts: Sequence[JoinShape]) -> Type:
         return DictT(self.keys, tuple(map(w.template_type, parts)))
 
-    def mutable(self, w: Walker) -> MapVal:
+    def hashed(self, w: Walker) -> MapVal:
+        """Return it as a hash table, which it is from the next iteration on."""
         if self.cell is not None:
             w.make_real(self.cell)
             raise Restart
@@ -82,6 +86,25 @@ class DictVal(Value):
             w.facts.keyed.add(self.keys)
             w.facts.begin_again()
             raise Restart
+        return self._read_only(w)
+
+    def mutable(self, w: Walker) -> MapVal:
+        """Return it as a record, which it is from the next iteration on; as a hash table if its keys are no names."""
+        if not all(type(k) is str for k in self.keys):
+            return self.hashed(w)
+        if self.cell is not None:
+            for place in self.places:
+                w.facts.records.setdefault((place, self.keys), self.keys)
+            w.facts.changed = True
+            raise Restart
+        cls = shape_class(Shape(dict, keys=self.keys))
+        if self.keys in w.displays and cls not in w.facts.changing:
+            w.facts.changing.add(cls)
+            w.facts.begin_again()
+            raise Restart
+        return self._read_only(w)
+
+    def _read_only(self, w: Walker) -> MapVal:
         rewrite, message = "make a copy first: dict(d)", "this cannot be changed"
         raise w.reject("ACR113", seen=f"a change of {w.describe(self)}", rewrite=rewrite, message=message)
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.handlers import READ, handles
 from acronumba.frontend.kinds.numbers import Num, number
-from acronumba.frontend.kinds.value import NOT_CONST, PythonClass, Turns, Val, Value
+from acronumba.frontend.kinds.value import NOT_CONST, Index, PythonClass, Turns, Val, Value
 from acronumba.ir import nodes as ir
 from acronumba.ir.shapes import ShapeClass
 from acronumba.ir.types import StructT, Type
@@ -58,6 +59,27 @@ class Nested(Value):
     def is_local(self) -> bool:
         return bool(self.own)
 
+    @property
+    def assignable(self) -> bool:
+        return self.is_mapping
+
+    def mutable(self, w: Walker) -> Val:
+        if self.own is False or self.cls.shape.keys is None:
+            return self.opened(w).mutable(w)
+        if self.cls not in w.facts.changing:
+            w.note(w.facts.changing, self.cls)
+            raise Restart
+        return self
+
+    def hashed(self, w: Walker) -> Val:
+        keys = self.cls.shape.keys
+        if keys is None or keys in w.facts.keyed or self.cls in w.facts.given:
+            rewrite = "give all dicts of this place the same keys where they are made"
+            raise w.reject("ACR113", seen=f"a change of the keys of {w.describe(self)}", rewrite=rewrite)
+        w.facts.keyed.add(keys)
+        w.facts.begin_again()
+        raise Restart
+
     def describe(self, w: Blocks) -> str:
         return f"a {self.cls.shape.python.__name__} that may hold others of its form"
 
@@ -85,6 +107,13 @@ class Nested(Value):
 
     unshared = opened
 
+    def as_container(self, w: Words) -> Val:
+        return self if self.is_written(w) else self.opened(w)
+
+    def is_written(self, w: Words) -> bool:
+        """Whether it is, or may be, a dict that the call mutates."""
+        return self.own is not False and self.cls.shape.keys is not None and self.cls in w.facts.changing
+
     def truth(self, w: Walker) -> Num | None:
         shape = self.cls.shape
         return self.opened(w).truth(w) if shape.is_open else number(bool(shape.names))
@@ -108,6 +137,9 @@ class Nested(Value):
             return number(known in self.cls.shape.keys)
         return self.opened(w).contains(w, element)
 
+    def get_item(self, w: Walker, index: Index) -> Val | None:
+        return self.opened(w).get_item(w, index)
+
     def row_item(self, w: Walker, index: Val) -> Val | None:
         known, shape = w.static(index), self.cls.shape
         if known is NOT_CONST or shape.is_open or type(known) is not (int if shape.keys is None else str):
@@ -120,4 +152,4 @@ class Nested(Value):
 
 @handles(READ, Nested)
 def _as_operand(w: Words, val: Nested) -> Val:
-    return val.opened(w)
+    return val.as_container(w)

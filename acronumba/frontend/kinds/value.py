@@ -58,6 +58,7 @@ class Value:
     is_iterator: ClassVar[bool] = False  # its items can be read once
     is_function: ClassVar[bool] = False
     numeric: ClassVar[bool] = False  # a Python number or an array
+    is_live: bool = False  # its items are those of a dict, to which a loop over it may write
     compares_first: ClassVar[int] = 0  # of two operands of a comparison, the one with the higher number is asked first
     operand_rewrite: ClassVar[str] = ""  # the rewrite of an operator that rejects it
 
@@ -185,6 +186,10 @@ class Value:
         """Return a row of a closed shape as the list, tuple or dict that it is; any other value as it is."""
         return self
 
+    def as_container(self, w: Words) -> Val:
+        """Return a row of a closed shape that the call does not mutate as `opened` does; any other value as it is."""
+        return self
+
     def row_item(self, w: Walker, index: Val) -> Val | None:
         """Return the item of a row of a closed shape at an index that is known to exist; None for other values."""
         return None
@@ -196,6 +201,10 @@ class Value:
             case ast.Call(func=ast.Attribute(value=ast.Attribute() as field)):
                 rewrite = f"make it in the call: {ast.unparse(field)} = {'{}' if self.is_mapping else '[]'}"
         raise w.reject("ACR113", seen=f"a change of {w.describe(self)}", rewrite=rewrite)
+
+    def hashed(self, w: Walker) -> Val:
+        """Return it as a dict or set of run time whose keys may change, or reject its mutation."""
+        return self.mutable(w)
 
     @property
     def plain(self) -> Val:
