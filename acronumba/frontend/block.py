@@ -122,6 +122,7 @@ class Facts:
         self.keyed: set[Any] = set()  # key tuples of dict displays whose dicts are hash tables
         # By allocation site and first keys: dicts that are mutated by constant keys, and all keys that they get.
         self.records: dict[Any, tuple[str, ...]] = {}
+        self.stale = False  # whether the types found so far have dicts in forms that they no longer have
         self.hashed: set[Any] = set()  # allocation sites whose dicts are hash tables, although their keys are constants
         self.loops_kept = False  # whether a loop may stay a loop only because its iterations would be much code,
         self.written_out = False  # and whether all such loops are unrolled
@@ -136,8 +137,17 @@ class Facts:
     def begin_iteration(self) -> None:
         """Forget which facts the last iteration has read."""
         self.changed = False
+        if self.stale:
+            self.begin_again()
+            self.changed = self.stale = False
         for cell in self.cells.values():
             cell.asked.clear()
+
+    def note_form(self, known: set[Any], what: Any) -> None:
+        """Note that some dicts have another form from the next iteration on."""
+        if what not in known:
+            known.add(what)
+            self.changed = self.stale = True
 
     def note_change(self, cell: ElementInfo, fact: str) -> None:
         """Note that a fact of lists has changed, which matters only if this iteration has read it."""

@@ -136,7 +136,7 @@ def _add_key(w: Walker, base: Record, keys: Keys, key: str) -> None:
         if final != keys:
             raise base.demoted(w)
         w.facts.records[base.site, base.first] = now
-        w.facts.changed = True
+        w.facts.changed = w.facts.stale = True
         if now in w.facts.keyed:
             raise base.demoted(w)
     w.state[base.key, ""] = KnownKeys(now)

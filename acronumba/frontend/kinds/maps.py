@@ -95,7 +95,7 @@ class DictVal(Value):
         if self.cell is not None:
             for place in self.places:
                 w.facts.records.setdefault((place, self.keys), self.keys)
-            w.facts.changed = True
+            w.facts.changed = w.facts.stale = True
             raise Restart
         cls = shape_class(Shape(dict, keys=self.keys))
         if self.keys in w.displays and cls not in w.facts.changing:

@@ -67,7 +67,7 @@ class Nested(Value):
         if self.own is False or self.cls.shape.keys is None:
             return self.opened(w).mutable(w)
         if self.cls not in w.facts.changing:
-            w.note(w.facts.changing, self.cls)
+            w.facts.note_form(w.facts.changing, self.cls)
             raise Restart
         return self
 

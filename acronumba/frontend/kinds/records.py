@@ -96,7 +96,7 @@ class Record(MutableObject):
 
     def demoted(self, w: Words) -> Restart:
         """Note that its allocation site makes hash tables; return the exception to raise."""
-        w.note(w.facts.hashed, self.site)
+        w.facts.note_form(w.facts.hashed, self.site)
         return Restart()
 
     def opened(self, w: Words) -> Val:
@@ -127,6 +127,7 @@ class Record(MutableObject):
             raise Restart
         if self.key in w.building and self.site in w.facts.rows:  # it contains itself before it is complete
             raise self.demoted(w)
+        w.facts.note_form(w.facts.changing, self.cls)
         return None
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
