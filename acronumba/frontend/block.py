@@ -122,6 +122,7 @@ class Facts:
         self.keyed: set[Any] = set()  # key tuples of dict displays whose dicts are hash tables
         # By allocation site and first keys: dicts that are mutated by constant keys, and all keys that they get.
         self.records: dict[Any, tuple[str, ...]] = {}
+        self.dicts_nest = False  # whether all dicts that are values of others are rows: they hold dicts of any depth
         self.stale = False  # whether the types found so far have dicts in forms that they no longer have
         self.hashed: set[Any] = set()  # allocation sites whose dicts are hash tables, although their keys are constants
         self.loops_kept = False  # whether a loop may stay a loop only because its iterations would be much code,

@@ -37,6 +37,7 @@ from acronumba.ir.types import (
     all_parts,
     members,
     nesting,
+    parts,
     pieces,
     type_text,
     union,
@@ -57,6 +58,10 @@ class Cells(Blocks):
             wider = (close_parts if cell.entries else close)(self, wider)  # type: ignore[arg-type]
         if wider != cell.item:
             self.one_form(wider)
+            if cell.fixed and cell.entries and not self.facts.dicts_nest and holds_dicts(wider):
+                self.facts.dicts_nest = True
+                self.facts.begin_again()
+                raise Restart
             if cell.fixed:
                 seen = f"list[{type_text(cell.item)}] and an element {type_text(item)}"
                 raise self.reject("ACR303", seen=seen, rewrite=one_type(wider))
@@ -229,6 +234,11 @@ class Cells(Blocks):
         if self.block is not None:
             self.emit(ir.Op(out=out, op="cast", args=(value,), attrs=(), shape=(), site=-1, loc=self.loc))
         return Tensor(TensorT(dtype, ()), out, (), fresh=True, known=Num(INT, var=value))
+
+
+def holds_dicts(entry: Type) -> bool:
+    """Whether an entry of a dict may have a dict as its value."""
+    return any(isinstance(m, MapT) for part in parts(entry)[1:] for m in members(part))
 
 
 def emptier(a: Type, b: Type) -> bool:

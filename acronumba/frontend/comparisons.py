@@ -136,6 +136,8 @@ def _compare(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None) -> Val
     if not isinstance(a, Nested) or not isinstance(b, Nested):
         return compare_one(w, op, w.whole(a), w.whole(b), given)
     if isinstance(op, ast.Is | ast.IsNot):
+        if a.cls.shape.is_open and a.cls is b.cls:  # a list or dict may have several rows
+            return compare_one(w, op, a.opened(w), b.opened(w), given)
         same = same_reference(w, a.var, b.var)
         return w.negate(same) if isinstance(op, ast.IsNot) else same
     if isinstance(op, EQUALITY) and not a.cls.shape.may_equal(b.cls.shape):

@@ -9,6 +9,7 @@ import ast
 import operator
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import chain
 
 from acronumba.frontend.comparisons import compare_values, same_element, search
@@ -283,6 +284,20 @@ def known_or(w: Walker, base: DictVal, where: Val, default: Val | None) -> Val:
         return truth(w, compare_values(w, ast.Eq(), where, constant_value(w, key))), lambda: item
 
     return w.switch(chain(map(case, base.keys, base.items), [(ALWAYS, missing)]))
+
+
+def rest_of_dict(w: Walker, base: Val, keys: Sequence[Val]) -> Val:
+    """Return a new dict with the items of a dict but those of some keys, which it has."""
+    base = base.unshared(w)
+    if isinstance(base, DictVal):
+        known = [constant_key(w, key) for key in keys]
+        pairs = zip(base.keys, base.items, strict=True)
+        return new_dict(w, [(constant_value(w, k), v) for k, v in pairs if k not in known])
+    assert isinstance(base, MapVal)
+    out = replace(copied(w, base), cls=dict, extra=None)
+    for key in keys:
+        take_out(w, out, find(w, out, key))
+    return out
 
 
 def delete_item(w: Walker, base: MapVal, where: Val) -> None:

@@ -11,6 +11,7 @@ from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.library.copies import with_own_type
 from acronumba.frontend.names import alias
+from acronumba.frontend.nesting import close, close_parts
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import NEVER, ListT, Type, exchanged, union
@@ -84,6 +85,8 @@ def widen_items(w: Walker, base: ListVal | MapVal, t: Type) -> None:
     """Widen the item type of a list or dict; if it was read from a field or container, widen the type of that."""
     cell, outer = base.cell.find(), base.outer
     wider = union(cell.item, t)
+    if wider != cell.item and cell.fixed:
+        wider = (close_parts if cell.entries else close)(w, wider)
     if wider != cell.item and cell.fixed:
         old, new = (_of_items(base, item) for item in (cell.item, wider))
         if base.place is not None:

@@ -63,7 +63,8 @@ def close(w: Words, t: Type, cls: type | None = None) -> Type:
 
 def close_parts(w: Words, t: Type) -> Type:
     """Return the type of an entry of a dict, with the shapes in its key and its value closed."""
-    return union(*(with_parts(m, lambda part: _close(w, part, None)) for m in members(t)))
+    inside = Shape(dict) if w.facts.dicts_nest else None
+    return union(*(with_parts(m, lambda part: _close(w, part, inside)) for m in members(t)))
 
 
 def _close(w: Words, t: Type, inside: Shape | None) -> Type:

@@ -13,6 +13,7 @@ from acronumba.frontend.calls.objects import runtime_class
 from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.comprehensions import to_list
 from acronumba.frontend.conditions import class_filter, narrow_to, truth
+from acronumba.frontend.dicts import rest_of_dict
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import STATEMENTS, handles
 from acronumba.frontend.kinds.functions import OneOfFunctions, Static
@@ -22,6 +23,7 @@ from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import StateKey, Val
 from acronumba.frontend.lists import list_slice, new_list
 from acronumba.frontend.names import bind_name, path_of
+from acronumba.frontend.subscripts import get_item
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import NoneT, Type
 
@@ -128,9 +130,8 @@ def _pattern(w: Walker, p: ast.pattern, val: Val, fails: list[Point], path: tupl
             class_pattern(w, p, val, fails, path)
         case ast.MatchSequence():
             sequence_pattern(w, p, val, fails)
-        case ast.MatchMapping(keys=keys):
-            tests = " and ".join(f"{ast.unparse(key)} in x" for key in keys) or "isinstance(x, dict)"
-            raise w.reject("ACR117", seen="a pattern of a dict", rewrite=f"an `if` on its keys: `if {tests}`")
+        case ast.MatchMapping():
+            mapping_pattern(w, p, val, fails)
         case _:
             raise w.reject("ACR117", seen=type(p).__name__)
 
@@ -183,19 +184,50 @@ def class_pattern(w: Walker, p: ast.MatchClass, val: Val, fails: list[Point], pa
 
 def sequence_pattern(w: Walker, p: ast.MatchSequence, val: Val, fails: list[Point], _: object = None) -> None:
     """Match a value against patterns for its items; of several types, for each type by itself."""
+    one = _of_one_type(w, p, val, fails, (list, tuple), sequence_pattern)
+    if one is not None:
+        _items(w, p.patterns, one, fails)
+
+
+def _of_one_type(
+    w: Walker, p: ast.MatchSequence | ast.MatchMapping, val: Val, fails: list[Point], kinds: tuple[type, ...],
+    match: Callable[..., None],
+) -> Val | None:  # fmt: skip
+    """Return a value of one type; None if it has several, of which each that is of one of `kinds` has been matched."""
     several = isinstance(val, UnionVal)
     if several:
-        val = _split_match(
-            w, val, lambda t: runtime_class(t) in (tuple, list) or issubclass(runtime_class(t), tuple), fails, None
-        )
+        val = _split_match(w, val, lambda t: issubclass(runtime_class(t), kinds), fails, None)
+        if w.block is None:
+            return None
+    if not val.is_several or not (several or val.nests):
+        return val
+    item: StateKey = (w.frame.scope, f"#match{p.lineno}:{p.col_offset}")
+    w.state[item] = val
+    _by_alternative(w, p, val, fails, item, match)
+    return None
+
+
+def mapping_pattern(w: Walker, p: ast.MatchMapping, val: Val, fails: list[Point], _: object = None) -> None:
+    """Match the values of some keys of a dict, and bind a new dict of the others."""
+    one = _of_one_type(w, p, val, fails, (dict,), mapping_pattern)
+    if one is None:
+        return
+    one = one.as_container(w)
+    if not issubclass(one.python_class, dict):
+        fails += w.leave()
+        return
+    keys = [w.expr(key) for key in p.keys]
+    for key in keys:
+        _match_test(w, compare_values(w, ast.In(), key, one), fails)
         if w.block is None:
             return
-    if val.is_several and (several or val.nests):
-        item: StateKey = (w.frame.scope, f"#match{p.lineno}:{p.col_offset}")
-        w.state[item] = val
-        _by_alternative(w, p, val, fails, item, sequence_pattern)
-        return
-    _items(w, p.patterns, val, fails)
+    items = [get_item(w, one, key) for key in keys]
+    for q, item in zip(p.patterns, items, strict=True):
+        pattern(w, q, item, fails, None)
+        if w.block is None:
+            return
+    if p.rest is not None:
+        bind_name(w, p.rest, rest_of_dict(w, one, keys))
 
 
 def _items(w: Walker, patterns: Sequence[ast.pattern], val: Val, fails: list[Point]) -> None:

@@ -251,7 +251,9 @@ def assigned_names(body: Sequence[ast.AST]) -> frozenset[str]:
                 return
             case ast.Lambda():
                 return
-            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            case (
+                ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name))
+            ):
                 names.add(name)
             case ast.ExceptHandler(name=str(name)):
                 names.add(name)

@@ -466,7 +466,7 @@ def item_place(w: Walker, target: ast.Subscript) -> tuple[Val, Index, Callable[[
     """
     base, found = _container(w, target.value)
     w.check_poison(base)
-    base = not_none(w, base)
+    base = not_none(w, base).as_container(w)
     if not isinstance(base, UnionVal):
         check_assignable(w, base)
     return base, w.expr(target.slice) if base.is_mapping else index_of(w, target.slice), found
@@ -487,6 +487,7 @@ def each_place(w: Walker, base: Val, f: Callable[[Val], None]) -> None:
         return
 
     def one(val: Val) -> Val:
+        val = val.as_container(w)
         check_assignable(w, val)
         f(val)
         return NoneVal()
@@ -500,7 +501,8 @@ def check_assignable(w: Walker, base: Val) -> None:
         base.mutable(w)
     elif not base.assignable and not has_method(w, base, "__setitem__"):
         message = "" if base.is_input else f"items of {w.describe(base)} cannot be assigned"
-        raise w.reject("ACR113", seen=f"an assignment into {w.describe(base)}", message=message)
+        rejection = w.reject("ACR113", seen=f"an assignment into {w.describe(base)}", message=message)
+        raise impossible(w, lambda x: operator.setitem(x, 0, 0), (base,), rejection)
 
 
 def set_in_pieces(w: Walker, target: ast.Subscript, val: Val) -> bool:
