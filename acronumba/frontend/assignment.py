@@ -25,10 +25,8 @@ from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.iterators import Generator, Zip
 from acronumba.frontend.kinds.lists import ListVal, is_row
 from acronumba.frontend.kinds.maps import MapVal
-from acronumba.frontend.kinds.nested import Nested
 from acronumba.frontend.kinds.numbers import NoneVal, number
 from acronumba.frontend.kinds.objects import SharedVal
-from acronumba.frontend.kinds.records import Record
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import Index, Val
@@ -38,7 +36,7 @@ from acronumba.frontend.magic import call_special, has_method, index_value, iter
 from acronumba.frontend.names import alias, bind_name, check_free, forget, in_use, path_of
 from acronumba.frontend.operators import BINARY, MAGIC, OPERATORS, binary
 from acronumba.frontend.overlay import note_target
-from acronumba.frontend.records import update_record
+from acronumba.frontend.records import record_in_place
 from acronumba.frontend.subscripts import (
     each_place,
     get_item,
@@ -299,7 +297,7 @@ def in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign, several: bool
     handler = AUGMENTED.get(type(old))
     if handler is not None:
         return handler(w, old, stmt.op, value)  # type: ignore[no-any-return]
-    for kind in (list_in_place, map_in_place, method_in_place):
+    for kind in (list_in_place, record_in_place, map_in_place, method_in_place):
         found = kind(w, old, value, stmt)
         if found is not None:
             return found
@@ -321,9 +319,6 @@ def list_in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val |
 
 def map_in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val | None:
     """`old |= value` of a dict or set, which is mutated; None for other values and operators."""
-    if isinstance(stmt.op, ast.BitOr) and isinstance(old, Record | Nested) and old.is_mapping:
-        update_record(w, old.mutable(w), (value,), {})
-        return old
     known = old.python_class in (dict, set, defaultdict)
     entries = old.hashed(w) if known and isinstance(stmt.op, ast.BitOr | ast.BitAnd | ast.Sub | ast.BitXor) else None
     return changed_in_place(w, stmt.op, entries, value) if isinstance(entries, MapVal) else None

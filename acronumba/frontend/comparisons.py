@@ -333,8 +333,8 @@ def same_container(w: Walker, a: Val, b: Val) -> Num | None:
 def same_dict(w: Walker, a: Val, b: Val) -> Num:
     """Return whether two values, of which one is a record, are the same dict, as a bool."""
     for v, other in ((a, b), (b, a)):
-        if isinstance(v, DictVal) and v.cell is not None and isinstance(other, Record):
-            v.mutable(w)
+        if v.is_mapping and not v.is_input and isinstance(other, Record):
+            v.mutable(w)  # it has an identity, as if it were mutated
     rows = [v.marker(w) if isinstance(v, Record) else v for v in (a, b)]
     if isinstance(rows[0], Nested) and isinstance(rows[1], Nested):
         return same_reference(w, rows[0].var, rows[1].var)

@@ -58,10 +58,11 @@ from acronumba.frontend import (
     torch_writes,
 )
 from acronumba.frontend.arrays import present
-from acronumba.frontend.block import Facts, FunctionCode
+from acronumba.frontend.block import FunctionCode
 from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.draws import begin_draws, has_key
 from acronumba.frontend.exceptions import Hopeless, Rejected, Restart
+from acronumba.frontend.facts import Facts
 from acronumba.frontend.functions import add_defaults, parameters_of
 from acronumba.frontend.instances import ENTRY, call_instance, fails_itself, finish, function_name
 from acronumba.frontend.join_shapes import ContainerShape, TypeShape

@@ -36,6 +36,7 @@ from acronumba.frontend.overlay import (
 )
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
+from acronumba.ir.shapes import is_shape
 from acronumba.ir.types import BOOL
 
 
@@ -273,7 +274,8 @@ def store_field(w: Walker, owner: Ref, name: str, val: Val) -> None:
     if owner.own is None and w.block is not None:
         made = w.var("made", BOOL)
         w.emit(ir.IsMade(out=made, ref=owner.var, loc=w.loc))
-        w.check(Num(BOOL, var=made), "ACR113", f"an assignment to .{name} of {w.describe(owner)}")
+        place = f"[{cls.shape.place(name)!r}] of a dict" if is_shape(cls) else f".{name} of {w.describe(owner)}"
+        w.check(Num(BOOL, var=made), "ACR113", f"an assignment to {place}")
     if w.block is not None:
         w.emit(ir.Store(ref=owner.var, cls=cls, field=name, args=args, loc=w.loc))
 

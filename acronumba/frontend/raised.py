@@ -18,7 +18,8 @@ from acronumba.ir.ops import SCALARS
 from acronumba.ir.types import FLOAT, INT, Type
 
 if TYPE_CHECKING:
-    from acronumba.frontend.block import Facts, Point
+    from acronumba.frontend.block import Point
+    from acronumba.frontend.facts import Facts
     from acronumba.frontend.kinds.value import Constant, Val
 
 

@@ -8,9 +8,8 @@ has all its keys; until then, and if it is never stored, its values are variable
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 from acronumba.frontend.handlers import METHODS, STORED, handles
 from acronumba.frontend.kinds.maps import DictVal, constant_value
@@ -30,7 +29,7 @@ def all_names(keys: Sequence[Constant]) -> bool:
     return all(type(k) is str for k in keys)
 
 
-def makes_record(w: Walker, place: Any, keys: Keys) -> bool:
+def makes_record(w: Walker, place: Hashable, keys: Keys) -> bool:
     """Whether a dict display of constant keys makes a record."""
     if not all_names(keys) or w.block is None:
         return False
@@ -41,7 +40,7 @@ def makes_record(w: Walker, place: Any, keys: Keys) -> bool:
     return class_of_keys(keys) in w.facts.changing
 
 
-def new_record(w: Walker, place: Any, known: Mapping[str, Val]) -> Val:
+def new_record(w: Walker, place: Hashable, known: Mapping[str, Val]) -> Val:
     """Return a new record; its row, if it is one."""
     keys = tuple(known)
     final = w.facts.records.setdefault((place, keys), keys)
@@ -147,9 +146,9 @@ def set_field(w: Walker, base: Nested, where: Index, val: Val) -> None:
     """`d[k] = v` of a row, whose keys stay the same."""
     base.mutable(w)
     shape, key = base.cls.shape, w.static(index_value(where))
-    if shape.keys is None or type(key) is not str or key not in shape.keys:
+    if key not in base.keys:
         base.hashed(w)
-    store_field(w, Ref((base.cls,), base.var, base.own), shape.names[shape.keys.index(key)], val)
+    store_field(w, Ref((base.cls,), base.var, base.own), shape.names[base.keys.index(key)], val)
 
 
 @handles(STORED, DictVal)
@@ -158,14 +157,16 @@ def _set_in_known(w: Walker, base: DictVal, where: Index, val: Val) -> None:
     from acronumba.frontend.keyed import put
 
     entries = base.hashed(w) if type(w.static(index_value(where))) is not str else base.mutable(w)
-    put(w, entries, index_value(where), val)  # type: ignore[arg-type]
+    put(w, entries, index_value(where), val)
 
 
 # ---- methods
 
 
 @handles(METHODS, Record, Nested)
-def record_method(w: Walker, val: Val, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val | None:
+def record_method(
+    w: Walker, val: Record | Nested, name: str, args: Sequence[Val], kwargs: Mapping[str, Val]
+) -> Val | None:
     """Call a method of a record, or of a row that may be mutated."""
     match name, args:
         case "keys" | "values" | "items", [] if not kwargs:
@@ -196,9 +197,17 @@ def update_record(w: Walker, val: Val, args: Sequence[Val], kwargs: Mapping[str,
             given += [(constant_value(w, k), v) for k, v in zip(inner.keys, inner.items, strict=True)]
             continue
         items = w.items_of(inner)
-        pairs = None if items is None or inner.is_mapping else [w.items_of(item) for item in items]
-        if pairs is None or not all(pair is not None and len(pair) == 2 for pair in pairs):
+        pairs = [w.items_of(item) or () for item in items or ()]
+        if items is None or inner.is_mapping or any(len(pair) != 2 for pair in pairs):
             val.hashed(w)
-        given += [(pair[0], pair[1]) for pair in pairs if pair is not None]
+        given += [(key, item) for key, item in pairs]
     for key, item in (*given, *((w.constant(k), v) for k, v in kwargs.items())):
         STORED[type(val)](w, val, key, item)
+
+
+def record_in_place(w: Walker, old: Val, value: Val, stmt: ast.AugAssign) -> Val | None:
+    """`d |= e` of a record, or of a row that may be mutated; None for other values and operators."""
+    if not isinstance(stmt.op, ast.BitOr) or not isinstance(old, Record | Nested) or not old.is_mapping:
+        return None
+    update_record(w, old.mutable(w), (value,), {})
+    return old

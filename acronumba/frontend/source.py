@@ -251,9 +251,7 @@ def assigned_names(body: Sequence[ast.AST]) -> frozenset[str]:
                 return
             case ast.Lambda():
                 return
-            case (
-                ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name))
-            ):
+            case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
                 names.add(name)
             case ast.ExceptHandler(name=str(name)):
                 names.add(name)

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from acronumba.data.shared import Shared, SharedConst, is_itself
 from acronumba.data.source_guard import SourceGuard
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
-from acronumba.frontend.block import WAYS_ON, Facts, Fork, FunctionCode, Point, State
+from acronumba.frontend.block import WAYS_ON, Fork, FunctionCode, Point, State
 from acronumba.frontend.exceptions import Dead, Rejected
+from acronumba.frontend.facts import Facts
 from acronumba.frontend.handlers import CALLS, CONDITIONS, EXPRESSIONS, MADE, STATEMENTS, TARGETS
 from acronumba.frontend.impossible import impossible, not_iterable
 from acronumba.frontend.join_shapes import JoinShape

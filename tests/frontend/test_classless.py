@@ -445,17 +445,6 @@ def test_a_list_beside_something_else_is_closed_only_if_that_recurs() -> None:
     assert infer([[again]]).params[0] != infer([[once]]).params[0]
 
 
-def test_a_pattern_of_a_dict_is_rejected_with_its_keys() -> None:
-    def run(t: Any) -> Any:
-        match t:
-            case {"op": "add", "args": args}:
-                return len(args)
-        return 0
-
-    with pytest.raises(AcronumbaError, match="an `if` on its keys: `if 'op' in x and 'args' in x`"):
-        model(run).batch([{"op": "add", "args": [1.0]}])
-
-
 # ---- forms that are told apart by their first items, at any place
 
 

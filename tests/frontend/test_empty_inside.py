@@ -129,9 +129,10 @@ def test_what_is_empty_inside_may_be_filled(f: Any) -> None:
 
 def one_of_two(x: Any, n: int) -> Any:
     d: Any = {}
-    d["l"] = []
+    key = "l" if n > 7 else "m"
+    d[key] = []
     d["x"] = x
-    found = d["l"]
+    found = d[key]
     if n > 1:
         found = []
     found.append(n)

@@ -27,7 +27,8 @@ class Patterns:
 
     def leaf(self) -> Any:
         kind = self.rand.choice(self.leaves or ("int",))
-        return {"none": None, "int": self.rand.randint(0, 5), "float": float(self.rand.randint(0, 5)), "text": "x"}[kind]
+        number = self.rand.randint(0, 5)
+        return {"none": None, "int": number, "float": float(number), "text": "x"}[kind]
 
     def node(self, depth: int) -> Any:
         if depth <= 0:
@@ -137,8 +138,16 @@ class Patterns:
         name = self.bind("r")
         out = f"{name}" if self.rand.random() < 0.5 else ", ".join([*(n for n, k in bound.items() if k != "list"), "1"])
         keys = self.rand.sample(self.rand.choice(self.sets), 1)
-        lines += ["def first(t):", "    match t:", f"        case {text}:", f"            return ({out if out[0] != 'r' or 'rest' in out else '7'},)"]
-        lines += [f'        case {{"{keys[0]}": {name}, **more}}:', f"            return ({name}, more)" if self.rand.random() < 0.3 else f"            return (len(more),)"]
+        lines += [
+            "def first(t):",
+            "    match t:",
+            f"        case {text}:",
+            f"            return ({out if out[0] != 'r' or 'rest' in out else '7'},)",
+        ]
+        lines += [
+            f'        case {{"{keys[0]}": {name}, **more}}:',
+            f"            return ({name}, more)" if self.rand.random() < 0.3 else "            return (len(more),)",
+        ]
         return "\n".join([*lines, "    return None", "", "", "def run(t):", f"    return {used}", ""])
 
 

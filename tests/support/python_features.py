@@ -420,6 +420,18 @@ def match_tuple(x, n, xs, ws, k):
 
 
 @of("Statements")
+def match_dict(x, n, xs, ws, k):
+    """`match` of dicts"""
+    d = {"op": "mul", "args": [n, 2], "at": 1}
+    match d:
+        case {"op": "add", "args": [a, b]}:
+            return a + b, 0
+        case {"op": "mul", "args": [a, b], **rest} if a > 1:
+            return a * b, len(rest)
+    return 0, 0
+
+
+@of("Statements")
 def match_class(x, n, xs, ws, k):
     """`match` of dataclasses"""
     p = Point(float(n), 2.0)
@@ -1027,6 +1039,29 @@ def tuple_that_grows(x, n, xs, ws, k):
 
 
 # ---- dicts and sets
+
+
+@of("Dicts and sets")
+def dict_of_constant_keys(x, n, xs, ws, k):
+    """`d["h"] = x` of constant keys, with values of several types"""
+    d = {"h": x, "n": 0}
+    for i in range(n):
+        d["h"] = d["h"] + 1
+        d["n"] += i
+    d["seen"] = [n]
+    return d, len(d)
+
+
+@of("Dicts and sets")
+def trie(x, n, xs, ws, k):
+    """`cur = cur.setdefault(ch, {})`: tries"""
+    root = {}
+    for w in ws:
+        cur = root
+        for ch in w:
+            cur = cur.setdefault(ch, {})
+        cur["$"] = True
+    return root
 
 
 @of("Dicts and sets")

@@ -1,4 +1,4 @@
-"""Random programs over dicts of constant keys that are mutated: with aliases, branches, loops, helpers and recursion."""
+"""Random programs over dicts of constant keys that are mutated, with aliases, branches, loops and recursion."""
 
 from __future__ import annotations
 
@@ -78,7 +78,11 @@ class Writer:
                 spec = self.dicts[old] | spec
                 more = ", ".join(f"{k!r}: {self.value(t)}" for k, t in spec.items() if rand.random() < 0.5)
                 spec = dict(self.dicts[old]) if not more else spec
-                self.emit(f"{name} = {{**{old}, {more}}}" if more else f"{name} = {rand.choice((f'dict({old})', f'{old}.copy()'))}")
+                self.emit(
+                    f"{name} = {{**{old}, {more}}}"
+                    if more
+                    else f"{name} = {rand.choice((f'dict({old})', f'{old}.copy()'))}"
+                )
                 spec = {k: t for k, t in spec.items() if k in self.dicts[old] or f"{k!r}: " in more}
         self.dicts[name] = spec
 
@@ -186,7 +190,9 @@ class Writer:
             self.block(f"if n > {rand.randint(0, 4)}:", rand.randint(1, 3))
         elif how < 0.94 and self.indent < 3 and self.loops < 2:
             self.loops += 1
-            self.block(rand.choice(("for i in range(n):", "for i in range(2):", "for i in [1, n]:")), rand.randint(1, 3))
+            self.block(
+                rand.choice(("for i in range(n):", "for i in range(2):", "for i in [1, n]:")), rand.randint(1, 3)
+            )
         else:
             self.odd()
 
@@ -197,28 +203,36 @@ class Writer:
             return
         key = rand.choice(list(self.dicts[name]))
         kind = self.dicts[name][key]
+        one, two = "\n" + "    " * (self.indent + 1), "\n" + "    " * (self.indent + 2)
+        here = "\n" + "    " * self.indent
         forms: list[Callable[[], str]] = [
             lambda: f"total += len({name}) + ({key!r} in {name}) + ('zz' in {name})",
-            lambda: f"for k, v in {name}.items():\n{'    ' * (self.indent + 1)}total += len(k)",
-            lambda: f"for k in {name}:\n{'    ' * (self.indent + 1)}total = total * 2 + len(k)",
+            lambda: f"for k, v in {name}.items():{one}total += len(k)",
+            lambda: f"for k in {name}:{one}total = total * 2 + len(k)",
             lambda: f"names.extend({name}.keys())",
             lambda: f"names += list({name})",
             lambda: f"total += {name} is {self.some()}",
             lambda: f"total += repeat({name}, {key!r}, n)",
             lambda: f"names.append({name}.get('zz', 'none'))",
             lambda: f"names += [k for k in {name} if k > 'a']",
+            lambda: f"copied = copy.deepcopy({name}){here}copied[{key!r}] = n{here}total += len(copied)",
+            lambda: f"for j, (k, v) in enumerate({name}.items()):{one}total += j * len(k)",
         ]
         if kind in ("int", "float"):
+            change = f"if k == {key!r}:{two}{name}[{key!r}] += 1{two}total += v"
             forms.append(lambda: f"total += sum([v for k, v in {name}.items() if k == {key!r}])")
-            forms.append(lambda: f"for k, v in {name}.items():\n{'    ' * (self.indent + 1)}if k == {key!r}:\n{'    ' * (self.indent + 2)}{name}[{key!r}] += 1\n{'    ' * (self.indent + 2)}total += v")
+            forms.append(lambda: f"for k, v in {name}.items():{one}{change}")
         if set(self.dicts[name].values()) <= {"int", "float"}:
             forms.append(lambda: f"total += {name} == {self.some()}")
-            forms.append(lambda: f"view = {name}.values()\n{'    ' * self.indent}{name}[{key!r}] = {self.value(kind)}\n{'    ' * self.indent}total += sum(view)")
+            write = f"{name}[{key!r}] = {self.value(kind)}"
+            forms.append(lambda: f"view = {name}.values(){here}{write}{here}total += sum(view)")
+            forms.append(lambda: f"total += sum([add({name}, {key!r}) + v for v in {name}.values()])")
         if rand.random() < 0.25:
             forms = [
                 lambda: f"{name}[names[0]] = {self.value(kind)}",
                 lambda: f"{name}.pop({key!r}, None)",
-                lambda: f"if n > 2:\n{'    ' * (self.indent + 1)}{name}['q'] = {self.value(kind)}",
+                lambda: f"if n > 2:{one}{name}['q'] = {self.value(kind)}",
+                lambda: f"for k in {name}:{one}{name}['late'] = {self.value(kind)}",
                 lambda: f"del {name}[{key!r}]",
             ]
         self.emit(rand.choice(forms)())
@@ -230,10 +244,12 @@ class Writer:
         names = list(self.dicts)
         chosen = self.rand.sample(names, min(len(names), 3))
         out = ", ".join([*chosen, *self.rand.sample(list(self.lists), min(len(self.lists), 1)), "total", "names"])
-        return "\n".join([*_HELPERS, "def run(n, x):", "    total = 0", "    names = ['w']", *self.lines, f"    return {out}", ""])
+        return "\n".join(
+            [*_HELPERS, "def run(n, x):", "    total = 0", "    names = ['w']", *self.lines, f"    return {out}", ""]
+        )
 
 
-_HELPERS = '''from __future__ import annotations
+_HELPERS = """from __future__ import annotations
 
 
 def change(d, k, v):
@@ -251,7 +267,7 @@ def repeat(d, k, n):
     return repeat(d, k, n - 1) + 1
 
 
-'''.split("\n")
+""".split("\n")
 
 
 def program(seed: int) -> tuple[str, list[Any], list[Any]]:

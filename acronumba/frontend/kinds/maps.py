@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import ItemsView, KeysView, Sequence, ValuesView
+from collections.abc import Hashable, ItemsView, KeysView, Sequence, ValuesView
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ class DictVal(Value):
     keys: tuple[Any, ...]  # strings, or other constants
     items: tuple[Val, ...]
     cell: ElementInfo | None = None  # of its allocation site, if that is known
-    places: tuple[Any, ...] = ()  # its possible allocation sites
+    places: tuple[Hashable, ...] = ()  # its possible allocation sites
 
     family = "dict"
     python_class = dict

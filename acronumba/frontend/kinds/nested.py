@@ -63,6 +63,11 @@ class Nested(Value):
     def assignable(self) -> bool:
         return self.is_mapping
 
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Its keys, if they are known."""
+        return self.cls.shape.keys or ()
+
     def mutable(self, w: Walker) -> Val:
         if self.own is False or self.cls.shape.keys is None:
             return self.opened(w).mutable(w)

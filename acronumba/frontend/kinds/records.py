@@ -9,8 +9,8 @@ record has been stored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.join_shapes import JoinShape, Parameter, TypeShape
@@ -20,7 +20,6 @@ from acronumba.frontend.kinds.nested import Nested
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.objects import MutableObject
 from acronumba.frontend.kinds.tuples import TupleVal
-from acronumba.frontend.kinds.unions import MaybeUnbound
 from acronumba.frontend.kinds.value import Index, PythonClass, Turns, Val, Value
 from acronumba.ir.shapes import Shape, ShapeClass, shape_class
 from acronumba.ir.types import MapT, StructT, Type
@@ -68,7 +67,7 @@ class Record(MutableObject):
     first: Keys = ()
 
     family = "dict"
-    python_class = dict  # type: ignore[assignment]
+    python_class = dict
     is_mapping = True
     assignable = True
     is_live = True
@@ -79,18 +78,15 @@ class Record(MutableObject):
     def object_classes(self) -> tuple[type, ...]:
         return ()
 
-    def has_field(self, w: Walker, name: str) -> Num | None:
-        return None
-
     def marker(self, w: Words) -> KnownKeys | Nested:
         """Return its keys, or its row."""
         found = w.state.get((self.key, ""))
         if isinstance(found, Nested):
             return found
-        names = {key[1] for key in w.state if len(key) == 2 and key[0] == self.key and key[1]}
-        if not isinstance(found, KnownKeys) or names != set(map(field_name, found.keys)):
+        held = {key[1]: v for key, v in w.state.items() if len(key) == 2 and key[0] == self.key and key[1]}
+        if not isinstance(found, KnownKeys) or held.keys() != set(map(field_name, found.keys)):
             raise self.demoted(w)
-        if any(isinstance(w.state[self.key, name], MaybeUnbound) for name in names):
+        if any(v.bound_value() is not v for v in held.values()):  # bound on some paths only
             raise self.demoted(w)
         return found
 
@@ -185,20 +181,16 @@ class Record(MutableObject):
         return found.mutable(w) if isinstance(found, Nested) else self
 
 
-def keys_of(w: Words, val: Val) -> Keys:
+def keys_of(w: Words, val: Record | Nested) -> Keys:
     """Return the keys of a record or row, in order."""
-    found = val.marker(w) if isinstance(val, Record) else val
-    if isinstance(found, Nested):
-        return found.cls.shape.keys or ()
-    assert isinstance(found, KnownKeys)
-    return found.keys
+    return (val.marker(w) if isinstance(val, Record) else val).keys
 
 
 @record(eq=False, frozen=False)
 class RecordView(Value):
     """The "values", "items" or "keys" of a record or of a row that may be mutated, as they are when they are read."""
 
-    base: Val
+    base: Record | Nested
     what: str
 
     stored_as = "list(...)"
@@ -218,7 +210,7 @@ class RecordView(Value):
         return (self.base,)
 
     def with_children(self, children: Sequence[Val]) -> Value:
-        return RecordView(children[0], self.what)
+        return RecordView(children[0], self.what)  # type: ignore[arg-type]
 
     def _alike(self, other: Value) -> bool:
         assert isinstance(other, RecordView)
@@ -263,7 +255,7 @@ def without_known_keys(w: Words, iterable: Val) -> Exception:
 
 def as_result(w: Words, val: Val) -> Val:
     """Return a result with records that it holds once as dicts of their values; others become rows."""
-    counts: dict[Any, int] = {}
+    counts: dict[Hashable, int] = {}
 
     def count(v: Val) -> None:
         if isinstance(v, Record):
@@ -274,7 +266,7 @@ def as_result(w: Words, val: Val) -> Val:
         for part in parts:
             count(part)
 
-    def made(v: Val, counts: Mapping[Any, int]) -> Val:
+    def made(v: Val, counts: Mapping[Hashable, int]) -> Val:
         if isinstance(v, Record):
             inner = _values(w, v)
             if counts[v.key] > 1 or not inner:
