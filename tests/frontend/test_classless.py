@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba import AcronumbaError, InstanceErrors, model, pack
+from acronumba import InstanceErrors, model, pack
 from acronumba.data.schema import infer
 from acronumba.ir.types import type_text
 from tests.support.classless import program

@@ -235,11 +235,15 @@ def text_of_a_dataclass(s, sep):
     return str(Place(1.0)) + sep
 
 
-@pytest.mark.parametrize(("f", "code"), [(dict_inside_itself, "ACR303"), (text_of_a_dataclass, "ACR201")])
-def test_what_has_no_type_and_what_has_no_source_are_rejected(f, code):
+def test_a_dict_inside_of_itself_has_a_type():
+    columns = ["a b", "c", "a  b", " "], [" "] * 4
+    assert list(model(dict_inside_itself).batch(*columns)) == list(map(dict_inside_itself, *columns))
+
+
+def test_what_has_no_source_is_rejected():
     with pytest.raises(AcronumbaError) as caught:
-        model(f).batch(["a b", "c"], [" ", " "])
-    assert caught.value.code == code and caught.value.line
+        model(text_of_a_dataclass).batch(["a b", "c"], [" ", " "])
+    assert caught.value.code == "ACR201" and caught.value.line
 
 
 def lists_among_numbers(x):
