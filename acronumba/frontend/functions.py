@@ -20,7 +20,7 @@ from acronumba.frontend.calls.arguments import bind
 from acronumba.frontend.calls.call import call_method, call_static
 from acronumba.frontend.calls.objects import is_manager
 from acronumba.frontend.calls.of_library import dispatched, is_generic
-from acronumba.frontend.calls.signatures import arity
+from acronumba.frontend.calls.signatures import arity, has_init
 from acronumba.frontend.comprehensions import extend, to_list
 from acronumba.frontend.conditions import is_type_test, truth_value
 from acronumba.frontend.exceptions import Dead, Rejected, Restart
@@ -100,7 +100,7 @@ def arguments(w: Walker, func: Val, node: ast.Call) -> list[Val]:
     for a, val in given:
         items = w.items_of(val) if isinstance(a, ast.Starred) else (val,)
         if items is None and isinstance(func, Static) and func.value in (min, max) and len(given) > 2:
-            return [listed(w, given)]
+            return [listed(w, [(isinstance(e, ast.Starred), v) for e, v in given])]
         if items is None and isinstance(func, Static) and func.value is zip and len(given) == 1:
             return [Zip((rows_of(w, val),), starred=True)]
         if items is None and a is given[-1][0] and isinstance(val, ListVal) and takes_list(func):
@@ -113,7 +113,12 @@ def arguments(w: Walker, func: Val, node: ast.Call) -> list[Val]:
 
 def takes_list(func: Val) -> bool:
     """Whether a function can be given `*xs` of run-time length: of the library, if it takes a fixed number."""
-    return not isinstance(func, Static) or isinstance(func.value, MethodName) or arity(func.value) is not None
+    return (
+        not isinstance(func, Static)
+        or isinstance(func.value, MethodName)
+        or has_init(func.value)
+        or arity(func.value) is not None
+    )
 
 
 def rows_of(w: Walker, val: Val) -> ListVal:
@@ -122,13 +127,13 @@ def rows_of(w: Walker, val: Val) -> ListVal:
     return list_slice(w, rows, number(0), 1, w.ops.list_lengths(rows))
 
 
-def listed(w: Walker, given: Sequence[tuple[ast.expr, Val]]) -> Val:
-    """Return the arguments of `min` or `max` as one list: at least two, and `*xs` of run-time length."""
+def listed(w: Walker, given: Sequence[tuple[bool, Val]]) -> ListVal:
+    """Return arguments of a call as one list; `*xs` of run-time length are marked."""
     cell = w.cell(("arguments", w.frame.path, *w.site))
     w.make_real(cell)
     out = w.realise(StaticList((), cell))
-    for a, val in given:
-        if isinstance(a, ast.Starred):
+    for starred, val in given:
+        if starred:
             extend(w, out, val)
         else:
             append(w, out, val)
@@ -188,19 +193,26 @@ def bind_arguments(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[s
 
 
 def spread(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Sequence[Val]:
-    """Return the arguments of a call that ends with `*xs`, whose length is checked: as many as the parameters left."""
+    """Return the arguments of a call that ends with `*xs`: a parameter behind its items gets its default."""
     *before, star = args
     assert isinstance(star, Starred)
     a = func.source.node.args
     plain = [p.arg for p in (*a.posonlyargs, *a.args)]
     if a.vararg is not None and len(before) == len(plain):
         return args
-    optional = func.defaults if func.fn is None else func.fn.__defaults__ or ()
+    if a.vararg is not None and len(before) > len(plain):
+        rest = listed(w, [(False, v) for v in before[len(plain) :]] + [(True, star.inner)])
+        return [*before[: len(plain)], Starred(rest)]
+    defaults: dict[str, Val] = {}
+    add_defaults(w, func, defaults)
     left = [name for name in plain[len(before) :] if name not in kwargs]
-    if a.vararg is not None or set(left) & set(plain[len(plain) - len(optional) :]):
-        seen = f"{star.describe(w)}, for {func.source.name}({', '.join(plain)})"
-        raise w.reject("ACR203", seen=seen, rewrite="give the arguments one by one: f(xs[0], xs[1])")
-    return [*before, *star.spread(w, len(left), func.source.name)]
+    values = star.spread(w, [defaults.get(name) for name in left], a.vararg is not None, func.source.name)
+    if a.vararg is None:
+        return [*before, *values]
+    n = w.ops.list_lengths(star.inner)
+    size = w.scalar("max", w.scalar("sub", n, number(len(left))), number(0))
+    start = w.scalar("sub", n, size)
+    return [*before, *values, Starred(list_slice(w, star.inner, start, 1, size))]
 
 
 def add_defaults(w: Walker, func: Func, params: dict[str, Val]) -> None:

@@ -2073,6 +2073,22 @@ def texts_of_containers(x, n, xs, ws, k):
 
 
 @of("Built-in functions")
+def first_of_an_iterable(x, n, xs, ws, k):
+    """`next(iter(d))`, `next(iter(xs), v)`"""
+    return next(iter({n: k})), next(iter(xs), None), next(iter({"a": k}.items())), next(zip(xs, ws), None)
+
+
+@of("Expressions")
+def stars_with_defaults(x, n, xs, ws, k):
+    """`f(a, *xs)` with a list, for `def f(a, b=1, *rest)`"""
+
+    def f(a, b=1, *rest):
+        return a + b + sum(rest)
+
+    return f(n, *xs)
+
+
+@of("Built-in functions")
 def texts_in_other_bases(x, n, xs, ws, k):
     """`bin`, `oct`, `hex`, `int.bit_count`"""
     return bin(n), oct(n), hex(-n), n.bit_count(), bin(n).count("1")

@@ -29,7 +29,7 @@ from acronumba.frontend.calls.of_numba import call_numba
 from acronumba.frontend.calls.of_operations import row_of_operation
 from acronumba.frontend.calls.of_settings import SETTINGS, change_setting
 from acronumba.frontend.calls.of_views import array_view, function_view
-from acronumba.frontend.calls.signatures import arity, signature_of
+from acronumba.frontend.calls.signatures import arity, has_init, signature_of
 from acronumba.frontend.calls.tables import Row, row_of
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead, Rejected
@@ -81,11 +81,12 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) 
     if any(value is setting for setting in SETTINGS):
         return change_setting(w, value, args, kwargs)
     star = args[-1] if args else None
-    if isinstance(star, Starred) and not ((known := row_of(value)) and known.honoured == "self *args kwargs"):
+    binds = has_init(value) or ((known := row_of(value)) and known.honoured == "self *args kwargs")
+    if isinstance(star, Starred) and not binds:
         count = arity(value)
         if count is None:
             raise w.reject("ACR203", seen=star.describe(w), rewrite="give the arguments one by one: f(xs[0], xs[1])")
-        args = [*args[:-1], *star.spread(w, count - len(args) + 1, getattr(value, "__name__", str(value)))]
+        args = [*args[:-1], *star.spread(w, [None] * (count - len(args) + 1), False, _name_of(w, value))]
     if isinstance(value, type):
         return construct(w, value, args, kwargs)
     if isinstance(value, np.vectorize):

@@ -256,7 +256,8 @@ def _iter(w: Walker, a: Args) -> Val:
     if isinstance(a["x"], Cursor):
         return a["x"]
     inner = as_iterable(w, a["x"])
-    return Stream(inner, advances=inner.has_positions and a["x"].python_class in (list, tuple, range))
+    fixed = a["x"].python_class is str or (inner.is_mapping and inner.is_input)
+    return Stream(inner, advances=fixed or (inner.has_positions and a["x"].python_class in (list, tuple, range)))
 
 
 @row("iterator default", next, whole=True)
@@ -265,7 +266,7 @@ def _next(w: Walker, a: Args) -> Val:
     if isinstance(val, Cursor):
         default = [a["default"]] if "default" in a.given else []
         return w.call(w.constant(advance), [val.inner, val.position, *default], {})
-    if not isinstance(val, Generator) and not _is_of_module(w):
+    if not val.is_iterator and not _is_of_module(w):
         seen = f"next() of {w.describe(val)}"
         raise w.reject("ACR202", a.where["iterator"], seen=seen, rewrite="next(x for x in xs), or an index of a list")
     return w.call(w.constant(first), [val, *([a["default"]] if "default" in a.given else ())], {})

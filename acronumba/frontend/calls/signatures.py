@@ -16,7 +16,8 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable
-from types import BuiltinMethodType, MethodDescriptorType
+from dataclasses import is_dataclass
+from types import BuiltinMethodType, FunctionType, MethodDescriptorType
 from typing import Any
 
 import numpy as np
@@ -159,6 +160,12 @@ def signature_of(function: Any) -> inspect.Signature:
         function = getattr(np, function.__name__)
     known = [p.replace(default=_default(p)) for p in inspect.signature(function).parameters.values()]
     return inspect.Signature(known)
+
+
+def has_init(function: object) -> bool:
+    """Whether it is a class whose `__init__` is a function of Python: arguments are bound to that."""
+    plain = isinstance(function, type) and not issubclass(function, BaseException | tuple)
+    return plain and isinstance(function.__init__, FunctionType) and not is_dataclass(function)  # type: ignore[misc]
 
 
 def arity(function: Callable[..., object]) -> int | None:

@@ -155,14 +155,30 @@ class Starred(Value):
     def describe(self, w: Blocks) -> str:
         return "* of a value whose length is known only at run time"
 
-    def spread(self, w: Walker, count: int, name: str) -> list[Val]:
-        """Return the items as that many arguments of a function; the instance fails if there are more or fewer."""
-        size = w.ops.list_lengths(self.inner)
-        text = f"{name}() takes {count} arguments from *, but there are {{0}}"
-        w.check(w.scalar("eq", size, number(count)), "TypeError", text, (size,))
+    def spread(self, w: Walker, defaults: Sequence[Val | None], more: bool, name: str) -> list[Val]:
+        """Return the items as arguments of a function, one for each of `defaults`, which the last of them may be.
+
+        The instance fails if items without a default are missing, or if there are too many, unless `more` are allowed.
+        """
+        size, least, most = w.ops.list_lengths(self.inner), defaults.count(None), len(defaults)
+        text = f"{name}() takes {least}{'' if least == most else f' to {most}'} arguments from *, but there are {{0}}"
+        w.check(w.scalar("ge", size, number(least)), "TypeError", text, (size,))
+        if not more and w.block is not None:
+            w.check(w.scalar("le", size, number(most)), "TypeError", text, (size,))
         if w.block is None:
             raise Dead
-        return [self.inner.item_at(w, number(k)) for k in range(count)]
+        out = []
+        for k, default in enumerate(defaults):
+            item = partial(self.inner.item_at, w, number(k))
+            if default is None:
+                out.append(item())
+            else:
+                out.append(w.cond(w.scalar("gt", size, number(k)), item, partial(_itself, default)))
+        return out
+
+
+def _itself(val: Val) -> Val:
+    return val
 
 
 @record(eq=False, frozen=False)
@@ -276,7 +292,7 @@ class Stream(Value):
     inner: Val
     loops: tuple[Loop, ...] = ()  # around the binding of its name
     backward: bool = False
-    advances: bool = False  # `next` may advance it, at any place: it is over a list, a tuple or a range
+    advances: bool = False  # `next` may advance it, at any place: it is over what keeps its length
 
     stored_as = "list(...)"
     is_iterator = True
