@@ -111,9 +111,7 @@ def as_cursor(w: Walker, val: Val) -> Cursor | None:
     """Return an iterator as one whose position run time knows; None if what it is over has no places, or may change."""
     if not isinstance(val, Stream) or not val.advances:
         return None
-    from acronumba.frontend.comprehensions import to_list
-
-    inner = val.inner if val.inner.has_positions or val.inner.sequence(w) is not None else to_list(w, val.inner)
+    inner = val.inner
     if isinstance(inner, StaticList):
         if inner.cell.find().real:
             return None

@@ -1,4 +1,6 @@
-"""`next(iter(x))`, iterators with a name over strings and dicts, and `f(*xs)` of run-time length, as in the plain call."""
+"""`next(iter(x))`, iterators with a name over strings and dicts, `f(*xs)` of run-time length; as in the plain call."""
+
+# ruff: noqa: RUF015, C416, B905
 
 from __future__ import annotations
 
