@@ -5,12 +5,28 @@ In: an instruction. Out: its code, written with a `Writer`.
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from acronumba.analysis.plan import Plan
 from acronumba.data.words import MADE, RECORD
-from acronumba.emit.tree import I32, I64, Expr, Local, call_address, const, convert, intrinsic, load, select
+from acronumba.emit.tree import (
+    I32,
+    I64,
+    Builder,
+    Call,
+    Expr,
+    Function,
+    Local,
+    call_address,
+    const,
+    convert,
+    intrinsic,
+    load,
+    select,
+)  # fmt: skip
 from acronumba.host.lists import list_operation
 from acronumba.host.numbers import scalar
 from acronumba.host.texts import constant
@@ -20,7 +36,8 @@ from acronumba.ir.spec import KernelOp
 from acronumba.ir.types import ListT, TensorT
 from acronumba.kernels.own import may_fail
 from acronumba.operations import OwnCall
-from acronumba.runtime.library.records import halves
+from acronumba.runtime.library.records import halves, memo_of
+from acronumba.runtime.state import AT, KERNEL, TABLE
 
 _ODD = 6364136223846793005  # whose powers are factors of a hash
 
@@ -150,6 +167,8 @@ def once_if_equal(plan: Plan) -> frozenset[int]:
 def _emit(w: Writer, emit: ir.Emit) -> None:
     b, reg = w.b, w.reg
     row = b.let("node", reg["top"])
+    if w.equal:
+        b.store(w.word("reader"), reg["n"], -1)
     given, extents = _given(emit), _extents(emit)
     for k, v in enumerate(given):
         w.write_word(row, k, w[v])
@@ -159,24 +178,86 @@ def _emit(w: Writer, emit: ir.Emit) -> None:
     if emit.kernel not in w.equal:
         _record(w, emit, row)
         return
-    found = b.let("found", -1)
-    with b.when(intrinsic("seldom", reg["n"] >= w.look(emit.kernel))):
-        key = [(0, len(given)), (behind, len(extents))]  # all that the row has by now
-        words = (const(x, I64) for start, count in key for x in (start, count))
-        hash = hash_of(row, [start + k for start, count in key for k in range(count)], emit.kernel)
-        about = w.st, const(emit.kernel, I64), row, *words, hash, reg["n"]
-        b.set(found, call_address(w.word("find_equal"), *about, result=I64))
-    with b.when(found >= 0):
+    known = _Known(b.let("found", -1), b.let("other", 0), b.let("head", 0))
+    _look(w, emit, row, known, [(0, len(given)), (behind, len(extents))])  # all words that the row has by now
+    with b.when(known.node >= 0):
         b.set(reg["nroom"], reg["nroom"] - 1)
-        b.store(w.word("sharer"), reg["nroom"], halves(found, reg["inst"]))
+        b.store(w.word("sharer"), reg["nroom"], halves(known.node, reg["inst"]))
         if w.doubles:
-            b.store(w.word("double"), reg["nroom"], halves(found, reg["n"]))
+            b.store(w.word("double"), reg["nroom"], halves(known.node, reg["n"]))
             _record(w, emit, row)
-        other = b.let("other", load(w.word("row"), found))
         for k, v in enumerate(emit.outs):
-            w.assign(v, other + (8 * len(given) + RECORD.size * k))
+            w.assign(v, known.row + (8 * len(given) + RECORD.size * k))
     with b.otherwise():
-        _record(w, emit, row)
+        b.set(known.head, _record(w, emit, row))
+    w.heads |= dict.fromkeys(emit.outs, known.head)
+
+
+class _Known(NamedTuple):
+    """The recorded node that is equal to one that is about to be recorded; negative: there is none."""
+
+    node: Local
+    row: Local
+    head: Local  # of its value records
+
+
+def _look(w: Writer, emit: ir.Emit, row: Local, known: _Known, key: list[tuple[int, int]]) -> None:
+    """Set `known` to the node that is equal to that of a row, unless these are not looked for at present.
+
+    A node whose newest operand nobody has read has no equal. `key` says which words of the row are compared.
+    """
+    b, n = w.b, w.reg["n"]
+    newest: Expr = const(-1, I64)
+    for k, v in enumerate(v for v in emit.args if isinstance(v.type, TensorT)):
+        node = b.let("reads", w.node(v))
+        newest = node if k == 0 else b.let("newest", select(node > newest, node, newest))
+    alone = not isinstance(newest, Local)  # whether it reads no results
+    last = 2 * newest  # where `reader` has the last node that reads it
+    with contextlib.nullcontext() if alone else b.when(load(w.word("reader"), last, I32) >= 0):
+        words = [start + k for start, count in key for k in range(count)]
+        with b.when(intrinsic("seldom", n >= w.look(emit.kernel))):
+            recalled = alone and len(words) == 1
+            if recalled:
+                _recall(w, emit, load(row, words[0]), known)
+            with b.when(known.node < 0) if recalled else contextlib.nullcontext():
+                counts = (const(x, I64) for start, count in key for x in (start, count))
+                about = w.st, const(emit.kernel, I64), row, *counts, hash_of(row, words, emit.kernel), newest, n
+                b.set(known.node, call_address(w.word("find_equal"), *about, result=I64))
+                with b.when(known.node >= 0):
+                    b.set(known.row, load(w.word("row"), known.node))
+                    b.set(known.head, load(known.row, len(_given(emit)) + RECORD.at["head"]))
+    if not alone:
+        with b.otherwise():
+            b.store(w.word("reader"), last, convert(n, I32))
+
+
+def _recall(w: Writer, emit: ir.Emit, word: Expr, known: _Known) -> None:
+    """Set `known` if the memo has the node whose row has this word alone."""
+    if "recall" not in w.helpers:
+        w.helpers["recall"] = _recaller()
+    b = w.b
+    place = b.let("place", Call("recall", (w.st, const(emit.kernel, I64), word), I64))
+    with b.when(place.ne(0)):
+        b.set(known.node, load(place, 2))
+        b.set(known.row, load(place, 3))
+        b.set(known.head, halves(known.node, const(0, I64)))  # it reads no results: its depth is 0
+
+
+def _recaller() -> Function:
+    """Return the function that finds a node in the memo, with the effect of the library's search."""
+    doc = "Return the memo's entry for a node of a kernel whose row has one word to compare; 0: there is none."
+    b = Builder("recall", [("ST", I64), ("kernel", I64), ("word", I64)], result=I64, inline="always", doc=doc)
+    st, kernel, word = b["ST"], b["kernel"], b["word"]
+    place = b.let("place", memo_of(load(st, AT["memo"]), word, kernel))
+    known = load(place).eq(word) & load(place, 1).eq(load(st, AT["memo_tag"]) + kernel)
+    with b.when(known & load(st, AT["equal_found"]).ne(0)):
+        credit = b.let("credit", load(st, AT["credit"]) + 16 * kernel)
+        row = b.let("row", load(st, AT["table"]) + KERNEL.size * kernel)
+        more, most = b.let("more", load(credit) + load(row, TABLE["equal_gain"])), load(row, TABLE["equal_tries"])
+        b.store(credit, 0, select(more < most, more, most))
+        b.ret(place)
+    b.ret(const(0, I64))
+    return b.function()
 
 
 def hash_of(row: Expr, words: Sequence[int], kernel: int) -> Expr:
@@ -197,15 +278,15 @@ def _wrapped(number: int) -> int:
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _record(w: Writer, emit: ir.Emit, row: Local) -> None:
-    """Record a node whose row has all words but the records of its results."""
+def _record(w: Writer, emit: ir.Emit, row: Local) -> Local:
+    """Record a node whose row has all words but the records of its results; return their head."""
     b, reg = w.b, w.reg
     n, top = reg["n"], reg["top"]
     depth: Expr = const(0, I64)
     depths: list[Local] = []
     for v in emit.args:
         if isinstance(v.type, TensorT):
-            depths.append(b.let("d", convert(load(w[v], 2, I32), I64)))
+            depths.append(b.let("d", w.depth(v)))
         elif isinstance(v.type, ListT) and isinstance(v.type.item, TensorT):
             depths.append(_deepest(w, w[v]))
     for k, d in enumerate(depths):
@@ -230,3 +311,5 @@ def _record(w: Writer, emit: ir.Emit, row: Local) -> None:
     b.store(reg["row"], n, row)
     b.set(n, n + 1)
     b.set(top, row + 8 * emit_words(emit))
+    w.heads |= dict.fromkeys(emit.outs, head)
+    return head

@@ -151,6 +151,8 @@ class _Machine(Writer):
             self.put("etop", self.word("etop") + 8 * (3 + values))
             b.set(self.reg["n"], self.word("first"))
             b.set(self.reg["nroom"], self.word("first_room"))
+            if self.equal:
+                self.put("memo_tag", self.word("memo_tag") + self.word("kernels"))
             if self.waiting:
                 b.store(self.word("lives"), self.reg["inst"], state.DEAD)
             b.goto(state.SCHEDULER)
@@ -380,6 +382,7 @@ class _Machine(Writer):
     def _segment(self, k: int, segment: Segment) -> None:
         """Write a segment of block `k` of its function."""
         b, reg, frame = self.b, self.reg, segment.frame
+        self.heads.clear()
         if segment.resumes is not None:
             self.entries.add(segment.number)
             self.calls[segment.number] = segment.resumes.loc

@@ -9,11 +9,12 @@ from __future__ import annotations
 import itertools
 
 from acronumba.emit import tree
-from acronumba.emit.tree import F64, I1, I64, Builder, Expr, Local, convert, load
+from acronumba.emit.tree import F64, I1, I32, I64, Builder, Expr, Local, convert, load
 from acronumba.host.segments import Segment
 from acronumba.ir.nodes import Program, Scalar, Var
 from acronumba.ir.types import BoolT, FloatT, Word
 from acronumba.runtime import state
+from acronumba.runtime.library.records import node_of
 from acronumba.runtime.state import AT
 
 
@@ -34,6 +35,7 @@ class Writer:
         self.types: dict[int, tuple[Word, ...]] = {}
         self.locals: dict[Var, Local] = {}
         self.constants: dict[Var, Expr] = {}
+        self.heads: dict[Var, Local] = {}  # of the value records of tensors that this segment has computed
         self.blocks: list[tuple[int, str, tree.Body]] = []
         self.entries = {state.SCHEDULER}
         self.reloads: dict[Segment, int] = {}
@@ -74,7 +76,18 @@ class Writer:
         known = self.constants.get(v)
         return self.locals[v] if known is None else known
 
+    def node(self, v: Var) -> Expr:
+        """Return the node that computes a tensor; negative: the tensor was given."""
+        head = self.heads.get(v)
+        return convert(load(self[v], 3, I32), I64) if head is None else node_of(head)
+
+    def depth(self, v: Var) -> Expr:
+        """Return the depth of the node that computes a tensor."""
+        head = self.heads.get(v)
+        return convert(load(self[v], 2, I32) if head is None else convert(head, I32), I64)
+
     def assign(self, v: Var, value: Expr) -> None:
+        self.heads.pop(v, None)
         self.b.set(self.locals[v], value)
 
     def reload(self, segment: Segment) -> None:

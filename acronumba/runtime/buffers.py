@@ -23,6 +23,8 @@ from acronumba.runtime.state import (
     AT,
     GROW_CHAINS,
     GROW_FOUND,
+    MEMO_BYTES,
+    MEMO_ENTRIES,
     MOST_GRAPHS,
     MOST_GROUPS,
     NEVER,
@@ -35,7 +37,7 @@ _CHUNK = 1 << 20  # bytes of the first chunk of a heap
 _NODES = 1 << 12  # capacity of the first columns
 _LEAST_CHUNK, _LEAST_NODES = 1 << 14, 1 << 7  # the same where memory is tight
 _STEP = 8  # where memory is tight, the heap and columns grow by one of so many parts
-_COPIED = 28  # bytes of a node that are kept when columns grow
+_COPIED = 36  # bytes of a node that are kept when columns grow
 _MANY = 1 << 20  # capacity of columns that are not kept for the next run
 _WARMS = 16  # pieces of memory that are fetched before a run
 _CACHE = 1 << 20  # bytes: more than these are not fetched, as they would drive each other out
@@ -185,7 +187,7 @@ class Buffers:
         assert groups < 1 << 15, "`place` has 16 bits for a component"
         bits = groups * (groups // 64 + 1) + 1
         words = {"sizes": plan_words(most), "credit": 2 * kernels + 1, "ahead": 2 * _WARMS, "heap": 32}
-        words |= {"followed": MOST_GRAPHS}
+        words |= {"followed": MOST_GRAPHS, "memo": MEMO_ENTRIES * MEMO_BYTES // 8 if equal else 0}
         self.fixed: dict[str, Array] = {
             "adjacent": np.zeros(bits, np.int64),
             "known_first": np.zeros(MOST_GRAPHS * bits, np.int64),
@@ -198,6 +200,7 @@ class Buffers:
             reach(array)
             self[name] = address(array)
         self["table"] = address(table.rows)
+        self["memo_tag"] = 1
         self["kernels"], self["most"], self["keyed"], self["most_groups"] = kernels, most, int(keyed), MOST_GROUPS
         self["look"] = self.address + 8 * (AT["free"] + functions)
         self["scratch"], self["scratch_size"] = address(self.scratch), len(self.scratch)
@@ -384,6 +387,7 @@ class Buffers:
         if self.equal:
             most = 1 << (2 * capacity - 1).bit_length()
             lengths |= {"equal": (int64, 5 * most // 3)} | dict.fromkeys(self.equal, (int64, capacity))  # 1 + 1/2 + ...
+            lengths |= {"reader": (int64, capacity + 1)}
         return lengths
 
     def grow_nodes(self, capacity: int, n: int) -> None:
@@ -394,6 +398,7 @@ class Buffers:
         kept = {name: self.columns[name][:n].copy() for name in ("kind", "depth", "instance", "row") if n}
         if slots:
             kept["equal"] = self.columns["equal"][begun : begun + slots].copy()
+            kept["reader"] = self.columns["reader"][: n + 1].copy()
         self.columns = {}
         for name, (dtype, length) in self._lengths(capacity).items():
             column = np.zeros(length, dtype) if name == "tally" else np.empty(length, dtype)
@@ -413,6 +418,8 @@ class Buffers:
         if self.equal:
             most = 1 << (2 * capacity - 1).bit_length()
             self["equal_first"], self["equal_most"] = self["equal"], most
+            self.columns["reader"][0] = 0
+            self["reader"] += 8
 
     @property
     def sharers(self) -> Words:

@@ -205,6 +205,7 @@ class MemoryPolicy:
         if self.host.waiting:
             buffers.lives[buffers["inst"]] = state.DEAD
         buffers["n"], buffers["nroom"] = buffers["first"], buffers["first_room"]
+        buffers["memo_tag"] += buffers["kernels"]
         buffers.rewind(buffers["base"])
         buffers["stubs"] = 0
         buffers.heads[:] = 0

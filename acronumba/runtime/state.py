@@ -87,6 +87,9 @@ first_room          `nroom` when the fiber that runs was started or went on
 find_equal          address of the function that finds an equal node
 sharer              int64[ncap]: node << 32 | instance: who takes a node of another; from `nroom` on, the last one first
 double              int64[ncap]: node << 32 | the same node recorded again, beside `sharer`; see `runtime.doubles`
+reader              int32[n, 2]: the last node that `library.equal` knows of those whose newest operand is the node, and
+                    the next of those whose newest operand is that of the node; -1: none. Before the first row, 0: as if
+                    any node could be equal to one that reads none
 credit              int64[kernels, 2]: how many nodes of the kernel are looked for yet if none is equal to another, and
                     how many nodes are recorded then before it is looked for again; see `library.equal`
 look                address of the words `look[kernels]`
@@ -95,6 +98,8 @@ equal_mask          its length, a power of two, less 1
 equal_count         its entries
 equal_first         address of the first table, 0: there is none; larger ones follow, each behind the one before
 equal_most          length of the largest, at least 2 ncap
+memo                int64[MEMO_ENTRIES, 4]: of nodes with one word in their row: the word, tag and kernel, node, row
+memo_tag            what the second word must begin at: entries with another are none
 equal_found         whether the mini-batch has had equal nodes
 kernels             number of kernels
 table               int64[kernels, words of KERNEL]: the kernels, see TABLE
@@ -328,6 +333,8 @@ SCHEDULER, FAILED, LEAVE = range(3)
 BY_DEPTH, BY_AGENDA, BY_CALLER, BY_LOOKAHEAD = range(4)  # values of `policy`
 
 EQUAL_SLOTS = 64  # entries of the table with which a round begins to look for equal nodes
+EQUAL_READERS = 4  # nodes for which one node is the newest that they read are known by it, the others in the table
+MEMO_ENTRIES, MEMO_BYTES = 1 << 12, 32  # of the memo: how many there are, and the bytes of each
 EQUAL_PAUSE = 32  # nodes that are recorded before a kernel is looked for again whose nodes were not equal
 EQUAL_MANY = 1024  # nodes, after which pauses may be longer, while no node of the mini-batch has been equal to another:
 EQUAL_NONE = 4  # so many times as long at most

@@ -17,6 +17,7 @@ from acronumba.emit.tree import I64, const
 from acronumba.host import instructions, machine
 from acronumba.runtime import buffers, driver, kernel_table
 from acronumba.runtime.state import EQUAL_PAUSE
+from tests.support import recurrences
 from tests.support.chosen import one_in
 from tests.support.hand import pack_trees, random_tree, tree_lstm
 from tests.support.hand_runs import ENGINES, check, executable, weights
@@ -143,7 +144,7 @@ def test_looking_pauses_where_nothing_is_equal(monkeypatch: pytest.MonkeyPatch) 
 def test_nodes_that_read_others_are_looked_for_when_one_is_found() -> None:
     given, p = [Tree(0, Tree(1), Tree(2))] * 9, params()
     trace = fresh(read).trace(given, p=p)
-    assert [b.size for b in trace.batches] == [2, 2] and trace.saved == 2 * 8 + 7
+    assert [b.size for b in trace.batches] == [2, 1] and trace.saved == 3 * 8
     different = [Tree(0, Tree(2 * k), Tree(2 * k + 1)) for k in range(9)]
     assert fresh(read).trace(different, p=params(18)).saved == 0
 
@@ -283,8 +284,8 @@ def without_extents(monkeypatch: pytest.MonkeyPatch) -> None:
     call = instructions.call_address
 
     def lax(at: Any, *args: Any, result: Any) -> Any:
-        *most, _, hash, n = args
-        return call(at, *most, const(0, I64), hash, n, result=result)
+        *most, _, hash, newest, n = args
+        return call(at, *most, const(0, I64), hash, newest, n, result=result)
 
     monkeypatch.setattr(instructions, "call_address", lax)
     monkeypatch.setattr(instructions, "hash_of", lambda *_: const(0, I64))
@@ -429,3 +430,19 @@ def test_zoo(name: str, always: None) -> None:
     xs = module.instances(12, **({"length": 6} if name == "berxit" else {}))
     xs, p = [*xs, *xs[:5]], module.params(WIDTH)
     assert same_bits(fresh(f).batch(xs, p=p), plain(f).batch(xs, p=p))
+
+
+# ---- random recurrences
+
+
+@pytest.mark.parametrize("seed", one_in(8, range(8)))
+def test_random_recurrences(seed: int, always: None) -> None:
+    """Each node is one of those without the option; a mini-batch that is given twice has no more nodes."""
+    f, xs, p = fresh(recurrences.model_of(seed), threads=1), recurrences.instances(seed, 20), recurrences.params()
+    for given in (xs, xs[::-1]):
+        results, errors = recurrences.outcomes(f, given, p)
+        assert (results, errors) == recurrences.outcomes(plain(f), given, p)
+    good = [x for k, x in enumerate(xs[::-1]) if k not in errors]
+    trace, without = f.trace(good, p=p), plain(f).trace(good, p=p)
+    assert trace.nodes + trace.saved == without.nodes and trace.rounds == without.rounds
+    assert f.trace([*good, *good], p=p).nodes == trace.nodes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from acronumba.emit.language import call_address, i64, ld, lshr
+from acronumba.emit.language import call_address, i64, inline, ld, lshr
 
 from acronumba.runtime.library.words import (  # isort: skip
     ARGS, K_ARGS, K_DIMS, K_PLAN, SIZES, TABLE,
@@ -14,6 +14,7 @@ def extents_of(ST: i64, k: i64, i: i64) -> i64:
     return ld(ld(ST, ARGS), i) + 8 * ld(ld(ST, TABLE), k + K_ARGS)
 
 
+@inline
 def same_words(one: i64, other: i64, count: i64) -> i64:
     """Return whether `count` words at two addresses are equal."""
     for j in range(count):

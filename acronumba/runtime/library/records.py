@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from acronumba.data.words import RECORD
 from acronumba.emit.tree import Expr
+from acronumba.runtime.state import MEMO_BYTES, MEMO_ENTRIES
 
 _W = TypeVar("_W", int, NDArray[np.int64], Expr)
+_X = TypeVar("_X", int, Expr)
 
 # The low half of a word is unsigned.
 
@@ -50,6 +52,14 @@ def results_at(args: _W, dims: _W) -> _W:
 def result_of(row: _W, results: _W, j: _W) -> _W:
     """Return the address of the record of result j, in a row with the given `results_at`."""
     return row + results + RECORD.size * j
+
+
+# Entries of the memo of `equal`.
+
+
+def memo_of(memo: _X, word: _X, kernel: _X | int) -> _X:
+    """Return the address of the entry that the node of a kernel with one word has in the memo, if it is there."""
+    return memo + MEMO_BYTES * ((word + (word >> 40) + kernel * 1365) & (MEMO_ENTRIES - 1))
 
 
 # A word of the column `place`: the component of the node's key, its depth in it, its group.
