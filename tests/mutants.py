@@ -283,6 +283,11 @@ MUTANTS = (
         ("host/instructions.py", "const(_wrapped(_ODD * (kernel + 1)), I64)", "const(_ODD, I64)"),
     ),
     Mutant(
+        "equal: entries of the memo outlive their round", "host/instructions.py",
+        'load(place, 1).eq(load(st, AT["memo_tag"]) + kernel)', '(load(place, 1) <= load(st, AT["memo_tag"]) + kernel)',
+        "tests/runtime/test_equal.py", "compiled",
+    ),
+    Mutant(
         "hoist: what depends on a loop is computed before it", "analysis/grouping/invariant.py",
         "if all((v in ready and v not in written) or v in known for v in reads(instr)):",
         "if all(v in ready or v in known for v in reads(instr)):",

@@ -179,7 +179,8 @@ def _emit(w: Writer, emit: ir.Emit) -> None:
         _record(w, emit, row)
         return
     known = _Known(b.let("found", -1), b.let("other", 0), b.let("head", 0))
-    _look(w, emit, row, known, [(0, len(given)), (behind, len(extents))])  # all words that the row has by now
+    key = [(0, len(given)), (behind, len(extents))]  # all words that the row has by now
+    _look(w, emit, row, known, key)
     with b.when(known.node >= 0):
         b.set(reg["nroom"], reg["nroom"] - 1)
         b.store(w.word("sharer"), reg["nroom"], halves(known.node, reg["inst"]))
