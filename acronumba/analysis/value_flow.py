@@ -253,6 +253,8 @@ class Inclusion:
             case "slice":
                 site = self._site(instr, instr.outs[0])
                 self.at(it, lambda source: self._elements(source, site, width))
+            case "match":
+                self._site(instr, instr.outs[0])
             case "fill":
                 site = self._site(instr, instr.outs[0])
                 for j, v in enumerate(instr.args[1:]):

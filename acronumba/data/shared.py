@@ -15,6 +15,7 @@ reads a `SharedTree`; at each call `matcher` checks that the values still have t
 from __future__ import annotations
 
 import enum
+import re
 import types
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping
@@ -261,7 +262,7 @@ def describe(values: Mapping[str, object]) -> SharedTree:
 
 DEPTH = 100  # structures nested deeper than this are not followed
 ENDLESS = "a structure that contains itself, or is nested too deeply"
-BY_VALUE = (str, range)  # classes of constants that are compared by value
+BY_VALUE = (str, range, re.Pattern)  # classes of constants that are compared by value
 CONSTANTS = (bool, type(None), enum.Enum, type, np.dtype, types.ModuleType, np.vectorize)
 ADDED: list[type] = []  # classes of constants of other libraries: of dtypes, for example
 _CONTAINERS = frozenset((dict, list, tuple, set))
@@ -406,7 +407,7 @@ def kinds_of(keys: Iterable[object]) -> tuple[Any, ...]:
 
 def _other_behaviour(value: object) -> str:
     """Return why an instance of a subclass of a built-in class cannot be treated as one of that class; "" if it can."""
-    if isinstance(value, enum.Enum):
+    if isinstance(value, enum.Enum) and not isinstance(value, re.RegexFlag):
         named = any(value is member for member in type(value).__members__.values())
         return "" if named else f"{value!r}, a combination of flags: pass them one by one, as bools"
     cls = type(value)

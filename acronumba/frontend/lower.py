@@ -81,7 +81,7 @@ from acronumba.generics import Value
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.printer import function_text
-from acronumba.ir.shapes import is_shape
+from acronumba.ir.shapes import STANDS_FOR, is_shape
 from acronumba.ir.source import line_text
 from acronumba.ir.types import INT, ListT, NoneT, StructT, Type, all_parts, nesting, words
 from acronumba.ir.visit import reassigned, rename, writes
@@ -340,8 +340,7 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         sweep.errors += sweep.certain
     sweep.functions[0] = code
     result = sweep.facts.results.get(key) or NoneT()
-    if any(issubclass(cls, BaseException) for cls in classes_within(sweep.facts, result)):
-        raise sweep.reject("ACR101", loc, seen="an exception in the result", rewrite="return its class or its text")
+    _check_classes(sweep, result, loc)
     distinct: tuple[Paths, ...] = ()
     if not sweep.facts.changed and not sweep.errors:
         _check_visible(sweep, shared)
@@ -370,6 +369,15 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         begin_shared=sweep.facts.state == "initial",
         wrap=wrap,
     )
+
+
+def _check_classes(sweep: Walker, result: Type, loc: Loc) -> None:
+    """Reject exceptions and matches of patterns in the result."""
+    within = list(classes_within(sweep.facts, result))
+    if any(cls in STANDS_FOR for cls in within):
+        raise sweep.reject("ACR308", loc, seen="a match of `re` in the result", rewrite="return its text: m.group()")
+    if any(issubclass(cls, BaseException) for cls in within):
+        raise sweep.reject("ACR101", loc, seen="an exception in the result", rewrite="return its class or its text")
 
 
 def classes_within(facts: Facts, result: Type) -> Iterator[type]:

@@ -154,7 +154,7 @@ class Words(Cells):
 
         if value is None:
             return NoneVal()
-        if isinstance(value, enum.Enum):
+        if isinstance(value, enum.Enum) and type(value) not in CONSTANTS:
             return EnumVal(type(value), const=value)
         if isinstance(value, bool | int | float) and type(value) in (bool, int, float):
             return number(value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I64, Expr, Local, const, convert, intrinsic, load, select
-from acronumba.host import decimals, maps, texts
+from acronumba.host import decimals, maps, patterns, texts
 from acronumba.host.segments import Segment
 from acronumba.host.writer import Writer
 from acronumba.ir.nodes import ListOp, Var
@@ -87,6 +87,8 @@ def dynamic(w: Writer, segment: Segment, instr: ListOp) -> None:
             texts.join(w, segment, instr)
         case "decimal":
             decimals.decimal(w, segment, instr)
+        case "match":
+            patterns.match(w, segment, instr)
 
 
 class _Dynamic:

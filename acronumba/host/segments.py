@@ -17,7 +17,9 @@ from acronumba.records import record
 from acronumba.runtime.state import FRAME
 
 # Operations on lists without a static bound.
-DYNAMIC = frozenset({"append", "insert", "extend", "slice", "fill", "sort", "put", "update", "join", "decimal"})
+DYNAMIC = frozenset(
+    {"append", "insert", "extend", "slice", "fill", "sort", "put", "update", "join", "decimal", "match"}
+)
 
 
 def stands_alone(instr: ir.Instr) -> bool:

@@ -7,6 +7,7 @@ Functions made again by one definition, as lambdas where data is made, count as 
 from __future__ import annotations
 
 import functools
+import re
 import types
 import weakref
 from collections import Counter
@@ -17,7 +18,9 @@ import numpy as np
 
 from acronumba.generics import Value
 
-_CLASSES = (types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, np.ufunc, type(np.sum), type)
+_CLASSES = (
+    types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType, np.ufunc, type(np.sum), type, re.Pattern,
+)  # fmt: skip
 _UNKNOWN = (types.MethodType, functools.partial)
 _PLAIN = (int, float, str, bool, type(None))
 _MOST = 16  # functions of one definition that hold different values

@@ -20,7 +20,7 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.evaluate import OperationFailed, WrongResult, apply
 from acronumba.ir.ops import SCALARS, Attrs, decimal
 from acronumba.ir.shapes import field_of, layout_of
-from acronumba.ir.types import UNSET, BoolT, FloatT, IntT, ListT, TensorT, TorchT, members
+from acronumba.ir.types import INT, UNSET, BoolT, FloatT, IntT, ListT, TensorT, TorchT, members
 from acronumba.ir.values import (
     INT_MAX,
     INT_MIN,
@@ -486,6 +486,11 @@ def _list_rule(i: ir.ListOp, args: list[WordValue]) -> tuple[WordValue, ...]:
         return (List(i.outs[0].type.item, args[1:] * max(args[0], 0), max(args[0], 0)),)
     if i.op == "decimal":
         return (decimal(*args),)
+    if i.op == "match":
+        from acronumba.ir.patterns import marks_of
+
+        marks = marks_of(*args)
+        return (List(INT, list(marks), len(marks)),)
     this, w = args[0], i.width
     match i.op:
         case "len":

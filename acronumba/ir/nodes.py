@@ -188,6 +188,7 @@ class ListOp:
     slice     list            list, start, step, count        a new list; elements start + step * k, k < count
     fill      list            count, words                    a new list of count equal elements
     decimal   string          float, int, int                 its text, as in `ops.decimal`: a letter, places
+    match     list            code, string, first, last, how  a new list of ints: see `ir.patterns`
     sort      -               list, keys, descending     stable, by a list of as many int, float or bool keys (width 1)
 
     A dict is a list of entries (a key, what lies under it), in the order in which the keys came, made empty by

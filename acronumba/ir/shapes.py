@@ -119,9 +119,12 @@ def is_shape(cls: object) -> TypeGuard[ShapeClass]:
     return type(cls) is ShapeClass
 
 
+STANDS_FOR: dict[type, type] = {}  # classes of the library, and those of Python that they are for models
+
+
 def class_of_values(cls: type) -> type:
     """Return the Python class of the values for which a class stands: itself, unless it stands for a shape."""
-    return cls.shape.python if is_shape(cls) else cls
+    return cls.shape.python if is_shape(cls) else STANDS_FOR.get(cls, cls)
 
 
 L = TypeVar("L")

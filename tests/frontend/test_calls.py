@@ -10,6 +10,7 @@ import ast
 import inspect
 import itertools
 import math
+import re
 import sys
 import warnings
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -33,6 +34,7 @@ HEADER = """
 import collections
 import itertools
 import math
+import re
 
 import numpy as np
 from tests.support.enums import Part, Plain
@@ -131,7 +133,9 @@ REQUIRED: dict[Any, str] = {  # the arguments of a call that is in the language
     np.left_shift.outer: "i, i", np.right_shift.outer: "i, i", np.lcm.outer: "i, i", np.ldexp.outer: "x, i",
     np.meshgrid: "v, v", np.nanargmax: "x", np.vander: "v", np.r_: "v, v", np.linalg.matrix_rank: SQUARE,
     np.linalg.matrix_norm: "x", np.linalg.vector_norm: "v", np.from_dlpack: "x", np.polyval: "v, x",
-    format: "2", repr: "2", sys.exit: "2",
+    format: "2", repr: "2", sys.exit: "2", re.compile: "'a'",
+    **dict.fromkeys((re.match, re.search, re.fullmatch, re.finditer, re.findall, re.split), "'a', 'a'"),
+    re.sub: "'a', 'b', 'cac'", re.subn: "'a', 'b', 'cac'",
 }  # fmt: skip
 SELF: dict[Any, str] = {np.ndarray.searchsorted: "v", np.ndarray.squeeze: "np.ones((1, 3))", np.ndarray.tolist: "v"}
 WRAPPED: dict[Any, str] = {  # what cannot be a result, or is not determined
@@ -139,7 +143,8 @@ WRAPPED: dict[Any, str] = {  # what cannot be a result, or is not determined
     np.promote_types: "np.zeros(2, {})", np.finfo: "np.zeros({}.bits)", np.iinfo: "np.zeros({}.bits)",
     range: "list({})", zip: "list({})", enumerate: "list({})", reversed: "list({})", iter: "list({})",
     map: "list({})", filter: "list({})", type: "{}(7)", slice: "x[:, {}]", deque: "list({})", defaultdict: "dict({})",
-    OrderedDict: "dict({})", Counter: "dict({})", itertools.count: "list(zip({}, [n, 2]))",
+    OrderedDict: "dict({})", Counter: "dict({})", itertools.count: "list(zip({}, [n, 2]))", re.compile: "{}.pattern",
+    **dict.fromkeys((re.match, re.search, re.fullmatch), "{}.end()"), re.finditer: "len(list({}))",
 }  # fmt: skip
 OTHER: dict[str, tuple[str, ...]] = {  # values of a parameter, of which one at least is not its default
     "object": ("3",), "encoding": ("'ascii'",), "errors": ("'strict'",), "memo": ("{}",), "format_spec": ("'d'",),
@@ -171,6 +176,7 @@ OTHER: dict[str, tuple[str, ...]] = {  # values of a parameter, of which one at 
     "out2": ("x",), "to": ("np.int8",), "xi": ("v",),
     "rel_tol": ("0.1",), "abs_tol": ("0.5",), "iterable": ("(1, 2)",), "iterables": ("[3, 4]",),
     "maxlen": ("1",), "status": ("2",), "bins": ("3",), "range": ("(0, 4)",), "density": ("True",), "pyfunc": ("abs",),
+    "flags": ("2",), "count": ("1",), "maxsplit": ("1",),
     "newshape": ("(4, 2)",), "interpolation": ("'lower'",),  # of NumPy before 2.4
 }  # fmt: skip
 PLACED: dict[str, str] = {"operands": "x", "shape": "2", "axes": "0", "args": "1", "arrays_and_dtypes": "y",

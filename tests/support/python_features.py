@@ -15,6 +15,7 @@ import heapq
 import itertools
 import math
 import operator
+import re
 from collections import Counter, defaultdict, deque, namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -1999,6 +2000,15 @@ def heaps(x, n, xs, ws, k):
     heapq.heapify(heap)
     heapq.heappush(heap, n)
     return heapq.heappop(heap), heap, heapq.nsmallest(2, xs), heapq.nlargest(2, xs)
+
+
+@of("Library")
+def regular_expressions(x, n, xs, ws, k):
+    """`re.compile`, `match`, `search`, `fullmatch`, `finditer`, `findall`, `split`, `sub`"""
+    s = f"{n} a{n}b {n:05d}"
+    m = re.search(r"(?P<word>[a-z])(\d+)", s)
+    found = re.findall(r"-?\d+", s), re.split(r"\s+", s), re.sub(r"(\d)(\w)", r"\2\1", s)
+    return found, m and (m["word"], m.span(2)), [t.start() for t in re.finditer("a|b", s)]
 
 
 @of("Library")

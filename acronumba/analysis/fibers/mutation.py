@@ -137,4 +137,4 @@ def own_things(function: ir.Function) -> set[ir.Var]:
 
 
 def _makes(instr: ir.ListOp) -> bool:
-    return instr.op in ("slice", "fill")
+    return instr.op in ("slice", "fill", "match")

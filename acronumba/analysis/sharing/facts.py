@@ -336,9 +336,11 @@ class Sharing:
                 given = self._elements(instr.args[1], facts, _words(instr.args[1].type), None)
                 for place in held:
                     store(place, given, "tail" if instr.op == "extend" else "anywhere")
-            case "slice" | "fill":
+            case "slice" | "fill" | "match":
                 made = self._list(instr, instr.width)
-                if instr.op == "fill":
+                if instr.op == "match":
+                    given = [VARYING]
+                elif instr.op == "fill":
                     given = [of(v) for v in instr.args[1:]]
                 else:
                     given = self._elements(instr.args[0], facts, _words(instr.args[0].type), None)

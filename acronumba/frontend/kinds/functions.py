@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import enum
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from functools import cache, partial
@@ -83,7 +84,10 @@ class Static(Value):
         return number(True)
 
     def binary(self, w: Walker, op: ast.operator, left: Val, right: Val) -> Val | None:
-        """`A | B`, the second argument of `isinstance`."""
+        """`A | B`, the second argument of `isinstance`; flags of patterns."""
+        flags = left.static(w), right.static(w)
+        if isinstance(op, ast.BitOr) and all(isinstance(v, re.RegexFlag) for v in flags):
+            return Static(flags[0] | flags[1])
         kinds = isinstance(op, ast.BitOr) and all(isinstance(v, Static) or v.static(w) is None for v in (left, right))
         return TupleVal((left, right)) if kinds else None
 
