@@ -10,6 +10,7 @@ a tuple also where both have the same item, as a label, or a list between them. 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 
@@ -126,6 +127,8 @@ class Knots:
                     self._walk(inner, {shape: _Level(1, values, 1)}, int(shape.is_open))
                 if shape.size and shape.tag is None:
                     self._tag(shape.size, values)
+            for lists in self._lists_by_key():
+                self._walk(lists, {})
             if len(self.closed) + len(self.tagged) == before:
                 break
         self.values = {s: of for s, of in self.values.items() if of}
@@ -135,6 +138,15 @@ class Knots:
         if _has_tags(values):
             self.tagged.add(size)
             self.closed.update(Shape(tuple, size, v[0]) for v in values)
+
+    def _lists_by_key(self) -> Iterable[list[Value]]:
+        """Return the lists under each key of closed dicts: they get the same type."""
+        found: dict[Value, list[Value]] = {}
+        times = Counter(key for shape in self.values for key in shape.keys or ())
+        for shape, of in self.values.items():
+            for key in (key for key in shape.keys or () if times[key] > 1):
+                found.setdefault(key, []).extend(v[key] for v in of.values() if type(v[key]) is list)
+        return found.values()
 
     def _walk(self, column: Sequence[Value], path: Mapping[Shape, _Level], opened: int = 0) -> None:
         """Look at a place; `opened` is the depth of the innermost container of any length around it."""
