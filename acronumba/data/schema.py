@@ -35,7 +35,7 @@ from acronumba.data.hints import (
     read_hint,
 )
 from acronumba.data.nested import LONG_TUPLE, Knots
-from acronumba.data.tables import LONG_DICT, Inherited, is_table
+from acronumba.data.tables import FEW_KEYS, LONG_DICT, Inherited, is_table
 from acronumba.foreign import as_numpy, is_foreign_class, is_tensor
 from acronumba.generics import Value
 from acronumba.ir.functions import is_function_class, known_function
@@ -557,13 +557,20 @@ def _dicts(values: list[dict[Value, Value]], hint: Hint, knots: Knots) -> Type:
     names = next(iter(keys))
     if len(keys) == 1 and all(type(k) is str for k in names):
         items = tuple(_type(hint, [v[k] for v in values], knots) for k in names)
-        if len(names) <= LONG_DICT or not is_table(items):
+        if not _varied(items) and (len(names) <= LONG_DICT or not is_table(items)):
             return DictT(names, items)
     key = observed(list(dict.fromkeys(chain.from_iterable(keys))), knots)
     wrong = wrong_key(key)
     if wrong:
         return OpaqueT(f"a dict with keys {wrong}")
     return MapT(key, _type(hint, list(chain.from_iterable(v.values() for v in values)), knots), given=True)
+
+
+def _varied(items: Sequence[Type]) -> bool:
+    """Whether the values of a dict are dicts of numbers or strings, with many different keys or orders of them."""
+    records = [t for t in items if isinstance(t, DictT)]
+    few = len(records) < len(items) or len({t.keys for t in records}) <= FEW_KEYS
+    return not few and is_table(chain.from_iterable(t.items for t in records))
 
 
 # --- From columns to a schema ---------------------------------------------------------------------------------------

@@ -72,14 +72,14 @@ def leaf_type(value: object) -> Type | str | None:
 LONG_DICT = 32  # dicts with more entries, all of one type and none an array, are data, not structure
 
 
-FEW_KEYS = 4  # dicts of a dict with more different sets of keys are data, not structure
+FEW_KEYS = 4  # dicts of a dict with more different keys, or orders of them, are data, not structure
 
 
 def varies(value: Mapping[Value, Value]) -> bool:
-    """Whether the values of a dict are dicts with many different sets of keys."""
+    """Whether the values of a dict are dicts with many different keys, or orders of them."""
     if len(value) <= FEW_KEYS or not all(type(v) is dict for v in value.values()):
         return False
-    return len(set(map(frozenset, value.values()))) > FEW_KEYS
+    return len(set(map(tuple, value.values()))) > FEW_KEYS
 
 
 def is_table(items: Iterable[Type]) -> bool:

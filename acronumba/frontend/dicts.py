@@ -360,6 +360,8 @@ def _compare(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
         for key, item in zip(a.keys, a.items, strict=True) if same.const else ():
             same = w.both(same, same_element(w, item, pairs[key], same))
         return same if isinstance(op, ast.Eq) else w.negate(same)
+    if not a.is_mapping or not b.is_mapping:
+        return None
     x, y = as_map(w, a), as_map(w, b)
     if x is None or y is None or not {x.cls, y.cls}.isdisjoint((Counter, OrderedDict)):
         return None
@@ -415,7 +417,7 @@ def every(w: Walker, base: MapVal, test: Callable[[Val, Val], Num]) -> Num:
 @handles(OPERANDS, DictVal, MapVal)
 def _operator(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
     """Apply an operator to dicts or sets; None if they do not have it."""
-    if not isinstance(op, ast.BitOr | ast.BitAnd | ast.Sub | ast.BitXor):
+    if not isinstance(op, ast.BitOr | ast.BitAnd | ast.Sub | ast.BitXor) or not a.is_mapping or not b.is_mapping:
         return None
     x, y = as_map(w, a), as_map(w, b)
     if x is None or y is None or (x.cls is not defaultdict and not (x.is_plain and y.is_plain)):

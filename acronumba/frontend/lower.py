@@ -391,8 +391,9 @@ def classes_within(facts: Facts, result: Type) -> Iterator[type]:
 
 
 def _check_returns(sweep: Walker) -> None:
-    """Reject a recursive function that never returns."""
-    never = [i for i in sweep.instances.values() if sweep.facts.results.get(i.key) is None]
+    """Reject a recursive function that never returns, whatever the types of its arguments."""
+    returns = {i.func.code for i in sweep.instances.values() if sweep.facts.results.get(i.key) is not None}
+    never = [i for i in sweep.instances.values() if i.func.code not in returns]
     never = [i for i in never if i.key not in sweep.facts.thrown]
     for i in (i for i in never if not fails_itself(sweep.functions[i.index], sweep.sites)):
         where, seen = i.func.source.loc(i.func.source.node), f"{i.func.source.name} always calls itself again"

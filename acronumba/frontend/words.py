@@ -305,14 +305,14 @@ class Words(Cells):
         self.mix(val.cell, not by_type.mixed)
         return val.var
 
-    def realise(self, val: StaticList) -> ListVal:
-        """Make the run-time list of a static one."""
+    def realise(self, val: StaticList, item: Type | None = None) -> ListVal:
+        """Make the run-time list of a static one; `item`: the type of its elements, if it is not that of its site."""
         cell = val.cell.find()
         for v in val.items:
             t = self.type_of(v)
             self.widen_cell(cell, t)
             self.put_in(cell, v)
-        item = cell.item
+        item = cell.item if item is None else item
         flat = tuple(w for v in val.items for w in self.to_words(v, item))
         out = self.var("list", ListT(item))
         self.emit(ir.ListNew(out=out, width=len(words(item)), args=flat, count=len(val.items), loc=self.loc))

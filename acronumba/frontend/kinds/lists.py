@@ -22,7 +22,7 @@ from acronumba.frontend.kinds.value import (
     static_items,
 )
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import NEVER, NONE, DictT, ListT, TupleT, Type, type_text, unlike, words
+from acronumba.ir.types import NEVER, NONE, DictT, ListT, TupleT, Type, type_text, union, unlike, words
 from acronumba.records import record
 
 if TYPE_CHECKING:
@@ -327,8 +327,10 @@ class StaticList(Value):
         if self.stored or w.cells_by_type(t).touched:  # it is aliased, or may be mutated
             w.make_real(self.cell)
         self.stored = True
-        w.widen_cell(self.cell, t.item)
-        made = w.realise(self)
+        cell = self.cell.find()
+        if union(cell.item, t.item) == t.item:
+            w.widen_cell(cell, t.item)
+        made = w.realise(self, t.item)
         w.same_places(self.cell, w.cells_by_type(t))
         return (made.var,)
 
