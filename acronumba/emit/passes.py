@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 # Names of llvmlite's passes, in their order, and the level of LLVM's code generator.
 PASSES: tuple[str, ...] = ("always_inliner", "global_dead_code_eliminate", "sroa", "simplify_cfg")
 LEVEL = 1
+# Options of LLVM's code generator, and the version that has them. In host programs of thousands of blocks, the register
+# coalescer takes half of the time, quadratic in the blocks, to spare one copy in twenty: after so many it leaves off.
+OPTIONS, OPTIONS_OF = ("-large-interval-freq-threshold=64",), 22
 
 
 @functools.cache
@@ -31,6 +34,8 @@ def _binding() -> ModuleType:
     """Return llvmlite's binding, ready to compile for this machine."""
     from llvmlite import binding
 
+    for option in OPTIONS if binding.llvm_version_info[0] == OPTIONS_OF else ():
+        binding.set_option("acronumba", option)
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     return binding  # type: ignore[no-any-return]
