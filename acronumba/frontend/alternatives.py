@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from acronumba.frontend.block import Fork, Point
 from acronumba.frontend.exceptions import Dead, Rejected
@@ -96,20 +97,24 @@ def _one(
 
 def _subject(w: Walker, test: ast.expr) -> tuple[StateKey, Val, list[tuple[StateKey, Val]]] | None:
     """Return the name in a condition whose value is of several shapes, its value, and names of its items."""
-    if isinstance(test, ast.BoolOp | ast.UnaryOp | ast.Name) or not _is_small(w, test):
+    if isinstance(test, ast.BoolOp | ast.UnaryOp | ast.Name):
         return None
-    for node in ast.walk(test):
-        if not isinstance(node, ast.Name) or (path := path_of(w, node)) is None:
-            continue
-        val = w.state.get(path)
-        if val is None:
+    for node in _names_in(test):
+        path = path_of(w, node)
+        val = None if path is None else w.state.get(path)
+        if path is None or val is None:
             continue
         if val.nests and val.is_several:
-            return path, val, []
+            return (path, val, []) if _is_small(w, test) else None
         item = w.items_read.get(id(val))
         if item is not None and item[0] is val and w.state.get(item[1]) is item[2]:
-            return item[1], item[2], [(path, item[3])]
+            return (item[1], item[2], [(path, item[3])]) if _is_small(w, test) else None
     return None
+
+
+@lru_cache(maxsize=4096)
+def _names_in(test: ast.expr) -> tuple[ast.Name, ...]:
+    return tuple(node for node in ast.walk(test) if isinstance(node, ast.Name))
 
 
 def _is_small(w: Walker, test: ast.expr) -> bool:

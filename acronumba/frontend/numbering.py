@@ -26,13 +26,12 @@ class Numbering:
 
     def __init__(self) -> None:
         self.over: dict[int, int] = {}  # by block: its nearest known dominator
-        self.there: dict[int, dict[Key, tuple[int, ir.Instr]]] = {}  # by block and key: position and instruction
+        self.there: dict[Key, dict[int, tuple[int, ir.Instr]]] = {}  # by key and block: position and instruction
         self.true: dict[int, ir.Var] = {}  # by block: a bool that holds where it begins
         self.made: dict[ir.Var, tuple[str, tuple[Num, ...]]] = {}  # operation and arguments of each scalar
 
     def begin(self, block: int, over: Sequence[int]) -> None:
         """Note a new block; every path to it passes one of the blocks `over`."""
-        self.there[block] = {}
         self.true.pop(block, None)
         ways = [self._ways(b) for b in over]
         common = [b for b in ways[0] if all(b in w for w in ways[1:])] if ways else []
@@ -52,8 +51,11 @@ class Numbering:
 
         Without `far`, only the block itself is searched.
         """
+        places = self.there.get(key)
+        if places is None:
+            return None
         for b in self._ways(block) if far else (block,):
-            found = self.there.get(b, {}).get(key)
+            found = places.get(b)
             if found is not None:
                 k, instr = found
                 if k < len(blocks[b]) and blocks[b][k] is instr:  # else it was undone
@@ -62,7 +64,7 @@ class Numbering:
 
     def note(self, block: int, key: Key, k: int, instr: ir.Instr) -> None:
         """Note that instruction `k` of a block has this key."""
-        self.there.setdefault(block, {})[key] = k, instr
+        self.there.setdefault(key, {})[block] = k, instr
 
     def holds(self, block: int, var: ir.Var) -> bool:
         """Whether every path to a block has found that a bool holds."""

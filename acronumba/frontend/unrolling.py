@@ -137,10 +137,12 @@ def _tried(w: Walker, items: Sequence[Val], turn: Callable[[Val], object]) -> bo
             counts.append(len(written()))
             if w.block is None:
                 break
-        apart = w.picked > picked or any(map(_reads_weight, written()))
+        made = written()
+        apart = w.picked > picked or any(map(_reads_weight, made))
     w.picked = picked + apart
     whole = sum(len(instrs) for code in (*w.functions, w.code) if code is not None for instrs in code.blocks)
-    most = MOST_INSTRUCTIONS if whole < BUDGET else FEW_INSTRUCTIONS
+    large = whole >= BUDGET or not any(isinstance(i, ir.Op) for i in made)
+    most = FEW_INSTRUCTIONS if large else MOST_INSTRUCTIONS
     return apart or counts[0] + (counts[-1] - counts[0] or counts[0]) * (len(items) - 1) <= most
 
 

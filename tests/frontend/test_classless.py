@@ -426,7 +426,7 @@ def test_gradients_flow_through():
     assert "0 different" in str(slopes), slopes
 
 
-@pytest.mark.parametrize("seed", [0, 23, 50, 58, 112])
+@pytest.mark.parametrize("seed", [0, 23, 50, 58, 112, 9308, 20557, 21325])
 def test_random_programs(seed: int, tmp_path: Path) -> None:
     source, xs = program(seed)
     path = tmp_path / f"program{seed}.py"
@@ -497,3 +497,22 @@ def test_an_index_or_a_key_of_another_class_fails_its_instance() -> None:
         *[type(None)] * 2, IndexError, KeyError, KeyError, IndexError,
     ]  # fmt: skip
     assert caught.value.results[:2] == [2.0, 1.0]
+
+
+def test_a_function_may_return_for_some_types_only() -> None:
+    def total(t: Any) -> float:
+        return t if isinstance(t, float) else 2.0 + total(t[1])
+
+    found = model(total).batch([1.0, ["v", ["v", 2.0]]])  # never, where it is given the text
+    assert list(found) == [1.0, 6.0]
+
+
+def test_records_in_many_orders_are_dicts() -> None:
+    def best(weights: Any, name: str) -> float:
+        return sum(weights[name].values()) if name in weights else -1.0
+
+    orders = ("abc", "acb", "bac", "bca", "cab", "cba")
+    weights = {f"f{k}": {c: float(ord(c) + k) for c in order} for k, order in enumerate(orders)}
+    assert "dict[str, dict[str, float]]" in type_text(infer([[weights], ["f1"]]).params[0])
+    names = ["f1", "f5", "no"]
+    assert list(model(best).batch([weights] * 3, names)) == [best(weights, n) for n in names]
