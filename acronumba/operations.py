@@ -31,7 +31,7 @@ class Operation:
 
     def __init__(
         self, definition: Callable[..., Value], *, shape: Value, dtype: Value, kernel: Callable[..., Value] | None,
-        gradient: Callable[..., Value] | None, pure: bool, nanoseconds: int,
+        gradient: Callable[..., Value] | None, cuda: Callable[..., Value] | None, pure: bool, nanoseconds: int,
     ) -> None:  # fmt: skip
         source = source_function(definition) or definition
         if not isinstance(source, types.FunctionType):
@@ -44,6 +44,7 @@ class Operation:
         self.definition, self.source = definition, source
         self.shape, self.dtype, self.gradient = shape, dtype, gradient
         self.kernel = definition if kernel is None else kernel
+        self.cuda = cuda
         self.pure, self.nanoseconds = pure, nanoseconds
         self.count = len(parameters)
         self.compiled: dict[Value, Value] = {}  # by the types of a call, see `kernels.own`
@@ -54,8 +55,8 @@ class Operation:
     def _digest(self) -> str:
         """Return a digest of the source of all functions, which tells operations of one name apart."""
         parts = [repr((self.pure, self.nanoseconds, getattr(self.kernel, "targetoptions", None)))]
-        for part in (self.source, self.shape, self.dtype, self.gradient, self.kernel):
-            f = source_function(part) or part
+        for part in (self.source, self.shape, self.dtype, self.gradient, self.kernel, self.cuda):
+            f = source_function(part) or device_source(part)
             try:
                 parts.append(inspect.getsource(f) if callable(f) else repr(f))
             except (OSError, TypeError):
@@ -99,6 +100,11 @@ def arranged(operation: Operation, shape: Value, dtype: Value) -> tuple[Value, t
     if len(dtypes) != len(shapes):
         raise ValueError(f"{len(dtypes)} dtypes for {len(shapes)} results of {operation.__name__}")
     return shapes, tuple(np.dtype(t).name for t in dtypes), several
+
+
+def device_source(function: Value) -> Value:
+    """Return the Python function of a device function, which `numba.cuda` keeps; other values as they are."""
+    return getattr(function, "py_func", None) or getattr(function, "fn", function)
 
 
 def run_definition(operation: Value, definition: Value, *args: Value, **kwargs: Value) -> Value:
@@ -170,8 +176,8 @@ class OwnCall:
 
 def operation(
     definition: Callable[..., Value] | None = None, /, *, shape: Value, dtype: Value,
-    kernel: Callable[..., Value] | None = None, gradient: Callable[..., Value] | None = None, pure: bool = False,
-    nanoseconds: int = NANOSECONDS,
+    kernel: Callable[..., Value] | None = None, gradient: Callable[..., Value] | None = None,
+    cuda: Callable[..., Value] | None = None, pure: bool = False, nanoseconds: int = NANOSECONDS,
 ) -> Value:  # fmt: skip
     """Make an operation with a kernel of its own, which Numba compiles: ``@operation(shape=..., dtype=...)``.
 
@@ -197,6 +203,10 @@ def operation(
         A function of the arguments, the results and the adjoints of the results, which returns a tuple with the
         adjoint of each argument, or None. It is written with arithmetic, NumPy's element-wise functions, sums and
         products, and operations made by `operation`.
+    cuda : function, optional
+        The computation of one node on a GPU, by one thread: a function that `numba.cuda` compiles, under
+        ``numba.cuda.jit(device=True)`` or plain. It has the parameters of the definition and a further one for each
+        result, as above. It cannot raise an exception: it returns True where it fails.
     pure : bool
         Whether equal calls in a mini-batch may be computed once, if the kernel cannot raise an exception.
     nanoseconds : int
@@ -211,10 +221,8 @@ def operation(
     A kernel that raises an exception, or returns an array of another shape, fails its instance: the plain call of this
     instance then gives the exception. In the backward pass such a kernel gives NaN.
     """
-    if definition is None:
-        return lambda function: Operation(
-            function, shape=shape, dtype=dtype, kernel=kernel, gradient=gradient, pure=pure, nanoseconds=nanoseconds
-        )
-    return Operation(
-        definition, shape=shape, dtype=dtype, kernel=kernel, gradient=gradient, pure=pure, nanoseconds=nanoseconds
-    )
+    made = functools.partial(
+        Operation, shape=shape, dtype=dtype, kernel=kernel, gradient=gradient, cuda=cuda, pure=pure,
+        nanoseconds=nanoseconds,
+    )  # fmt: skip
+    return made if definition is None else made(definition)

@@ -22,6 +22,7 @@ from acronumba.emit.tree import I1, I64, Expr, Ty
 from acronumba.records import record
 
 WARP = 32
+OWN = "own_kernel_"  # how the names of functions begin that call operations of the user's own
 
 # Intrinsics that only this reading has. Lanes are those of the current warp.
 DEVICE = {
@@ -244,6 +245,9 @@ class _Printer(text._Printer):
                 *args, gates, columns, rows, stages = args
                 _, kind, *right = name.split("_")
                 return self.called("_".join(["tile", kind, f"{gates}x{columns}", rows, stages, *right]), args)
+            case name if name.startswith(OWN):  # an operation of the user's own, see `kernels.cuda.own`
+                self.found.calls.add(name)
+                return f"{name}({self.lane()}, {', '.join(args)})"
             case "copy_bytes":
                 return f"copy_bytes({self.lane()}, {', '.join(args)})"
         if e.name in self.names:

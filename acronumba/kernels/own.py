@@ -102,14 +102,19 @@ def _compile(call: OwnCall, loc: Loc, again: bool) -> tuple[Value, Value]:
     try:
         return numba.cfunc("int64(int64)")(names["run"]), kernel
     except Exception as error:  # Numba's own errors, and those of its parts
-        text = " ".join(line.strip() for line in str(error).splitlines())
         raise reject(
-            "ACR210", loc, seen=text if len(text) < _MOST else f"{text[:_MOST]} ...",
+            "ACR210", loc, seen=shortened(str(error)),
             message=f"Numba cannot compile the kernel of {call.operation.__name__}",
             rewrite="give it a kernel that Numba compiles: @operation(kernel=...)",
         ) from None  # fmt: skip
     finally:
         seconds[0] += time.perf_counter() - start
+
+
+def shortened(text: str) -> str:
+    """Return a message of Numba on one line."""
+    text = " ".join(line.strip() for line in text.splitlines())
+    return text if len(text) < _MOST else f"{text[:_MOST]} ..."
 
 
 def _source(call: OwnCall) -> str:

@@ -14,10 +14,10 @@ from acronumba.config import Options
 from acronumba.emit.compile import load
 from acronumba.errors.codes import reject
 from acronumba.host.machine import make_host
-from acronumba.ir.ops import shown_name
 from acronumba.ir.spec import KernelSpec
 from acronumba.kernels.cuda.generate import CudaCode, generate
 from acronumba.kernels.cuda.marshal import marshal
+from acronumba.kernels.own import own_calls
 from acronumba.pipeline.link import Progress, with_kernels
 from acronumba.runtime.devices.device import Device
 from acronumba.runtime.devices.executor import DeviceExecutor
@@ -101,9 +101,11 @@ def back_codes(back: BackwardPlan, options: Options) -> list[CudaCode]:
 
 
 def _codes(specs: Sequence[KernelSpec], options: Options) -> list[CudaCode]:
-    for op in (op for spec in specs for op in spec.body if op.op == "own"):
-        raise reject(
-            "ACR201", op.loc, seen=f"the operation {shown_name(op.op, op.attrs)}",
-            message="an operation of your own has no kernel for a GPU", rewrite="run the model on the CPU: f.on('cpu')",
-        )  # fmt: skip
+    for call, loc in (found for spec in specs for found in own_calls(spec).values()):
+        if call.operation.cuda is None:
+            raise reject(
+                "ACR201", loc, seen=f"the operation {call.operation.__name__}",
+                message="an operation of your own has no function for a GPU",
+                rewrite="give it one: @operation(cuda=function), or run the model on the CPU: f.on('cpu')",
+            )  # fmt: skip
     return [generate(spec, options.decisions, options.precision) for spec in specs]

@@ -14,8 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from acronumba import Unsupported, model, operation
 from acronumba.analysis.backward.program import plan_backward
 from acronumba.api.dispatch import bind, specialise
 from acronumba.bench.workloads import inputs
@@ -32,6 +34,7 @@ from tests.support.chosen import one_in
 from tests.support.kernel_cases import PRODUCTS, WORDS, attention, cell
 from tests.support.kernel_fuzz import Cell, Fuzz
 from tests.support.kernel_runs import SpecBuilder
+from tests.support.own_operations import decay, spread
 from tests.support.ragged_kernels import ATTENTION
 
 pytestmark = pytest.mark.skipif(bool(compat.missing()), reason=compat.missing())
@@ -304,3 +307,49 @@ machines = compat.compile_text("@cuda.jit\\ndef run(P):\\n    st(P, 0, 1)\\n", {
 assert machines["run"].code[:4] == b"\\x7fELF" and "row_stack" not in vars(np)
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
+
+
+@pytest.mark.parametrize("gpu", GPUS, ids=["sm_80", "sm_90a"])
+def test_operations_of_the_users_own(gpu: Any) -> None:
+    """Kernels that call device functions, alone and in one kernel; under `cuda.jit`, plain, or what `njit` has."""
+    from numba import cuda
+
+    @operation(
+        shape=lambda x, k: (x.shape, ()), dtype=(np.float32, np.int64), kernel=lambda x, k, out, n: None,
+        cuda=cuda.jit(device=True)(halved),
+    )  # fmt: skip
+    def half(x: Any, k: int) -> Any:
+        return x * np.float32(0.5), k
+
+    @model
+    def f(x: Any, k: int) -> Any:
+        y, n = half(np.tanh(x), k)
+        return decay(y) + y, spread(decay(x), n)
+
+    columns = [np.ones(3, np.float32)], [1]
+    one = specialise(f, bind(f, columns, {}))[0]
+    codes = list(device_codes(one.plan, one.options).values())
+    calls = [call.operation.__name__ for code in codes for call, _ in code.operations]
+    assert {*calls} == {"half", "decay", "spread"}
+    for code in [*codes, persistent.persistent(codes)]:
+        for machine in cubins.machines(code, *gpu):
+            assert machine.code[:4] == b"\x7fELF" and machine.spills == 0
+
+
+def halved(x, k, out, n):  # type: ignore[no-untyped-def]
+    for i in range(len(x)):
+        out[i] = x[i] * 0.5
+    n[0] = k
+
+
+def test_a_device_function_that_numba_cannot_compile_is_rejected() -> None:
+    wrong = operation(halved, shape=(3,), dtype=np.float64, cuda=lambda x, k, n, m, out: np.linalg.eigh(out))
+
+    @model
+    def f(x: Any) -> Any:
+        return wrong(x, 1, 2, 3)
+
+    one = specialise(f, bind(f, ([np.ones(3)],), {}))[0]
+    (code,) = device_codes(one.plan, one.options).values()
+    with pytest.raises(Unsupported, match="Numba cannot compile a device function of halved"):
+        cubins.machines(code, (9, 0))

@@ -28,7 +28,16 @@ def _decay_back(x, c, d):  # type: ignore[no-untyped-def]
     return out
 
 
-@operation(shape=lambda x, c, d: x.shape, dtype=lambda x, c, d: x.dtype, kernel=_decay_back)
+def _decay_back_there(x, c, d, out):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for i in range(len(d) - 1, -1, -1):
+        total = c * total + d[i]
+        out[i] = total
+
+
+@operation(
+    shape=lambda x, c, d: x.shape, dtype=lambda x, c, d: x.dtype, kernel=_decay_back, cuda=_decay_back_there
+)  # fmt: skip
 def decay_back(x: Any, c: float, d: Any) -> Any:
     """Return the adjoint of the argument of `decay`."""
     return np.array([sum(d[k] * c ** (k - i) for k in range(i, len(d))) for i in range(len(x))], x.dtype)
@@ -38,6 +47,7 @@ def decay_back(x: Any, c: float, d: Any) -> Any:
     shape=lambda x, c=0.5: x.shape,
     dtype=lambda x, c=0.5: x.dtype,
     kernel=_decay,
+    cuda=_decay,
     gradient=lambda x, c, out, d: (decay_back(x, c, d), None),
     pure=True,
 )
@@ -60,10 +70,21 @@ def _spread(x, k, scaled, both, count):  # type: ignore[no-untyped-def]
     count[0] = k + len(x)
 
 
+def _spread_there(x, k, scaled, both, count):  # type: ignore[no-untyped-def]
+    if k < 0:
+        return True
+    for i in range(len(x)):
+        scaled[i] = x[i] * (k + 1)
+        both[i, 0], both[i, 1] = x[i], x[len(x) - 1 - i]
+    count[0] = k + len(x)
+    return False
+
+
 @operation(
     shape=lambda x, k: (x.shape, (len(x), 2), ()),
     dtype=(np.float64, np.float64, np.int64),
     kernel=_spread,
+    cuda=_spread_there,
     gradient=lambda x, k, scaled, both, count, d, d_both, d_count: (d * (k + 1), None),
 )
 def spread(x: Any, k: int) -> Any:

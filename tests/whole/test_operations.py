@@ -157,8 +157,21 @@ def test_rules_are_checked() -> None:
         of_a_list.batch(XS)
     with pytest.raises(Unsupported, match="the operation longer, which has no gradient"):
         without_gradient.value_and_grad.batch(XS, w=np.array(2.0))
-    with pytest.raises(Unsupported, match="no kernel for a GPU"):
-        model(mixed).on("simulator").batch(XS, KS)
+
+    @model
+    def there(x: np.ndarray) -> Any:
+        return longer(x)
+
+    with pytest.raises(Unsupported, match="no function for a GPU"):
+        there.on("simulator").batch(XS)
+    named = operation(longer.source, shape=longer.shape, dtype=np.float64, cuda=lambda x: None)
+
+    @model
+    def filling_nothing(x: np.ndarray) -> Any:
+        return named(x)
+
+    with pytest.raises(Unsupported, match="1 parameters of the device function"):
+        filling_nothing.batch(XS)
 
 
 def test_a_kernel_that_numba_cannot_compile_is_rejected() -> None:
@@ -176,10 +189,33 @@ def test_a_kernel_that_numba_cannot_compile_is_rejected() -> None:
         f.batch(XS)
 
 
+@pytest.mark.parametrize("persistent", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_device_functions_on_the_simulator(persistent: bool) -> None:
+    run = model(mixed)
+    wanted = outcomes(run.batch, XS, KS)
+    there = run.on("simulator").with_options(persistent=persistent)
+    agree(outcomes(there.batch, XS, KS), wanted, close=True)
+    agree([outcomes(there.batch, XS[-1:], KS[-1:])[0]], wanted[-1:], close=True)
+
+
+def test_gradients_of_device_functions_on_the_simulator() -> None:
+    @model
+    def loss(x: np.ndarray, k: int, *, w: np.ndarray) -> Any:
+        return (spread(decay(x * w[0] + w[1], 0.3), k)[0] ** 2).sum() * w[2]
+
+    w, ks = np.array([0.5, 0.25, 1.5]), [1, 0, 2, 3, 1, 0]
+    here, there = (f.batch(XS, ks, w=w) for f in (loss.value_and_grad, loss.value_and_grad.on("simulator")))
+    assert np.allclose(here[0], there[0]) and np.allclose(here[1], there[1])
+
+
 def test_the_reports_have_its_name() -> None:
     run = model(mixed)
     xs, ks = XS[:2], KS[:2]
-    assert "decay" in str(run.explain(xs, ks))
+    text = " ".join(str(run.explain(xs, ks)).split())
+    assert "operation: `decay` runs `_decay`, compiled by Numba; on a GPU, `_decay`" in text
+    stages = run.stages(xs, ks)
+    assert any("def own_kernel_decay" in stages[name] for name in stages if name.endswith("/cuda"))
+    assert any("# decay, an operation of your own" in stages[name] for name in stages if name.endswith("/cpu"))
     assert "decay@" in run.stages(xs, ks)["ir"]
 
 

@@ -19,8 +19,9 @@ from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.generics import Value
 from acronumba.ir import nodes as ir
+from acronumba.ir.notes import Note
 from acronumba.ir.types import BOOL, FLOAT
-from acronumba.operations import Given, Operation, OwnCall
+from acronumba.operations import Given, Operation, OwnCall, device_source
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -42,7 +43,7 @@ def row_of_operation(operation: Operation) -> Row:
 
 
 def _call(w: Walker, operation: Operation, a: Args) -> Val:
-    for f in (operation.source, source_function(operation.kernel), operation.gradient):
+    for f in (operation.source, source_function(operation.kernel), operation.gradient, device_source(operation.cuda)):
         if isinstance(f, types.FunctionType):
             code = w.source_guard.function(f)
             for name in code.co_names:
@@ -58,12 +59,21 @@ def _call(w: Walker, operation: Operation, a: Args) -> Val:
     dtypes = _dtypes(w, operation, vals, len(made))
     _check_kernel(w, operation, len(made))
     given, ranks = tuple(g for g, _ in found), tuple(map(len, made))
+    w.notes.append(Note(loc=w.loc, kind="operation", text=_told(operation), option=""))
     site = w.failure_site("RuntimeError", _FAILED.format(name=operation.__name__))
     out = []
     for k, (shape, dtype) in enumerate(zip(made, dtypes, strict=True)):
         call = OwnCall(operation, given, dtypes, ranks, k)
         out.append(w.ops.op("own", [ref for _, ref in found], dtype, shape, (call, *made), site))
     return TupleVal(tuple(out)) if several else out[0]
+
+
+def _told(operation: Operation) -> str:
+    """Return which functions compute an operation."""
+    own = operation.kernel is operation.definition
+    kernel = "its definition" if own else f"`{getattr(operation.kernel, '__name__', 'its kernel')}`"
+    there = f"; on a GPU, `{device_source(operation.cuda).__name__}`" if operation.cuda is not None else ""
+    return f"`{operation.__name__}` runs {kernel}, compiled by Numba{there}"
 
 
 def _argument(w: Walker, operation: Operation, a: Args, name: str) -> tuple[Given, ir.Var | ir.SharedArg]:
@@ -127,6 +137,12 @@ def _check_kernel(w: Walker, operation: Operation, results: int) -> None:
         seen = f"{count} parameters of the kernel of {operation.__name__}"
         rewrite = f"{operation.count}, and one for each of {results} results if it fills arrays"
         raise w.reject("ACR203", seen=seen, rewrite=rewrite)
+    if operation.cuda is not None:
+        count = len(inspect.signature(device_source(operation.cuda)).parameters)
+        if count != operation.count + results:
+            seen = f"{count} parameters of the device function of {operation.__name__}"
+            rewrite = f"{operation.count}, and one for each of {results} results, which it fills"
+            raise w.reject("ACR203", seen=seen, rewrite=rewrite)
     if options.get("parallel"):
         seen = f"the kernel of {operation.__name__} with parallel=True"
         raise w.reject("ACR210", seen=seen, rewrite="leave parallel out: threads share the nodes")

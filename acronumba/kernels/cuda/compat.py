@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from acronumba.generics import Value
 from acronumba.locks import ForkLock
 from acronumba.records import record
 
@@ -78,7 +79,7 @@ def _as_if_on(capability: tuple[int, int]) -> Iterator[None]:
 
 def compile_text(
     text: str, entries: Mapping[str, int], capability: tuple[int, int], suffix: str = "", threads: int = 128,
-    called: Sequence[str] = (), shared: int = 0,
+    called: Sequence[str] = (), shared: int = 0, further: Mapping[str, Value] | None = None,
 ) -> dict[str, Machine]:  # fmt: skip
     """Compile kernels without a GPU.
 
@@ -99,6 +100,8 @@ def compile_text(
         has made of one is used again.
     shared : int
         Bytes that a block shares besides those of the text; the launch asks for them.
+    further : mapping, optional
+        Further names that the text finds.
     """
     with _LOCK:
         _imported()
@@ -109,7 +112,7 @@ def compile_text(
     arch = (*capability, suffix) if suffix else capability
     out = {}
     with _LOCK, _as_if_on(capability):
-        space = _space(text, *(_space_of(one, arch) for one in called))
+        space = _space(text, *(_space_of(one, arch) for one in called), further or {})
         for entry, count in entries.items():
             made = compile_cuda(
                 space[entry].py_func, types.void, (types.int64,) * count, cc=arch,

@@ -19,7 +19,8 @@ from pathlib import Path
 from acronumba.emit import cache
 from acronumba.emit.version import source_version
 from acronumba.errors.codes import reject
-from acronumba.kernels.cuda import compat
+from acronumba.generics import Value
+from acronumba.kernels.cuda import compat, own
 from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.persistent import PersistentCode
 from acronumba.kernels.cuda.tiles import THREADS
@@ -39,6 +40,8 @@ def machines(code: CudaCode | PersistentCode, capability: tuple[int, int], suffi
         "a" for instructions that only this architecture has.
     """
     key = _key(code, capability, suffix)
+    if code.operations:
+        return _with_operations(code, _job(code, capability, suffix, key))
     files = cache.read(key)
     if files is None:
         with cache.turn(key):
@@ -56,7 +59,8 @@ def compile_missing(
     Numba's front end takes most of the time, and holds the GIL. A kernel that fails here fails again in `machines`,
     which raises. Other parameters as in `machines`.
     """
-    absent = {key: code for code in codes if cache.read(key := _key(code, capability, suffix)) is None}
+    texts = [code for code in codes if not code.operations]
+    absent = {key: code for code in texts if cache.read(key := _key(code, capability, suffix)) is None}
     count = min(len(absent), processes)
     if count < 2 or compat.missing():
         return
@@ -123,14 +127,31 @@ def _job(code: CudaCode | PersistentCode, capability: tuple[int, int], suffix: s
     )  # fmt: skip
 
 
-def _compiled(job: Job) -> list[compat.Machine]:
+def _with_operations(code: CudaCode | PersistentCode, job: Job) -> list[compat.Machine]:
+    """Compile a kernel that calls functions of the user's, which are not kept on disk: their text does not tell all."""
+    _check(job)
+    names = own.compiled_names(code.operations)
+    try:
+        return _made(job, names)
+    except Exception as error:  # Numba's own errors, and those of its parts
+        raise own.not_compiled(code.operations, error) from None
+
+
+def _check(job: Job) -> None:
     if why := compat.missing():
         raise reject("ACR705", message=f"kernels for a GPU cannot be compiled: {why}", seen=next(iter(job.entries)))
-    made = list(
-        compat.compile_text(
-            job.text, job.entries, job.capability, job.suffix, THREADS, job.called, job.pool
-        ).values()
+
+
+def _made(job: Job, names: Mapping[str, Value] | None = None) -> list[compat.Machine]:
+    found = compat.compile_text(
+        job.text, job.entries, job.capability, job.suffix, THREADS, job.called, job.pool, names
     )  # fmt: skip
+    return list(found.values())
+
+
+def _compiled(job: Job) -> list[compat.Machine]:
+    _check(job)
+    made = _made(job)
     files: dict[str, bytes] = {}
     for k, machine in enumerate(made):
         about = {name: value for name, value in asdict(machine).items() if name not in ("code", "ptx")}

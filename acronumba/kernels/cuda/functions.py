@@ -145,6 +145,44 @@ def _pool(type: types.Type, first: types.Type, count: types.Type) -> Typed:
     return array(type, types.int64, types.int64), generate
 
 
+def _array(writable: bool) -> Callable[..., Typed]:
+    """Return the declaration of an array at an address."""
+
+    def typed(type: types.Type, address: types.Type, shape: types.Type) -> Typed:
+        t = type.instance_type
+        array = types.Array(t, shape.count, "C", readonly=not writable)
+
+        def generate(context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
+            shape = [builder.extract_value(args[2], k) for k in range(array.ndim)]
+            size = context.get_abi_sizeof(context.get_data_type(t))
+            strides = [_WORD(size)]
+            for n in reversed(shape[1:]):
+                strides.insert(0, builder.mul(strides[0], n))
+            out = context.make_array(array)(context, builder)
+            context.populate_array(
+                out, data=_pointer(context, builder, args[1], t), shape=shape, strides=strides,
+                itemsize=_WORD(size), meminfo=None,
+            )  # fmt: skip
+            return out._getvalue()
+
+        return array(type, types.int64, types.UniTuple(types.int64, shape.count)), generate
+
+    return typed
+
+
+def _has_failed(out: types.Type) -> Typed:
+    """Declare whether a function of the user's has returned a true value."""
+    if not isinstance(out, types.NoneType | types.Boolean | types.Integer):
+        raise TypeError(f"a device function returns True where it fails, else None, not {out}")
+
+    def generate(context: BaseContext, builder: ir.IRBuilder, signature: Signature, args: Values) -> ir.Value:
+        if isinstance(out, types.NoneType):
+            return _WORD(0)
+        return builder.zext(builder.icmp_signed("!=", args[0], args[0].type(0)), _WORD)
+
+    return types.int64(out), generate
+
+
 def _bits(type: types.Type, x: types.Type) -> Typed:
     t = type.instance_type
 
@@ -236,6 +274,9 @@ _TYPED: dict[str, tuple[str, Callable[..., Typed]]] = {
     "store": ("address, value", _store),
     "st": ("address, index, value", _st),
     "address": ("array", _address),
+    "given_array": ("type, address, shape", _array(False)),
+    "made_array": ("type, address, shape", _array(True)),
+    "has_failed": ("out", _has_failed),
     "bits": ("type, x", _bits),
     "unsigned": ("type, x", _unsigned),
     "truncated": ("type, x", _truncated),

@@ -27,6 +27,7 @@ from acronumba.emit.target import Target
 from acronumba.emit.tree import I64, Ty
 from acronumba.ir.spec import KernelSpec
 from acronumba.kernels.cpu import Generator, power
+from acronumba.kernels.cuda import own
 from acronumba.kernels.cuda.nodes import Counted, NodeTable
 from acronumba.kernels.cuda.tiled import HEIGHTS, BlockTiles, counted
 from acronumba.kernels.cuda.tiles import Tile
@@ -72,6 +73,7 @@ class CudaCode:
     shared: tuple[SharedUse, ...]  # entries of P behind the results
     module: tree.Module  # of the functions
     parameters: int = 4  # of each function
+    operations: tuple[own.Placed, ...] = ()  # operations of the user's own that they call
 
     @property
     def source(self) -> str:
@@ -80,7 +82,8 @@ class CudaCode:
 
     def parts(self) -> tuple[simt.DeviceFunction, ...]:
         """Return the functions, tiles first, for any setting."""
-        return (*(part for tile in self.tiles for part in tile.parts()), *simt.parts(self.module))
+        tiles = (part for tile in self.tiles for part in tile.parts())
+        return (*tiles, *(own.part_of(call) for call, _ in self.operations), *simt.parts(self.module))
 
 
 def generate(spec: KernelSpec, strategy: Strategy = DEFAULT, precision: str = "float32") -> CudaCode:
@@ -161,9 +164,11 @@ class _Generator(Generator):
         entries = tuple(f.name for f in functions)
         module = tree.Module(self.spec.name, (*maths, *helpers, *functions), entries, header=self._header())
         shared = tuple(SharedUse(v, p) for v, p in self.kernel.shared)  # type: ignore[arg-type]
+        calls = own.calls_of(self.spec)
+        text = "\n\n\n".join([*(own.text_of(call) for call, _ in calls), simt.module_text(module)])
         return CudaCode(
-            simt.module_text(module), tuple(sorted(called)), entries, tuple(grids), self._sizes_module(), self.table,
-            shared, module,
+            text, tuple(sorted(called)), entries, tuple(grids), self._sizes_module(), self.table, shared, module,
+            operations=calls,
         )  # fmt: skip
 
     def _writer(self, number: int, what: str) -> SimtWriter:

@@ -28,6 +28,7 @@ from dataclasses import replace
 from acronumba.emit import simt
 from acronumba.emit.words import RecordLayout
 from acronumba.kernels.cuda.generate import CudaCode
+from acronumba.kernels.cuda.own import Placed
 from acronumba.kernels.cuda.tiles import Tile
 from acronumba.records import record
 
@@ -92,6 +93,7 @@ class PersistentCode:
     entries: tuple[str, ...] = ("run",)
     parameters: int = 5
     tiles: tuple[Tile, ...] = ()  # that are no part of the text
+    operations: tuple[Placed, ...] = ()  # operations of the user's own
 
     @property
     def source(self) -> str:
@@ -130,7 +132,9 @@ def persistent(codes: Sequence[CudaCode]) -> PersistentCode:
     header = f"# All stages of all kernels, which share one pool of {shared:,} bytes.\n"
     body = "".join(f"            {line}\n" for line in calls)
     own_text = f"{header}{_MET}\n\n{_RUN}{body}"
-    return PersistentCode(own_text, "\n\n".join([*texts, own_text]), shared)
+    operations = {found[0].text: found for code in codes for found in code.operations}
+    text = "\n\n".join([*texts, own_text])
+    return PersistentCode(own_text, text, shared, operations=tuple(operations.values()))
 
 
 def asking(library: Mapping[str, simt.DeviceFunction]) -> frozenset[str]:

@@ -15,9 +15,9 @@ from contextlib import AbstractContextManager, contextmanager
 from acronumba.emit import tree
 from acronumba.emit.simt import NAMES, WARP, device
 from acronumba.emit.tree import I64, VOID, Const, Expr, Load, Local, const, select
-from acronumba.ir.ops import shown_name
 from acronumba.ir.spec import PARAMETERS, Size
 from acronumba.kernels.cuda.nodes import Counted, NodeTable
+from acronumba.kernels.cuda.own import name_of
 from acronumba.kernels.cuda.tiles import MOST, MOST_STAGES, ROWS, THREADS, WIDEST, Tile, kind_of, shapes
 from acronumba.kernels.stages.graph import axis_of
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, size_poly
@@ -30,6 +30,7 @@ from acronumba.kernels.write.matrices import Along
 from acronumba.kernels.write.orders import NOWHERE, Relation
 from acronumba.kernels.write.products import ProductWriter
 from acronumba.kernels.write.scopes import Scope
+from acronumba.operations import OwnCall
 from acronumba.records import record
 
 WARPS = THREADS // WARP
@@ -276,11 +277,13 @@ class SimtWriter(ProductWriter):
 
         self.space(range(len(shape)), shape, at, sums)
 
-    def own_call(self, v: int) -> None:
-        """Write a remark: `pipeline.link_device` rejects kernels that call an operation of the user's own."""
-        op = self.graph.op(v)
-        assert op is not None
-        self.f.comment(f"{shown_name(op.op, op.attrs)} is an operation of your own, which has no kernel for a GPU")
+    def called_own(self, call: OwnCall, table: Expr) -> Expr:
+        """Call the device function of an operation, by the first thread of the warp; all know what it has stored."""
+        if call.operation.cuda is None:  # of a kernel that runs on the CPU: `pipeline.link_device` rejects others
+            return const(1, I64)
+        failed = self.local("failed", tree.Call(name_of(call), (table,), I64))
+        self.meet()
+        return failed
 
     # ---- nodes
 

@@ -188,6 +188,7 @@ class ProductWriter(OrderWriter):
         self.note_names([v])
         if own is None:  # with another result
             return
+        self.f.comment(f"{call.operation.__name__}, an operation of your own: where its arguments and results are")
         table = self.scratch(own.table)
         places, _ = table_places([g.rank for g in call.given] + list(call.ranks))
         for a, at in zip(op.args, places, strict=False):
@@ -198,13 +199,16 @@ class ProductWriter(OrderWriter):
             assert isinstance(shape, tuple)
             for k, n in enumerate(shape):
                 self.f.store(table, at + 2 + k, self.number(size_poly(n)))
-        address = tree.load(self.f["P"], self.kernel.own_entry(call.text))
-        failed = self.bind("failed", call_address(address, table, result=I64), len(self.scopes) - 1)
+        failed = self.bind("failed", self.called_own(call, table), len(self.scopes) - 1)
         if op.site >= 0:
             self.fail_if(failed.ne(0), v)
         for u, base in zip(own.values, made, strict=True):
             if u >= 0:
                 self.own_result(u, base, failed, op.site < 0)
+
+    def called_own(self, call: OwnCall, table: Expr) -> Expr:
+        """Call the kernel of an operation; return whether it has failed."""
+        return call_address(tree.load(self.f["P"], self.kernel.own_entry(call.text)), table, result=I64)
 
     def own_argument(self, a: int, table: Expr, at: int) -> None:
         """Note where an argument is, or store its only element, and its extents."""

@@ -55,11 +55,12 @@ class SimulatedDevice:
     def __exit__(self, *_: object) -> None: ...
 
     def load(self, codes: Sequence[CudaCode | PersistentCode]) -> list[list[int]]:
+        from acronumba.kernels.cuda.own import simulated_names
         from acronumba.kernels.cuda.simulator import Simulator
 
         handles = []
         for code in codes:
-            gpu = Simulator(code.source, self.memory, self.seed)
+            gpu = Simulator(code.source, self.memory, self.seed, simulated_names(code.operations, self.memory))
             handles.append([next(self._numbers) for _ in code.entries])
             self._loaded |= {h: (gpu, entry) for h, entry in zip(handles[-1], code.entries, strict=True)}
         return handles
