@@ -102,7 +102,8 @@ def simulated_names(calls: Sequence[Placed], memory: InterpreterMemory) -> Mappi
         return out
 
     names: dict[str, Value] = {
-        "given_array": partial(array, False), "made_array": partial(array, True), "has_failed": lambda out: int(bool(out)),
+        "given_array": partial(array, False), "made_array": partial(array, True),
+        "has_failed": lambda out: int(bool(out)),
     }  # fmt: skip
     for call, _ in calls:
         names[f"{name_of(call)}_by_user"] = _caught(device_source(call.operation.cuda))
