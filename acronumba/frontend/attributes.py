@@ -255,7 +255,7 @@ def bound_attribute(w: Walker, owner: Val, cls: type, name: str, raw: Any, holde
             raise w.reject("ACR307", seen=f"{cls.__name__}.{name}")
         return w.call(own_method(w, raw.fget), (owner,), {})
     if isinstance(raw, staticmethod):
-        return own_method(w, raw.__func__)
+        return own_method(w, raw.__func__) if row_of(raw.__func__) is None else Static(raw.__func__)
     if isinstance(raw, classmethod) and is_of_numba(raw.__func__):
         return Static(getattr(cls, name))
     if isinstance(raw, classmethod):
@@ -265,7 +265,8 @@ def bound_attribute(w: Walker, owner: Val, cls: type, name: str, raw: Any, holde
     if as_function(raw) is not None:
         return own_method(w, raw) if of_class else Partial(own_method(w, raw), (owner,))
     is_bound = not of_class and hasattr(type(raw), "__get__")  # `str.split` of a member of an enum, for example
-    if raw in (object.__init__, object.__setattr__) or (row_of(raw) is not None and not is_bound):
+    of_str = of_class and holder is str and isinstance(raw, types.MethodDescriptorType)  # `str.upper`
+    if raw in (object.__init__, object.__setattr__) or of_str or (row_of(raw) is not None and not is_bound):
         return Static(raw)
     if hasattr(type(raw), "__get__") and not isinstance(raw, type):
         handler = None if of_class else DESCRIPTORS.get(type(raw))

@@ -14,7 +14,7 @@ from acronumba.emit.tree import I1, I64, Expr, const, load
 from acronumba.host.segments import Segment
 from acronumba.host.writer import Writer
 from acronumba.ir.nodes import ListOp, Scalar
-from acronumba.ir.ops import CASES, LAST_CHARACTER, PREDICATES
+from acronumba.ir.ops import CASES, CHARACTERS, LAST_CHARACTER, PREDICATES, predicate
 
 ASCII = 128  # characters that tables have a place for each
 
@@ -69,7 +69,7 @@ def _of_code(w: Writer, i: Scalar, code: Expr) -> Expr:
 @functools.cache
 def boundaries(name: str) -> tuple[int, ...]:
     """Return the characters at which a predicate of Python's strings begins, or ceases, to be true."""
-    method = getattr(str, name)
+    method = predicate(name)
     holds = [False, *(method(chr(c)) for c in range(LAST_CHARACTER + 1)), False]
     return tuple(c for c in range(LAST_CHARACTER + 2) if holds[c] != holds[c + 1])
 
@@ -84,7 +84,7 @@ def other_case(name: str) -> tuple[tuple[int, str], ...]:
 def _of_all(name: str) -> Callable[..., Expr]:
     def make(w: Writer, i: Scalar, s: Expr) -> Expr:
         ends = boundaries(name)
-        ascii_ones = sum(1 << c for c in range(ASCII) if getattr(str, name)(chr(c)))
+        ascii_ones = sum(1 << c for c in range(ASCII) if predicate(name)(chr(c)))
         table = (signed(ascii_ones), signed(ascii_ones >> 64), *ends)
         return called(w, "of_all", s, w.reg["shapes"] + 8 * w.shape(table), const(len(ends), I64)).ne(0)
 
@@ -107,7 +107,7 @@ def _changed(name: str) -> Callable[..., Expr]:
 
 
 TEXTS: dict[str, Callable[..., Expr]] = {
-    **{f"text_{name}": _of_all(name) for name in PREDICATES},
+    **{f"text_{name}": _of_all(name) for name in (*PREDICATES, *CHARACTERS)},
     **{f"text_{name}": _changed(name) for name in CASES},
     "text_eq": _tested("same"),
     "text_lt": _tested("less"),

@@ -495,7 +495,14 @@ MATH = tuple(name for name in OF_C if name not in ("fma", "floor", "pow"))
 LAST_CHARACTER = 0x10FFFF
 # True of all characters. Only of the last, "" is one, too: not for an operation.
 PREDICATES = ("isalpha", "isalnum", "isdigit", "isdecimal", "isnumeric", "isspace", "isprintable")
-CASES = ("upper", "lower")
+CHARACTERS = ("isupper", "islower", "istitle", "isidentifier", "continues")  # of one character
+CASES = ("upper", "lower", "title", "swapcase", "casefold")
+
+
+def predicate(name: str) -> Callable[[str], bool]:
+    """Return a test of characters; "continues" is that of the second character of an identifier."""
+    method: Callable[[str], bool] = getattr(str, "isidentifier" if name == "continues" else name)
+    return (lambda c: method("a" + c)) if name == "continues" else method
 
 
 def _starts(text: str, part: str, at: int) -> bool:
@@ -504,7 +511,7 @@ def _starts(text: str, part: str, at: int) -> bool:
 
 
 def _asked(name: str) -> Callable[[str | None], bool]:
-    method: Callable[[str], bool] = getattr(str, name)
+    method = predicate(name)
     return lambda text: bool(text != "" and method(_some(text)))
 
 
@@ -595,7 +602,7 @@ def _scalars() -> dict[str, ScalarOp]:
     rows += [row(k, "f" * len(OF_C[k].args), "f", True, positive.get(k) or getattr(math, k)) for k in MATH]
     partial = [r for r in rows if (r.name in MATH or r.name == "pow") and r.name not in defined]
     rows += [row(f"defined_{r.name}", "f" * len(r.args), "b", False, _defined(r.reference)) for r in partial]
-    rows += [row(f"text_{k}", "t", "b", False, _asked(k)) for k in PREDICATES]
+    rows += [row(f"text_{k}", "t", "b", False, _asked(k)) for k in (*PREDICATES, *CHARACTERS)]
     rows += [row(f"text_{k}", "t", "t", False, _changed(k)) for k in CASES]  # of one character
     rows += [row(k, "f", "b", False, getattr(math, k)) for k in ("isnan", "isinf", "isfinite")]
     return {r.name: r for r in rows}

@@ -135,7 +135,7 @@ REQUIRED: dict[Any, str] = {  # the arguments of a call that is in the language
     np.linalg.matrix_norm: "x", np.linalg.vector_norm: "v", np.from_dlpack: "x", np.polyval: "v, x",
     format: "2", repr: "2", sys.exit: "2", re.compile: "'a'",
     **dict.fromkeys((re.match, re.search, re.fullmatch, re.finditer, re.findall, re.split), "'a', 'a'"),
-    re.sub: "'a', 'b', 'cac'", re.subn: "'a', 'b', 'cac'",
+    re.escape: "'a.'", re.sub: "'a', 'b', 'cac'", re.subn: "'a', 'b', 'cac'",
 }  # fmt: skip
 SELF: dict[Any, str] = {np.ndarray.searchsorted: "v", np.ndarray.squeeze: "np.ones((1, 3))", np.ndarray.tolist: "v"}
 WRAPPED: dict[Any, str] = {  # what cannot be a result, or is not determined

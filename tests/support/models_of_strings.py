@@ -494,3 +494,36 @@ CASES += [
     (grown, (NUMBERS, [1, 2, 3, 100])),
     (best_of, (NUMBERS, [1, -1, 2, -3])),
 ]
+
+
+# ---- methods made of others, and by character
+
+
+def in_other_case(s):
+    words = [w.title() for w in s.split()], s.swapcase(), s.casefold(), s.capitalize()
+    return words, s.isupper(), s.islower(), s.istitle(), s.isidentifier(), s.isascii(), list(map(str.isupper, s))
+
+
+def into_parts(s, k):
+    lines = s.splitlines(), s.splitlines(keepends=True), s.expandtabs(), s.expandtabs(3)
+    return lines, s.rsplit(), s.rsplit(None, k), s.rsplit("a", k), sorted(s.split(), key=str.lower), s[::-1]
+
+
+def within_bounds(s, a, b):
+    found = s.find("a", a, b), s.rfind("a", a, b), s.rfind("", a), s.count("ab", a, b), s.count("", a, b)
+    return found, s.startswith(("a", ""), a), s.endswith("b", a, b), s[a:b].startswith("b")
+
+
+def exchanged(s):
+    table = str.maketrans("ab", "ba", " ")
+    return s.translate(table), s.translate({ord("a"): "xyz", ord("b"): None}), str.join("-", s)
+
+
+STRANGE = ["ab aB\tx", "", "ǆungla ŉ ﬁ", "ÀÉ ßtraße", "A1 B2\r\nc\n", "__init__ It's", "ªbc ⅰⅠ", "x1²", "\u2028a\x85"]
+
+CASES += [
+    (in_other_case, (STRANGE,)),
+    (into_parts, (STRANGE, [0, 1, 2, -1, 1, 1, 0, 3, 1])),
+    (within_bounds, (["abab", "", "bab", "aabb", "ab"], [0, 1, -2, 5, 2], [4, 0, 9, 3, 1])),
+    (exchanged, (STRANGE,)),
+]

@@ -37,7 +37,7 @@ from acronumba.frontend.handlers import METHODS, handles
 from acronumba.frontend.impossible import impossible, not_taken
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.errors import conversion
-from acronumba.frontend.kinds.functions import Static
+from acronumba.frontend.kinds.functions import Static, method_of
 from acronumba.frontend.kinds.iterators import Generator, Starred
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, members_of, number
 from acronumba.frontend.kinds.objects import ObjectValue
@@ -91,6 +91,8 @@ def call_static(w: Walker, value: Any, args: list[Val], kwargs: dict[str, Val]) 
         return construct(w, value, args, kwargs)
     if isinstance(value, np.vectorize):
         return vectorized_call(w, value, args, kwargs)
+    if isinstance(value, types.MethodDescriptorType) and value.__objclass__ is str and args:
+        return w.call(method_of(args[0], value.__name__), args[1:], kwargs)
     view = function_view(w, value, args, kwargs)
     if view is not None:
         return view

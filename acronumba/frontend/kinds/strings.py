@@ -144,7 +144,7 @@ class StringValue(Value):
             return None
         a, b = left.num, right.num
         if isinstance(op, ast.Is | ast.IsNot) and NOT_CONST in (a.const, b.const):
-            return None
+            raise w.reject("ACR117", seen=f"{left.describe(w)} is {right.describe(w)}", rewrite="==")
         match op:
             case ast.Lt() | ast.GtE():
                 found, negated = w.scalar("text_lt", a, b), isinstance(op, ast.GtE)
@@ -174,7 +174,7 @@ class StringValue(Value):
             case _, [] if name in PREDICATES and not kwargs:
                 out = w.scalar(f"text_{name}", self.num)
                 return w.either(out, w.negate(self.truth(w))) if name == "isprintable" else out
-            case "upper" | "lower", [] if not kwargs:
+            case "upper" | "lower" | "swapcase" | "casefold", [] if not kwargs:
                 return self._in_case(w, name)
             case "removeprefix" | "removesuffix", [StringValue() as end] if not kwargs:
                 return self._without(w, name, end)
@@ -197,11 +197,11 @@ class StringValue(Value):
         return TupleVal(tuple(map(w.constant, out))) if isinstance(out, tuple) else w.constant(out)
 
     def _in_case(self, w: Walker, name: str) -> Val:
-        """`self.upper()`, `self.lower()`, by character; `lower` of a capital sigma, which depends on others, fails."""
-        if name == "lower":
+        """`self.upper()` and the like, by character; `lower` of a capital sigma, which depends on others, fails."""
+        if name in ("lower", "swapcase"):
             sigma = w.scalar("text_find", self.num, constant("\u03a3").num, number(0))
             none = w.scalar("lt", sigma, number(0))
-            w.check(none, "ValueError", "a capital sigma: call .lower() before the batch", ours=True)
+            w.check(none, "ValueError", f"a capital sigma: call .{name}() before the batch", ours=True)
             if w.block is None:
                 raise Dead
         return joined(w, strings(w, self, lambda v: StringValue(w.scalar(f"text_{name}", v.num))))

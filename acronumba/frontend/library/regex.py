@@ -280,6 +280,11 @@ def without_backslash(repl):
 # ---- functions of the module
 
 
+@implements(re.escape)
+def escape(pattern):
+    return "".join(["\\" + c if c in "()[]{}?*+-|^$\\.&~# \t\n\r\v\f" else c for c in pattern])
+
+
 @implements(re.match)
 def module_match(pattern, string, flags=0):
     return re.compile(pattern, flags).match(string)
