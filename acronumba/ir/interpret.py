@@ -19,6 +19,7 @@ from acronumba.foreign import is_tensor
 from acronumba.ir import nodes as ir
 from acronumba.ir.evaluate import OperationFailed, WrongResult, apply
 from acronumba.ir.ops import SCALARS, Attrs, decimal
+from acronumba.ir.patterns import marks_of
 from acronumba.ir.shapes import field_of, layout_of
 from acronumba.ir.types import INT, UNSET, BoolT, FloatT, IntT, ListT, TensorT, TorchT, members
 from acronumba.ir.values import (
@@ -487,10 +488,8 @@ def _list_rule(i: ir.ListOp, args: list[WordValue]) -> tuple[WordValue, ...]:
     if i.op == "decimal":
         return (decimal(*args),)
     if i.op == "match":
-        from acronumba.ir.patterns import marks_of
-
         marks = marks_of(*args)
-        return (List(INT, list(marks), len(marks)),)
+        return (List(INT, list[WordValue](marks), len(marks)),)
     this, w = args[0], i.width
     match i.op:
         case "len":

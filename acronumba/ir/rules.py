@@ -254,6 +254,7 @@ class Rules:
         if i.op == "decimal":
             self._words(i.args, (FLOAT, INT, INT))
             self._results((TEXT,), i.outs)
+            return
         if i.op == "match":
             self._words(i.args, (TEXT, TEXT, INT, INT, INT))
             self._results((ListT(INT),), i.outs)

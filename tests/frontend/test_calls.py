@@ -135,7 +135,7 @@ REQUIRED: dict[Any, str] = {  # the arguments of a call that is in the language
     np.linalg.matrix_norm: "x", np.linalg.vector_norm: "v", np.from_dlpack: "x", np.polyval: "v, x",
     format: "2", repr: "2", sys.exit: "2", re.compile: "'a'",
     **dict.fromkeys((re.match, re.search, re.fullmatch, re.finditer, re.findall, re.split), "'a', 'a'"),
-    re.escape: "'a.'", re.sub: "'a', 'b', 'cac'", re.subn: "'a', 'b', 'cac'",
+    str.maketrans: "'ab', 'bc'", re.escape: "'a.'", re.sub: "'a', 'b', 'cac'", re.subn: "'a', 'b', 'cac'",
 }  # fmt: skip
 SELF: dict[Any, str] = {np.ndarray.searchsorted: "v", np.ndarray.squeeze: "np.ones((1, 3))", np.ndarray.tolist: "v"}
 WRAPPED: dict[Any, str] = {  # what cannot be a result, or is not determined
@@ -176,7 +176,7 @@ OTHER: dict[str, tuple[str, ...]] = {  # values of a parameter, of which one at 
     "out2": ("x",), "to": ("np.int8",), "xi": ("v",),
     "rel_tol": ("0.1",), "abs_tol": ("0.5",), "iterable": ("(1, 2)",), "iterables": ("[3, 4]",),
     "maxlen": ("1",), "status": ("2",), "bins": ("3",), "range": ("(0, 4)",), "density": ("True",), "pyfunc": ("abs",),
-    "flags": ("2",), "count": ("1",), "maxsplit": ("1",),
+    "flags": ("2",), "count": ("1",), "maxsplit": ("1",), "z": ("'c'",),
     "newshape": ("(4, 2)",), "interpolation": ("'lower'",),  # of NumPy before 2.4
 }  # fmt: skip
 PLACED: dict[str, str] = {"operands": "x", "shape": "2", "axes": "0", "args": "1", "arrays_and_dtypes": "y",
