@@ -1,4 +1,4 @@
-"""Conversion of results to Python classes that words do not represent: Counter, deque, defaultdict.
+"""Conversion of results to Python classes that words do not represent: Counter, deque, defaultdict, range.
 
 Such a value is stored as a dict or list. For a result, or an item of a returned tuple, a `Wrap` names the class that
 the dict or list is converted to.
@@ -44,7 +44,8 @@ def _wrapped(value: Value, wrap: Wrap, made: dict[int, Value]) -> Value:
         return value
     if isinstance(wrap, Whole):
         if id(value) not in made:
-            made[id(value)] = wrap.kind(value) if value.__class__ is tuple else _MADE[wrap.kind](value, wrap.extra)
+            known = value.__class__ is tuple and wrap.kind is not range
+            made[id(value)] = wrap.kind(value) if known else _MADE[wrap.kind](value, wrap.extra)
         return made[id(value)]
     if wrap.keys is not None:
         return {k: _wrapped(value[k], w, made) for k, w in zip(wrap.keys, wrap.items, strict=True)}
@@ -56,4 +57,5 @@ _MADE: Mapping[type, Any] = {
     OrderedDict: lambda value, extra: OrderedDict(value),
     defaultdict: lambda value, extra: defaultdict(extra, value),
     deque: lambda value, extra: deque(value, extra),
+    range: lambda value, extra: range(*value),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import enum
+import functools
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -322,6 +323,16 @@ def attribute_of_constant(w: Walker, owner: Static, name: str) -> Val:
     return static_attribute(w, owner.value, name)
 
 
+def names_of_module(w: Walker, module: types.ModuleType) -> Val:
+    """`vars(module)`, as a shared dict."""
+    return outside(w, vars(module), 0, _held(module), f"vars({module.__name__})")
+
+
+@functools.cache
+def _held(module: types.ModuleType) -> tuple[dict[str, Any]]:
+    return (vars(module),)
+
+
 def static_attribute(w: Walker, value: Any, name: str) -> Val:
     """Read an attribute of a module, class or dtype."""
     if value is np and name == "random":
@@ -332,6 +343,8 @@ def static_attribute(w: Walker, value: Any, name: str) -> Val:
             rewrite = near(name, dir(value)) or "use a name that the module has"
             raise w.reject("ACR307", seen=seen, rewrite=rewrite)
         inner = getattr(value, name)
+        if name == "__dict__":
+            return names_of_module(w, value)
         if value is np or value.__name__ == "math" or name not in vars(value):
             w.source_guard.item(value, name)
             return w.constant(inner)

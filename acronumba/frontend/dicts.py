@@ -15,7 +15,7 @@ from itertools import chain
 from acronumba.frontend.comparisons import compare_values, same_element, search
 from acronumba.frontend.comprehensions import go_on_where, own_names
 from acronumba.frontend.conditions import truth
-from acronumba.frontend.exceptions import Dead, Restart
+from acronumba.frontend.exceptions import Dead, Rejected, Restart
 from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, INDEXED, OPERANDS, handles
 from acronumba.frontend.impossible import impossible
 from acronumba.frontend.keyed import (
@@ -32,7 +32,8 @@ from acronumba.frontend.keyed import (
     take_out,
     update,
 )
-from acronumba.frontend.kinds.functions import can_be_chosen
+from acronumba.frontend.kinds.errors import ErrorValue
+from acronumba.frontend.kinds.functions import Static, can_be_chosen
 from acronumba.frontend.kinds.lists import StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal, MapView, constant_value
 from acronumba.frontend.kinds.numbers import ALWAYS, NoneVal, Num, number
@@ -280,10 +281,32 @@ def known_or(w: Walker, base: DictVal, where: Val, default: Val | None) -> Val:
             raise Dead
         return default
 
+    chosen = can_be_chosen(base.items)
+
     def case(key: Constant, item: Val) -> tuple[Num, Callable[[], Val]]:
-        return truth(w, compare_values(w, ast.Eq(), where, constant_value(w, key))), lambda: item
+        def read() -> Val:
+            if _is_unreadable(item) or (not chosen and isinstance(item, Static) and not _is_storable(w, item)):
+                w.fail("ACR501", f"the value under {key!r}".replace("{", "{{").replace("}", "}}"), ours=True)
+                raise Dead
+            return item
+
+        return truth(w, compare_values(w, ast.Eq(), where, constant_value(w, key))), read
 
     return w.switch(chain(map(case, base.keys, base.items), [(ALWAYS, missing)]))
+
+
+def _is_unreadable(item: Val) -> bool:
+    """Whether an item of a shared dict is nothing that a model can read."""
+    return isinstance(item, ErrorValue) and item.code == "ACR501"
+
+
+def _is_storable(w: Walker, item: Static) -> bool:
+    """Whether a function or other constant can be one of several values at run time."""
+    try:
+        w.type_of(item)
+    except Rejected:
+        return False
+    return True
 
 
 def rest_of_dict(w: Walker, base: Val, keys: Sequence[Val]) -> Val:

@@ -384,6 +384,24 @@ def _call_by_name(w: Walker, name: str, owner: Val, args: Sequence[Val], kwargs:
 
 @handles(CALLS, Ref, UnionVal, OneOfFunctions, ObjectValue, MutableObject, SharedVal)
 def _call_objects(w: Walker, func: Val, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
-    if func.is_several:
-        return w.each(func, lambda f: w.call(f, args, kwargs))
-    return call_object(w, func, args, kwargs)
+    if not func.is_several:
+        return call_object(w, func, args, kwargs)
+    rejected: list[Rejected] = []
+    called = []
+
+    def one(f: Val) -> Val:
+        try:
+            out = w.call(f, args, kwargs)
+        except Rejected as error:
+            if not isinstance(f, Static) or error.error is None or error.error.code not in ("ACR201", "ACR210"):
+                raise
+            rejected.append(error)
+            w.fail("ACR201", w.describe(f), ours=True)
+            raise Dead from None
+        called.append(f)
+        return out
+
+    result = w.each(func, one)
+    if rejected and not called:
+        raise rejected[0]
+    return result

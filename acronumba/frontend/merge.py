@@ -280,6 +280,10 @@ class Merge(Words):
             return self.join_templates(ChoiceShape(choices_with_none(x)), ChoiceShape(choices_with_none(y)))
         if any(isinstance(t, TypeShape) and any(isinstance(m, FunctionT) for m in members(t.type)) for t in (x, y)):
             return TypeShape(union(self.template_type(x), self.template_type(y)))
+        functions = [t.val.stored_type(self) for t in (x, y) if isinstance(t, StaticShape) and t.val.is_choosable]
+        others = [t.type for t in (x, y) if isinstance(t, TypeShape)]
+        if others and functions and functions[0] is not None:
+            return TypeShape(union(functions[0], others[0]))
         seen = [self.describe(t.val) if isinstance(t, StaticShape) else "something else" for t in (a, b)]
         return ErrorShape(f"{seen[0]} in one branch, {seen[1]} in another")
 

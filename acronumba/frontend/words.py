@@ -162,7 +162,15 @@ class Words(Cells):
         return make(value)
 
     def shared_items(self, val: SharedVal) -> tuple[Val, ...]:
-        return tuple(self.shared_value(item) for item in val.node.items)
+        """Return the items of a shared structure; one of a dict that cannot be read is rejected where it is used."""
+        if val.node.kind != "dict":
+            return tuple(self.shared_value(item) for item in val.node.items)
+        return tuple(
+            ErrorValue(f"{item.path}: {item.what}", "ACR501")
+            if isinstance(item, SharedOpaque)
+            else self.shared_value(item)
+            for item in val.node.items
+        )
 
     def materialise(self, val: SharedVal, part: bool = False) -> Val:
         """Return a shared structure as an ordinary value made of its leaves; `part`: only to read a part of it."""

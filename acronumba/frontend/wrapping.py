@@ -7,6 +7,7 @@ from typing import Any
 
 from acronumba.data.result_wrappers import Parts, Whole, Wrap
 from acronumba.frontend.kinds.maps import DictVal
+from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import NONE
@@ -22,6 +23,8 @@ def unwrapped(w: Walker, val: Val) -> tuple[Val, Any]:
             seen = f"{w.describe(val)}, whose {'default' if cls is defaultdict else 'maxlen'} is not known"
             raise w.reject("ACR308", seen=seen, rewrite=val.stored_as)
         return inner, Whole(cls, extra)
+    if cls is range:
+        return TupleVal(val.children()), Whole(range)
     if val.shown is not None:
         return val, Whole(val.shown)
     parts = [unwrapped(w, v) for v in val.result_parts()]

@@ -11,6 +11,7 @@ import inspect
 import itertools
 import math
 import re
+import statistics
 import sys
 import warnings
 from collections import Counter, OrderedDict, defaultdict, deque
@@ -35,6 +36,7 @@ import collections
 import itertools
 import math
 import re
+import statistics
 
 import numpy as np
 from tests.support.enums import Part, Plain
@@ -103,7 +105,8 @@ REQUIRED: dict[Any, str] = {  # the arguments of a call that is in the language
     math.trunc: "y", math.isclose: "y, 0.5", next: "(q for q in [n, 2])", slice: "1, 2",
     dict: "a=n", callable: "abs", deque: "[n, 2]", defaultdict: "int", OrderedDict: "a=n", Counter: "[n, 2]",
     nn.sigmoid: "x", nn.erf: "x", math.dist: "[y, 1.0], [0.0, y]",
-    chr: "97", ord: "'a'", str: "'a'",
+    chr: "97", ord: "'a'", str: "'a'", vars: "math", statistics.mean: "[y, 2.0]", statistics.fmean: "[n, 2]",
+    statistics.median: "[n, 2]", statistics.median_low: "[n, 2]", statistics.median_high: "[n, 2]",
     math.ldexp: "y, 3", np.can_cast: "np.int32, np.float32", np.isdtype: "x.dtype, 'integral'",
     np.issubdtype: "x.dtype, np.floating", np.astype: "x, np.int64", np.isscalar: "y", np.iterable: "x", np.real: "x",
     np.imag: "x", np.angle: "x", np.isclose: "x, x + 1e-6", np.allclose: "x, x + 1e-6", np.array_equal: "x, x + y",

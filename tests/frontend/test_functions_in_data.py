@@ -235,13 +235,13 @@ def test_packs_refer_to_functions_by_their_names() -> None:
         pickle.dumps(pack([Layer(lambda v: v)]))
 
 
-def test_a_list_for_optional_parameters_is_rejected() -> None:
+def test_a_list_for_optional_parameters() -> None:
     @model
     def f(d: Layer, xs: list[float]) -> Any:
         return d.f(*xs)
 
-    with pytest.raises(AcronumbaError, match=r"one by one: f\(xs\[0\], xs\[1\]\)"):
-        f._interpret([Layer(two), Layer(two)], [[1.0], [1.0, 2.0]])
+    columns = [Layer(two), Layer(two)], [[1.0], [1.0, 2.0]]
+    assert list(f.batch(*columns)) == list(map(f, *columns))
 
 
 def check_random(seed: int, module_of: Callable[[str], Any]) -> bool:

@@ -232,7 +232,7 @@ def dict_inside_itself(s, sep):
 
 
 def text_of_a_dataclass(s, sep):
-    return str(Place(1.0)) + sep
+    return Place(1.0).__repr__() + sep
 
 
 def test_a_dict_inside_of_itself_has_a_type():

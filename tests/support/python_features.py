@@ -16,6 +16,7 @@ import itertools
 import math
 import operator
 import re
+import statistics
 from collections import Counter, defaultdict, deque, namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -2085,7 +2086,7 @@ def texts_of_containers(x, n, xs, ws, k):
 @of("Built-in functions")
 def first_of_an_iterable(x, n, xs, ws, k):
     """`next(iter(d))`, `next(iter(xs), v)`"""
-    return next(iter({n: k})), next(iter(xs), None), next(iter({"a": k}.items())), next(zip(xs, ws), None)
+    return next(iter({n: k})), next(iter(xs), None), next(iter({"a": k}.items())), next(zip(xs, ws, strict=False), None)
 
 
 @of("Expressions")
@@ -2096,6 +2097,23 @@ def stars_with_defaults(x, n, xs, ws, k):
         return a + b + sum(rest)
 
     return f(n, *xs)
+
+
+@of("Library")
+def statistics_of_a_list(x, n, xs, ws, k):
+    """`statistics.mean`, `fmean`, `median`, `median_low`, `median_high`"""
+    return (
+        statistics.mean([n, *xs]),
+        statistics.fmean([n, k]),
+        statistics.median([n, 2.5, k]),
+        statistics.median_low([n, k]),
+    )
+
+
+@of("Built-in functions")
+def names_of_a_module(x, n, xs, ws, k):
+    """`vars(math)["sin"]`, `getattr(math, name)` of a name of run time"""
+    return vars(math)["sin"](n), getattr(math, "sin" if n > 2 else "cos")(0.5)
 
 
 @of("Built-in functions")

@@ -9,10 +9,11 @@ from collections.abc import Callable
 
 from acronumba.data.classes import field_names, is_record
 from acronumba.data.shared import SharedNode
-from acronumba.frontend.attributes import attribute
+from acronumba.frontend.attributes import attribute, names_of_module
 from acronumba.frontend.comparisons import compare_values
 from acronumba.frontend.conditions import truth
 from acronumba.frontend.exceptions import Dead
+from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.maps import DictVal
 from acronumba.frontend.kinds.numbers import ALWAYS, Num, number
 from acronumba.frontend.kinds.objects import SharedVal
@@ -33,6 +34,8 @@ def attribute_by_name(w: Walker, obj: Val, name: Val, expression: ast.AST | None
     types_of_name = members(w.type_of(name))
     if not all(isinstance(t, StrT | TextT) for t in types_of_name):
         return None
+    if isinstance(module := w.static(obj), types.ModuleType):
+        return _of_module(w, module, name, default)
     if not isinstance(obj, SharedVal):
         return _field_by_name(w, obj, name, default)
     first, last = _ends(expression)
@@ -49,6 +52,21 @@ def attribute_by_name(w: Walker, obj: Val, name: Val, expression: ast.AST | None
     there = table.contains(w, name)
     assert isinstance(there, Num)
     return w.cond(there, lambda: get_item(w, table, name), lambda: default)
+
+
+def _of_module(w: Walker, module: types.ModuleType, name: Val, default: Val | None) -> Val:
+    """Return the attribute of a module that has a name of run time; not a structure beside functions and numbers."""
+    table = names_of_module(w, module).unshared(w)
+    items = [ErrorValue(v.node.path, "ACR501") if isinstance(v, SharedVal) else v for v in table.children()]
+    table = table.with_children(items)
+    there = table.contains(w, name)
+    assert isinstance(there, Num)
+    if default is not None:
+        return w.cond(there, lambda: get_item(w, table, name), lambda: default)
+    w.check(there, "AttributeError", "a name that is none of this module")
+    if w.block is None:
+        raise Dead
+    return get_item(w, table, name)
 
 
 def _field_by_name(w: Walker, obj: Val, name: Val, default: Val | None) -> Val | None:

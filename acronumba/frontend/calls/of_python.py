@@ -6,12 +6,13 @@ import ast
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from acronumba.data.classes import field_names
-from acronumba.frontend.attributes import attribute
+from acronumba.frontend.attributes import attribute, names_of_module
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.of_attributes import attribute_by_name, other_names
 from acronumba.frontend.calls.tables import Handler, row
@@ -292,6 +293,15 @@ def _slice(w: Walker, a: Args) -> Val:
     return SliceVal(a["start"], a["stop"], a["step"])
 
 
+@row("object", vars, whole=True)
+def _vars(w: Walker, a: Args) -> Val:
+    module = w.static(a["object"])
+    if not isinstance(module, ModuleType):
+        seen = f"vars of {w.describe(a['object'])}, which is no module"
+        raise w.reject("ACR202", a.where["object"], seen=seen, rewrite="read the attributes one by one")
+    return names_of_module(w, module)
+
+
 @row("x", type, whole=True)
 def _type(w: Walker, a: Args) -> Val:
     from acronumba.frontend.calls.objects import runtime_class
@@ -331,6 +341,9 @@ def _getattr(w: Walker, a: Args) -> Val:
 
 @row("obj name", hasattr, whole=True)
 def _hasattr(w: Walker, a: Args) -> Val:
+    module = w.static(a["obj"])
+    if isinstance(module, ModuleType) and (found := names_of_module(w, module).contains(w, a["name"])) is not None:
+        return found
     name = a.static("name")
     if not isinstance(name, str):
         raise w.reject("ACR301", a.where["name"], seen=f"{name!r} for the name of an attribute")

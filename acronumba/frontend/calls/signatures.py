@@ -118,6 +118,7 @@ TEXTS: dict[Any, str] = {
     builtins.iter: "(object, sentinel=..., /)",
     builtins.type: "(object, bases=..., dict=..., /)",
     builtins.getattr: "(object, name, default=..., /)",
+    builtins.vars: "(object, /)",
     copy.deepcopy: "(x, memo=None)",
     math.hypot: "(*coordinates)",
     math.log: "(x, base=..., /)",

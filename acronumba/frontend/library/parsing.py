@@ -187,8 +187,8 @@ def _nearest(digits, exponent):
     words = [0] * below + words
     exact = True
     for k in range(0, -exponent, 9):
-        exact = _divide(words, 10 ** min(-exponent - k, 9)) and exact
-    return _rounded(words, 32 * below, exact)
+        exact = divide(words, 10 ** min(-exponent - k, 9)) and exact
+    return rounded(words, 32 * below, exact)
 
 
 def _multiply(words, factor, plus):
@@ -202,7 +202,7 @@ def _multiply(words, factor, plus):
         words.append(carry)
 
 
-def _divide(words, by):
+def divide(words, by):
     """Divide an integer by a small one; return whether there is no remainder."""
     rest = 0
     for k in range(len(words) - 1, -1, -1):
@@ -212,7 +212,7 @@ def _divide(words, by):
     return rest == 0
 
 
-def _rounded(words, scale, exact):
+def rounded(words, scale, exact):
     """Return the float nearest to an integer divided by `2**scale`; unless `exact`, it is a little more."""
     top = len(words) - 1
     while words[top] == 0:
