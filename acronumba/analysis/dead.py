@@ -20,7 +20,9 @@ def is_pure(instr: ir.Instr) -> bool:
         case ir.Scalar() | ir.Op():
             return instr.site < 0
         case ir.ListOp():
-            return instr.op in ("len", "get", "slice", "fill", "find", "join", "decimal", "match")
+            return instr.op in (
+                "len", "get", "slice", "fill", "find", "join", "decimal", "match", "clone", "order"
+            )  # fmt: skip
         case ir.Check() | ir.Store() | ir.Call() | ir.Emit() | ir.Spawn() | ir.Join():
             return False
         case _:

@@ -248,9 +248,10 @@ class Inclusion:
             case "set" | "append" | "insert" | "put":
                 for j, v in enumerate(instr.args[-width:] if width else ()):
                     self.at(it, partial(self._put_at, v, j))
-            case "extend" | "update":
-                self.at(instr.args[1], lambda source: self.at(it, lambda site: self._elements(source, site, width)))
-            case "slice":
+            case "extend" | "update" | "meet" | "minus" | "narrow" | "toggle":
+                for v in instr.args[1:]:
+                    self.at(v, lambda source: self.at(it, lambda site: self._elements(source, site, width)))
+            case "slice" | "clone" | "order":
                 site = self._site(instr, instr.outs[0])
                 self.at(it, lambda source: self._elements(source, site, width))
             case "match":

@@ -39,6 +39,7 @@ from acronumba.ir.types import (
     NoneT,
     NoValue,
     OpaqueT,
+    OrderT,
     ScalarT,
     StrT,
     StructT,
@@ -645,8 +646,8 @@ def _by_case(number: Callable[[Words], Any], takes: dict[int, Take]) -> Take:
 
 
 CODECS: dict[type, Codec[Any]] = {
-    IntT: _Int(), FloatT: _Float(), BoolT: _Bool(), NoneT: _None(), UnsetT: _Unset(), StrT: _Str(), TextT: _Text(),
-    FunctionT: _Function(),
+    IntT: _Int(), FloatT: _Float(), BoolT: _Bool(), NoneT: _None(), UnsetT: _Unset(), OrderT: _None(), StrT: _Str(),
+    TextT: _Text(), FunctionT: _Function(),
     EnumT: _Enum(), ScalarT: _Scalar(), TensorT: _Tensor(), Array0T: _Array0(), ArrayT: _Array(), TorchT: _Torch(),
     StructT: _Struct(),
     TupleT: _Tuple(), DictT: _Dict(), MapT: _Map(), ListT: _List(), UnionT: _Union(), NeverT: _Never(),

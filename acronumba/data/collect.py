@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from acronumba.data.arrays import STEP, ArrayColumn, Arrays, ids_of
+from acronumba.data.hashing import known_sets, read_tables
 from acronumba.data.heap import (
     SMALL,
     Heap,
@@ -258,16 +259,26 @@ class Lists(Pooled):
 
 
 class Maps(Lists):
-    """The dicts or sets of one type: entries stored like list elements, and a hash table, see `host.maps`."""
+    """The dicts or sets of one type: entries stored like list elements, and a hash table, see `host.maps`.
+
+    Behind the table of a set is what `hashing.read_tables` says of it.
+    """
 
     def __init__(self, room: HeapBuilder, mapped: MapT, width: int, refs: tuple[int, ...]) -> None:
         super().__init__(room, mapped, width, refs, set if mapped.item is None else dict)
+        self._known: list[int] = []  # of sets: 2 * slots of Python's table (+ 1), and the slot of each element
+        self._places: list[int] = []
 
     def take(self) -> list[Value]:
         """Return the (key, value) pairs of the next new dicts; the values are None for sets."""
         found = Pooled.take(self)
         self.lengths += map(len, found)
-        dicts = list(map(dict.fromkeys, found)) if set in self.kinds else found
+        dicts = found
+        if set in self.kinds:
+            dicts = list(map(dict.fromkeys, found))
+            known, places = read_tables(found) if known_sets() else ([0] * len(found), [0] * sum(map(len, found)))
+            self._known += known
+            self._places += places
         return list(chain.from_iterable([d.items() for d in dicts]))
 
     def _reserve(self, count: int) -> None:
@@ -275,13 +286,14 @@ class Maps(Lists):
         self.items = self.room.add("items", sum(self.lengths), self.width, self.refs)
         counts = np.array(self.lengths, np.int64)
         self._slots = 2 << np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64)
-        self._tables = self.room.add("tables", int(self._slots.sum()) + count, 1)
+        self._words = self._slots + 1 + (counts + 1 if set in self.kinds else 0)
+        self._tables = self.room.add("tables", int(self._words.sum()), 1)
 
     def place(self, heap: Heap) -> None:
         super().place(heap)
         heads = heap.table(self.region)
         heads[:, LIST.at["capacity"]] = 0
-        starts = np.cumsum(self._slots + 1) - self._slots - 1
+        starts = np.cumsum(self._words) - self._words
         heads[:, LIST.count] = heap.address(self._tables) + 8 * starts
 
     def index(self, heap: Heap) -> None:
@@ -292,8 +304,12 @@ class Maps(Lists):
         number = np.arange(counts.sum()) - (np.cumsum(counts) - counts).repeat(counts)
         mask = (self._slots - 1).repeat(counts)
         table = heap.table(self._tables)[:, 0]
-        starts = np.cumsum(self._slots + 1) - self._slots - 1
+        starts = np.cumsum(self._words) - self._words
         table[starts] = self._slots - 1
+        if set in self.kinds:
+            known = starts + self._slots + 1
+            table[known] = self._known
+            table[(known + 1).repeat(counts) + number] = self._places
         first = (starts + 1).repeat(counts)
         slot = hashes(heap, heap.table(self.items)[:, : len(key)], key) & mask
         left = np.arange(len(number))

@@ -53,7 +53,7 @@ from acronumba.errors import DataError
 from acronumba.errors.codes import reject
 from acronumba.generics import Value
 from acronumba.ir.nodes import StructLayout
-from acronumba.ir.types import NO_VALUE, ListT, NoneT, NoValue, StructT, TensorT, Type, UnionT, members, words
+from acronumba.ir.types import NO_VALUE, ListT, MapT, NoneT, NoValue, StructT, TensorT, Type, UnionT, members, words
 from acronumba.memory import Array, Words
 from acronumba.records import record
 
@@ -617,7 +617,14 @@ def _restore(
     roots = roots.copy()
     for column in reference_columns(words(schema.params[0])):
         roots[:, column] = move(roots[:, column])
-    return Packed(_store_of_words(schema, layouts, heap, usable, len(roots)), roots, plain, array)
+    out = Packed(_store_of_words(schema, layouts, heap, usable, len(roots)), roots, plain, array)
+    if not any(isinstance(r.listed, MapT) and r.listed.item is None for r in regions):
+        return out
+    values = list(out) if plain is None else plain  # sets have another order here: hashes may be others, and tables are
+    batch = Packer(schema, layouts).pack([values])
+    kept = kept_of(batch.heaps[0], layouts) if plain is None else {}
+    store = _Store(schema, layouts, batch.heaps[0], usable and not batch.errors, len(batch), kept=kept)
+    return Packed(store, batch.roots, plain, array)
 
 
 def _store_of_words(schema: Schema, layouts: tuple[StructLayout, ...], heap: Heap, usable: bool, count: int) -> _Store:

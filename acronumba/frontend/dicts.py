@@ -10,16 +10,19 @@ import operator
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 from acronumba.frontend.comparisons import compare_values, same_element, search
-from acronumba.frontend.comprehensions import go_on_where, own_names
+from acronumba.frontend.comprehensions import as_iterable, go_on_where, own_names
 from acronumba.frontend.conditions import truth
 from acronumba.frontend.exceptions import Dead, Rejected, Restart
 from acronumba.frontend.handlers import CONTAINS, EQUALS, EXPRESSIONS, INDEXED, OPERANDS, handles
 from acronumba.frontend.impossible import impossible
 from acronumba.frontend.keyed import (
+    add_keys,
     among_strings,
+    check_not_walked,
     copied,
     erase,
     find,
@@ -39,9 +42,12 @@ from acronumba.frontend.kinds.maps import DictVal, MapVal, MapView, constant_val
 from acronumba.frontend.kinds.numbers import ALWAYS, NoneVal, Num, number
 from acronumba.frontend.kinds.objects import SharedVal
 from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.unions import several_sets
 from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
 from acronumba.frontend.loops import items_in_turn, iterate
+from acronumba.frontend.magic import same_reference
 from acronumba.frontend.names import part_of
+from acronumba.frontend.ordered import as_ordered, constants, empty, operands, operate
 from acronumba.frontend.records import makes_record, new_record
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import wrong_key
@@ -139,6 +145,9 @@ def _merged(w: Walker, node: ast.Dict) -> Val:
 @handles(EXPRESSIONS, ast.Set)
 def _set(w: Walker, node: ast.Set) -> Val:
     out = new_map(w, (), is_set=True)
+    known = constants(w, node) if out.type.ordered else None
+    if known is not None:
+        return _constant(w, node, out, *known)
     for e in node.elts:
         if isinstance(e, ast.Starred):
             with w.at_node(e):
@@ -148,12 +157,37 @@ def _set(w: Walker, node: ast.Set) -> Val:
     return out
 
 
+def _constant(w: Walker, node: ast.Set, out: MapVal, order: Sequence[ast.expr], again: int) -> MapVal:
+    """Return a display of constants: a copy of a set that Python has made."""
+    made = as_ordered(w, new_map_at(w, "constants", [(w.expr(e), number(0)) for e in order]))
+    for k in range(again):
+        before, made = made, new_map_at(w, f"constants{k}")
+        iterate(w, before, partial(put, w, made, val=number(0)))
+        made = as_ordered(w, made)
+    if getattr(node, "iterated", False):
+        return made
+    update(w, out, made)
+    return out
+
+
+def new_map_at(w: Walker, what: str, pairs: Pairs = ()) -> MapVal:
+    """Return a new set with an allocation site of its own at the current node."""
+    with w.at_node(w.beside(what)):
+        return new_map(w, pairs, is_set=True)
+
+
 def put_all(w: Walker, out: MapVal, iterable: Val) -> None:
     """Put the elements of an iterable into a set, or its pairs into a dict."""
     other = as_map(w, iterable) if out.is_set is False or isinstance(iterable, MapVal) else None
     if other is not None and other.is_set is out.is_set:
         update(w, out, other)
         return
+    if out.type.ordered:
+        other = as_map(w, iterable)
+        if other is not None and other.cls is dict:
+            add_keys(w, out, other)
+            return
+        iterable = as_iterable(w, iterable)
 
     def turn(item: Val) -> None:
         if out.is_set:
@@ -452,24 +486,32 @@ def combine(w: Walker, op: ast.operator, a: MapVal, b: MapVal) -> MapVal | None:
     """`a | b` of dicts; `|`, `&`, `-` and `^` of sets; None if there is no such operator."""
     if isinstance(op, ast.BitOr) and a.is_set is b.is_set:
         out = copied(w, a, "joined")
-        update(w, out, b)
+        join(w, out, a, b)
         return out
     if not (a.is_set and b.is_set) or not isinstance(op, ast.BitAnd | ast.Sub | ast.BitXor):
         return None
     out = new_map(w, (), is_set=True)
-    pick(w, out, a, b, isinstance(op, ast.BitAnd))
+    if out.type.ordered:
+        return _in_order(w, op, out, a, b)
+    pick(w, out, MapView(a, "elements"), b, isinstance(op, ast.BitAnd))
     if isinstance(op, ast.BitXor):
-        pick(w, out, b, a, False)
+        pick(w, out, MapView(b, "elements"), a, False)
     return out
 
 
 def changed_in_place(w: Walker, op: ast.operator, base: MapVal, value: Val) -> MapVal:
     """`d |= e`: return the same dict or set, mutated."""
+    if several_sets(value):
+        w.each(value, lambda v: changed_in_place(w, op, base, v))
+        return base
     other = as_map(w, value)
     if other is None or base.is_set != other.is_set or not (base.is_set or isinstance(op, ast.BitOr)):
         raise w.reject("ACR301", seen=f"{w.describe(base)} changed by {w.describe(value)}")
     if isinstance(op, ast.BitOr):
         update(w, base, other)
+        return base
+    if base.type.ordered:
+        change_in_order(w, op, base, *operands(w, base, other))
         return base
     got = combine(w, op, base, other)
     assert got is not None
@@ -478,17 +520,60 @@ def changed_in_place(w: Walker, op: ast.operator, base: MapVal, value: Val) -> M
     return base
 
 
-def pick(w: Walker, out: MapVal, a: MapVal, b: MapVal, wanted: bool) -> None:
-    """Put the elements of set `a` into `out` that are in set `b`, or (not `wanted`) that are not in it."""
+def join(w: Walker, out: MapVal, a: MapVal, b: MapVal) -> None:
+    """Put the elements of `b` into a copy of `a`, unless they are one set: it might get another order."""
+    if not out.type.ordered or a.type.given is not b.type.given:
+        update(w, out, b)
+        return
+    if_same(w, a, b, lambda: None, lambda: update(w, out, b))
+
+
+def _in_order(w: Walker, op: ast.operator, out: MapVal, a: MapVal, b: MapVal) -> MapVal:
+    """`&`, `-` and `^` of sets, whose result is in Python's order."""
+    if isinstance(op, ast.BitXor):
+        update(w, out, b)
+        operate(w, "toggle", out, *operands(w, out, a))
+        return out
+    if isinstance(op, ast.BitAnd) and a.type.given and b.type.given:  # the copies do not tell whether it is one set
+        if_same(w, a, b, lambda: update(w, out, a), lambda: operate(w, "meet", out, *operands(w, out, a, b)))
+        return out
+    both = operands(w, out, a) * 2 if a.var is b.var else operands(w, out, a, b)
+    operate(w, "meet" if isinstance(op, ast.BitAnd) else "minus", out, *both)
+    return out
+
+
+def if_same(w: Walker, a: MapVal, b: MapVal, yes: Callable[[], None], no: Callable[[], None]) -> None:
+    """Do one thing if two sets are one, else another."""
+
+    def done(act: Callable[[], None]) -> Val:
+        act()
+        return NoneVal()
+
+    w.cond(same_reference(w, a.var, b.var), lambda: done(yes), lambda: done(no))
+    if w.block is None:
+        raise Dead
+
+
+def change_in_order(w: Walker, op: ast.operator, base: MapVal, other: MapVal) -> None:
+    """`&=`, `-=` and `^=` of sets in Python's order."""
+    base.mutable(w)
+    check_not_walked(w, base)
+    if isinstance(op, ast.BitAnd):
+        operate(w, "narrow", base, empty(w, base), other)
+        return
+    operate(w, "exclude" if isinstance(op, ast.Sub) else "toggle", base, other)
+
+
+def pick(w: Walker, out: MapVal, elements: Val, b: MapVal, wanted: bool) -> None:
+    """Put the elements of an iterable into `out` that are in set `b`, or (not `wanted`) that are not in it."""
 
     def turn(item: Val) -> None:
-        assert isinstance(item, TupleVal)
-        here = present(w, find(w, b, item.items[0]))
+        here = present(w, find(w, b, item))
         yes, no = w.fork(here)
         go, skip = (yes, no) if wanted else (no, yes)
         w.frame.loops[-1].continues += skip
         w.join(go)
         if w.block is not None:
-            put(w, out, item.items[0], number(0))
+            put(w, out, item, number(0))
 
-    iterate(w, MapView(a, "entries"), turn)
+    iterate(w, elements, turn)

@@ -66,6 +66,7 @@ class Facts:
         self.dicts_nest = False  # whether all dicts that are values of others are rows: they hold dicts of any depth
         self.stale = False  # whether the types found so far have dicts in forms that they no longer have
         self.hashed: set[Hashable] = set()  # allocation sites of dicts of constant keys that are hash tables
+        self.ordered = False  # whether all sets made in the call have Python's order
         self.loops_kept = False  # whether a loop may stay a loop only because its iterations would be much code,
         self.written_out = False  # and whether all such loops are unrolled
         self.several_ranks = False  # whether a size that only run time knows decides the rank of an array,

@@ -18,13 +18,14 @@ from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal
-from acronumba.frontend.kinds.maps import MapVal, MapView, map_type
+from acronumba.frontend.kinds.maps import ANY_SET, MapVal, MapView, map_type
 from acronumba.frontend.kinds.numbers import ALWAYS, EnumVal, Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.lists import widen_items
 from acronumba.frontend.loops import iterate
 from acronumba.frontend.names import alias
+from acronumba.frontend.ordered import operands, operate
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
@@ -33,6 +34,7 @@ from acronumba.ir.types import (
     INT,
     NEVER,
     NONE,
+    ORDER,
     EnumT,
     ListT,
     ScalarT,
@@ -62,7 +64,7 @@ def filled(w: Walker, cell: ElementInfo, pairs: Sequence[tuple[Val, Val]], is_se
     cell = cell.find()
     if cell.item == NEVER:
         cell.entries = True
-        w.widen_cell(cell, TupleT((NEVER, NONE if is_set else NEVER)))
+        w.widen_cell(cell, TupleT((NEVER, NEVER if not is_set else ORDER if w.facts.ordered else NONE)))
     out = MapVal(cell, w.var("made", words(map_type(cell, is_set))[0]), set if is_set else dict)
     w.emit(ir.ListNew(out=out.var, width=out.width, args=(), count=0, loc=w.loc))
     for key, val in pairs:
@@ -311,7 +313,7 @@ def put(w: Walker, base: MapVal, key: Val, val: Val) -> None:
         check_key(w, union(kept, w.type_of(key)))
     alias(val)
     w.put_in(base.cell, val)
-    t = TupleT((w.type_of(key), NONE if base.is_set else w.type_of(val)))
+    t = TupleT((w.type_of(key), base.type.entry.items[1] if base.is_set else w.type_of(val)))
     check_key(w, union(kept, t.items[0]))
     widen_items(w, base, t)
     if w.block is None:
@@ -363,7 +365,7 @@ def as_whole(w: Walker, val: Num) -> Num:
 
 def check_not_walked(w: Walker, base: MapVal) -> None:
     """Reject the removal of an entry in a loop over the dict, as the order of the rest may differ from Python's."""
-    if any(c.find() is base.cell.find() for c in w.walked):
+    if any(c.find() is base.cell.find() or (base.is_set and c is ANY_SET) for c in w.walked):
         kind = "set" if base.is_set else "dict"
         seen = f"an entry is taken out of a {kind} in a loop over it"
         raise w.reject("ACR209", seen=seen, rewrite="loop over list(d)")
@@ -391,6 +393,14 @@ def update(w: Walker, base: MapVal, other: MapVal) -> None:
         return
     w.mix(base.cell, other.cell.pure)
     check_key(w, union(base.type.key, other.type.key))
+    if base.is_set:
+        widen_items(w, base, TupleT((other.type.key, base.type.entry.items[1])))
+        if base.type.ordered:
+            operate(w, "update", base, *operands(w, base, other))
+            return
+        if other.type.key == base.type.key:
+            operate(w, "update", base, other)
+            return
     widen_items(w, base, other.type.entry)
     if other.type.given and other.type.entry != base.type.entry:
         _put_each(w, base, other)
@@ -400,6 +410,20 @@ def update(w: Walker, base: MapVal, other: MapVal) -> None:
     if w.block is not None:
         args = (base.var, other.var)
         w.emit(ir.ListOp(outs=(), op="update", width=base.width, args=args, loc=w.loc))
+
+
+def add_keys(w: Walker, base: MapVal, other: MapVal) -> None:
+    """`s.update(d)` of a set in Python's order and a dict."""
+    widen_items(w, base, TupleT((other.type.key, ORDER)))
+    if other.type.key == NEVER:
+        return
+    if other.type.key != base.type.key:
+        with w.at_node(w.beside("keys")):
+            keys = new_map(w, ())
+        widen_items(w, keys, TupleT((base.type.key, INT)))
+        iterate(w, MapView(other, "keys"), lambda key: put(w, keys, key, number(0)))
+        other = keys
+    operate(w, "update", base, other)
 
 
 def _put_each(w: Walker, base: MapVal, other: MapVal) -> None:

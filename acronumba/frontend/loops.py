@@ -31,7 +31,7 @@ from acronumba.frontend.kinds.numbers import ALWAYS, Num, number
 from acronumba.frontend.kinds.objects import ObjectValue, is_field
 from acronumba.frontend.kinds.records import without_known_keys
 from acronumba.frontend.kinds.tuples import TupleVal
-from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
+from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal, several_sets
 from acronumba.frontend.kinds.value import Steps, Val
 from acronumba.frontend.magic import iterated, one_string
 from acronumba.frontend.names import scope_of
@@ -396,6 +396,8 @@ def one_iterable(w: Walker, val: Val) -> Val:
         return one
     if all(isinstance(t, MapT) and t.item is not None for t in one.possible):
         return MapView(one, "keys")
+    if several_sets(one):
+        return MapView(one, "ordered")
     if not all(isinstance(t, ListT | TupleT) for t in one.possible):
         tuples = "test it first: `isinstance`; if it comes from a list of unlike things, make that a tuple: (a, b)"
         raise w.reject("ACR302", seen=w.describe(one), rewrite=tuples if unlike(one.possible) else "")

@@ -95,7 +95,11 @@ def _facts(node: FunctionNode) -> SourceFacts:
 
 @lru_cache(maxsize=32)
 def _parse(file: str, text: str) -> ast.Module:
-    return ast.parse(text, file)
+    tree = ast.parse(text, file)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.For | ast.comprehension) and isinstance(node.iter, ast.Set):
+            node.iter.iterated = True  # type: ignore[attr-defined]  # Python makes a frozenset of constants
+    return tree
 
 
 @lru_cache(maxsize=32)

@@ -29,6 +29,8 @@ from acronumba.emit.tree import (
 )  # fmt: skip
 from acronumba.host.lists import list_operation
 from acronumba.host.numbers import scalar
+from acronumba.host.sets import is_ordered
+from acronumba.host.sets import new as new_set
 from acronumba.host.texts import constant
 from acronumba.host.writer import Writer
 from acronumba.ir import nodes as ir
@@ -74,6 +76,8 @@ def instruction(w: Writer, instr: ir.Instr) -> None:
             (place,) = [f for f in layout.fields if f.name == instr.field]
             for k, v in enumerate(instr.args):
                 w.write_word(w[instr.ref], place.offset + k, w[v])
+        case ir.ListNew() if is_ordered(instr.out.type):
+            new_set(w, instr.out)
         case ir.ListNew():
             top = reg["top"]
             b.store(top, 0, top + 24)

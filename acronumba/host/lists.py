@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I64, Expr, Local, const, convert, intrinsic, load, select
-from acronumba.host import decimals, maps, patterns, texts
+from acronumba.host import decimals, maps, patterns, sets, texts
 from acronumba.host.segments import Segment
 from acronumba.host.writer import Writer
 from acronumba.ir.nodes import ListOp, Var
@@ -55,10 +55,14 @@ def list_operation(w: Writer, instr: ListOp) -> None:
         case "find":
             w.assign(instr.outs[0], maps.find(w, instr, instr.args[1:]))
         case "remove":
-            maps.remove(w, instr)
+            (sets if sets.is_ordered(instr.args[0].type) else maps).remove(w, instr)
         case "erase":
             b.store(it, 1, 0)
             b.store(it, 2, 0)
+            if sets.is_ordered(instr.args[0].type):
+                sets.erase(w, instr)
+        case "next":
+            sets.next_index(w, instr)
         case _:
             raise ValueError(f"list operation {instr.op!r}")
 
@@ -80,15 +84,21 @@ def dynamic(w: Writer, segment: Segment, instr: ListOp) -> None:
         case "sort":
             operation.sort()
         case "put":
-            maps.put(w, segment, instr)
+            (sets if sets.is_ordered(instr.args[0].type) else maps).put(w, segment, instr)
         case "update":
-            maps.update(w, segment, instr)
+            (sets if sets.is_ordered(instr.args[0].type) else maps).update(w, segment, instr)
         case "join":
             texts.join(w, segment, instr)
         case "decimal":
             decimals.decimal(w, segment, instr)
         case "match":
             patterns.match(w, segment, instr)
+        case "order":
+            sets.order(w, segment, instr)
+        case "clone":
+            sets.clone(w, segment, instr)
+        case "meet" | "minus" | "narrow" | "exclude" | "toggle":
+            sets.combine(w, segment, instr)
 
 
 class _Dynamic:

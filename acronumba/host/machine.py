@@ -38,6 +38,8 @@ from acronumba.errors import Loc
 from acronumba.host.instructions import emit_words, instruction, once_if_equal
 from acronumba.host.lists import dynamic
 from acronumba.host.segments import DYNAMIC, Frame, Segment, constants_of
+from acronumba.host.sets import WORDS as SET_WORDS
+from acronumba.host.sets import is_ordered
 from acronumba.host.texts import constant
 from acronumba.host.writer import Writer
 from acronumba.ir import nodes as ir
@@ -136,6 +138,7 @@ class _Machine(Writer):
             types=self.types,
             waiting=self.waiting,
             waits=self.waits,
+            hashed=tuple(self.hash_types),
             leads=self.leads,
             reads=self.reads,
             arrive=self.arrive,
@@ -373,6 +376,8 @@ class _Machine(Writer):
                 return emit_words(instr)
             case ir.New():
                 return self.layouts[instr.cls][1].size
+            case ir.ListNew() if is_ordered(instr.out.type):
+                return SET_WORDS
             case ir.ListNew():
                 return 3 + instr.count * instr.width
             case ir.Call():

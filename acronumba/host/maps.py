@@ -10,7 +10,7 @@ is never changed in place; its fourth word is the address of its table, which be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from acronumba.emit import tree
 from acronumba.emit.tree import I1, I64, Expr, Local, const, convert, intrinsic, load
@@ -25,26 +25,35 @@ FIRST = 8  # entries for which the first room is
 
 def find(w: Writer, instr: ListOp, key: Sequence[Var]) -> Expr:
     """Return the index of a key's entry, -1 if the dict does not have the key."""
-    name = _library(w, instr)
+    name = library(w, _type(instr))
     values = [convert(w[v], I64, "unsigned") if w[v].type == I1 else w[v] for v in key]
     return tree.Call(f"{name}_find", (w[instr.args[0]], *values), I64)
 
 
-def put(w: Writer, segment: Segment, instr: ListOp) -> None:
-    """Write the store of an entry: over that of an equal key, or at the end."""
+def put(
+    w: Writer, segment: Segment, instr: ListOp, before: Callable[[], None] = lambda: None,
+    after: Callable[[Local], None] = lambda at: None
+) -> None:  # fmt: skip
+    """Write the store of an entry: over that of an equal key, or at the end.
+
+    A new entry is followed by the code of `after`, and `before` writes a test for the memory that this takes.
+    """
     b, it = w.b, w[instr.args[0]]
-    key, width = _widths(instr)
+    t = _type(instr)
+    key, width = entry_widths(t.item)
     words = instr.args[1:]
     at = b.let("index", find(w, instr, words[:key]))
     with b.when(at < 0):
         b.set(at, load(it, 1))
         wanted = b.let("wanted", at + 1)
-        _grow(w, segment, instr, wanted)
+        grow(w, segment, it, t, wanted)
+        before()
         place = b.let("at", load(it) + at * (8 * width))
         for k, v in enumerate(words[:key]):
             w.write_word(place, k, w[v])
         b.store(it, 1, wanted)
-        b.do(tree.Call(f"{_library(w, instr)}_enter", (it, at), tree.VOID))
+        b.do(tree.Call(f"{library(w, t)}_enter", (it, at), tree.VOID))
+        after(at)
     place = b.let("at", load(it) + at * (8 * width))
     for k, v in enumerate(words[key:], key):
         w.write_word(place, k, w[v])
@@ -54,20 +63,19 @@ def update(w: Writer, segment: Segment, instr: ListOp) -> None:
     """Store all entries of another dict."""
     b, it, other = w.b, w[instr.args[0]], w[instr.args[1]]
     wanted = b.let("wanted", load(it, 1) + load(other, 1))
-    _grow(w, segment, instr, wanted)
-    b.do(tree.Call(f"{_library(w, instr)}_update", (it, other), tree.VOID))
+    grow(w, segment, it, _type(instr), wanted)
+    b.do(tree.Call(f"{library(w, _type(instr))}_update", (it, other), tree.VOID))
 
 
 def remove(w: Writer, instr: ListOp) -> None:
     """Remove an entry."""
     index = w[instr.args[1]]
-    w.b.do(tree.Call(f"{_library(w, instr)}_remove", (w[instr.args[0]], index), tree.VOID))
+    w.b.do(tree.Call(f"{library(w, _type(instr))}_remove", (w[instr.args[0]], index), tree.VOID))
 
 
-def _grow(w: Writer, segment: Segment, instr: ListOp, wanted: Local) -> None:
+def grow(w: Writer, segment: Segment, it: Expr, t: ListT, wanted: Local) -> None:
     """Write the growth of a dict to `wanted` entries, with a new table."""
-    b, it, top = w.b, w[instr.args[0]], w.reg["top"]
-    _, width = _widths(instr)
+    b, top, width = w.b, w.reg["top"], len(words(t.item))
     with b.when(wanted > load(it, 2)):
         room = b.let("room", const(FIRST, I64))
         with b.while_(wanted > room):
@@ -77,21 +85,19 @@ def _grow(w: Writer, segment: Segment, instr: ListOp, wanted: Local) -> None:
         b.store(it, 0, top)
         b.store(it, 2, room)
         b.set(top, top + room * (8 * (width + 2)))
-        b.do(tree.Call(f"{_library(w, instr)}_index", (it,), tree.VOID))
+        b.do(tree.Call(f"{library(w, t)}_index", (it,), tree.VOID))
 
 
-def _widths(instr: ListOp) -> tuple[int, int]:
-    """Return the words of a key, and of an entry."""
+def _type(instr: ListOp) -> ListT:
+    """Return the type of the dict of an operation."""
     t = instr.args[0].type
     assert isinstance(t, ListT)
-    return entry_widths(t.item)
+    return t
 
 
-def _library(w: Writer, instr: ListOp) -> str:
+def library(w: Writer, t: ListT) -> str:
     """Return the name of the functions for dicts whose keys and entries have so many words."""
-    key, width = _widths(instr)
-    t = instr.args[0].type
-    assert isinstance(t, ListT)
+    key, width = entry_widths(t.item)
     kinds = [_kind(w, word) for word in words(t.item)[:key]]
     name = "_".join([f"dict_{key}_{width}", *(f"{kind}{j}" for j, kind in enumerate(kinds) if kind)])
     names = [f"k{j}" for j in range(key)]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 
+from acronumba.data.hashing import hash_count
 from acronumba.emit import tree
 from acronumba.emit.tree import F64, I1, I32, I64, Builder, Expr, Local, convert, load
 from acronumba.host.segments import Segment
 from acronumba.ir.nodes import Program, Scalar, Var
-from acronumba.ir.types import BoolT, FloatT, Word
+from acronumba.ir.types import BoolT, FloatT, Type, Word
 from acronumba.runtime import state
 from acronumba.runtime.library.records import node_of
 from acronumba.runtime.state import AT
@@ -40,6 +41,8 @@ class Writer:
         self.entries = {state.SCHEDULER}
         self.reloads: dict[Segment, int] = {}
         self.helpers: dict[str, tree.Function] = {}
+        self.hashes: dict[Type, str] = {}  # names of functions that compute hashes, see `host.sets`
+        self.hash_types: dict[Type, int] = {}  # constants and enumerations, with the place of their hashes in a table
         b = self.b = Builder("machine", [("ST", I64)], result=I64, doc="Run the instances; see `acronumba.host`.")
         self.st = b["ST"]
         self.reg: dict[str, Local] = {}
@@ -139,6 +142,10 @@ class Writer:
             self.shape_at[shape] = len(self.shapes)
             self.shapes += shape
         return self.shape_at[shape]
+
+    def hashed(self, t: Type) -> int:
+        """Return the place of the hash of a constant, or of those of the members of an enumeration."""
+        return self.hash_types.setdefault(t, 2 + sum(map(hash_count, self.hash_types)))
 
     def helper(self, name: str, text: str) -> None:
         if name not in self.helpers:

@@ -17,6 +17,7 @@ import numpy as np
 from acronumba.errors import NOWHERE, Loc
 from acronumba.foreign import is_tensor
 from acronumba.ir import nodes as ir
+from acronumba.ir import ordered
 from acronumba.ir.evaluate import OperationFailed, WrongResult, apply
 from acronumba.ir.ops import SCALARS, Attrs, decimal
 from acronumba.ir.patterns import marks_of
@@ -356,7 +357,9 @@ class Interpreter:
 
     def _list_new(self, i: ir.ListNew, env: Env) -> None:
         assert isinstance(i.out.type, ListT)
-        env[i.out] = List(i.out.type.item, [env[a] for a in i.args], i.count)
+        item = i.out.type.item
+        new = ordered.new(item) if ordered.is_ordered(item) else List(item, [env[a] for a in i.args], i.count)
+        env[i.out] = new
 
     def _list_op(self, i: ir.ListOp, env: Env) -> None:
         args = [env[a] for a in i.args]
@@ -491,6 +494,8 @@ def _list_rule(i: ir.ListOp, args: list[WordValue]) -> tuple[WordValue, ...]:
         marks = marks_of(*args)
         return (List(INT, list[WordValue](marks), len(marks)),)
     this, w = args[0], i.width
+    if i.op in ordered.OWN or (this.order is not None and i.op in ordered.CHANGES):
+        return ordered.operate(i.op, this, args[1:], [v.type for v in i.outs])
     match i.op:
         case "len":
             return (this.count,)

@@ -199,6 +199,17 @@ class ListOp:
     remove    -               list, index                     those behind it move up
     update    -               list, other                     `put` of each entry of another dict of the same type
     erase     -               list                            no entries are left
+
+    A set in Python's order (the item type of its entries is `ORDER`) has these as well, and `update` by a dict:
+
+    clone     set             set                             one of the instance data as a set made in the call
+    order     list            set                             its elements, in Python's order
+    next      int             set                             index of the entry that `pop` takes, -1 if there is none
+    meet      -               set, one, other                 `one & other`, into an empty set
+    minus     -               set, one, other                 `one - other`, into an empty set
+    narrow    -               set, empty set, other           `set &= other`
+    exclude   -               set, other                      `set -= other`
+    toggle    -               set, other                      `set ^= other`
     """
 
     outs: tuple[Var, ...]

@@ -17,6 +17,7 @@ from acronumba.ir.types import (
     DTYPES,
     FLOAT,
     INT,
+    ORDER,
     TEXT,
     BoolT,
     FloatT,
@@ -267,11 +268,15 @@ class Rules:
         arguments: dict[str, tuple[Word, ...]] = {
             "len": (), "get": (INT,), "set": (INT, *item), "append": item, "pop": (INT,), "insert": (INT, *item),
             "extend": (this.type,), "slice": (INT, INT, INT), "reverse": (), "find": _key(this, t), "put": item,
-            "remove": (INT,), "update": (this.type,), "erase": (), "join": (),
+            "remove": (INT,), "update": (_other(this, rest),), "erase": (), "join": (), "clone": (), "order": (),
+            "next": (), "exclude": (this.type,), "toggle": (this.type,),
+            **dict.fromkeys(("meet", "minus", "narrow"), (this.type, this.type)),
         }  # fmt: skip
         results: dict[str, tuple[Word, ...]] = {
             "len": (INT,), "get": item, "pop": item, "slice": (this.type,), "find": (INT,), "join": (TEXT,),
+            "next": (INT,), "clone": (ListT(_ordered(t)),), "order": (ListT(_ordered(t).items[0]).word,),
         }  # fmt: skip
+        demand(i.op not in _OF_ORDER or t == _ordered(t), f"{i.op} of {type_text(this.type)}")
         demand(i.op != "join" or t == TEXT, f"join of {type_text(this.type)}")
         if i.op == "sort":
             demand(len(rest) == 2, "sort takes a list, keys and a bool")
@@ -343,6 +348,23 @@ class Rules:
                 good, shape = False, ()
         demand(good, f"no {way} of {arg.name} is a {operand.kind}")
         _sizes(tuple(shape), operand.shape, arg.name)
+
+
+_OF_ORDER = frozenset("next meet minus narrow exclude toggle".split())
+
+
+def _ordered(entry: Type) -> TupleT:
+    """Return the type of the entries of a set that has Python's order, with the same keys."""
+    keys = entry.items[:1] if isinstance(entry, TupleT) else ()
+    return TupleT((*keys, ORDER))
+
+
+def _other(this: ir.Var, rest: Sequence[ir.Var]) -> Word:
+    """Return the type of the dict or set that another is updated by: any dict of the same keys, for a set in order."""
+    mine, other = this.type, rest[0].type if rest else this.type
+    if isinstance(mine, ListT) and isinstance(other, ListT) and mine.item == _ordered(other.item):
+        return other
+    return this.type
 
 
 def _key(this: ir.Var, entry: Type) -> tuple[Word, ...]:

@@ -47,6 +47,11 @@ class UnsetT(NoneT):
     """Type of an object's field without a value: only fields have it, and reading one raises `AttributeError`."""
 
 
+@record()
+class OrderT(NoneT):
+    """Stands for the items of a set made in the call for which Python's table is kept: see `host.sets`."""
+
+
 class NoValue:
     """Stand-in for the value of a field that an object does not have; see `UnsetT`."""
 
@@ -198,11 +203,12 @@ class MapT:
     key: Type
     item: Type | None  # None: it is a set
     given: bool = False  # it came in, and is never changed: `data.collect.Maps`
+    ordered: bool = False  # a set made in the call that has Python's order: `host.sets`
 
     @property
     def entry(self) -> TupleT:
         """Type of the list's elements: a key and its item."""
-        return TupleT((self.key, NONE if self.item is None else self.item))
+        return TupleT((self.key, ORDER if self.ordered else NONE if self.item is None else self.item))
 
 
 @record()
@@ -252,6 +258,7 @@ Type: TypeAlias = (
 Word: TypeAlias = IntT | FloatT | BoolT | TextT | TensorT | RefT | ListT
 
 INT, FLOAT, BOOL, NONE, NEVER, UNSET, TEXT = IntT(), FloatT(), BoolT(), NoneT(), NeverT(), UnsetT(), TextT()
+ORDER = OrderT()
 # Types of the values of Python's own classes; data, annotations, keys and `isinstance` ask this table.
 PLAIN: Mapping[type, Type] = {int: INT, float: FLOAT, bool: BOOL, str: TEXT, type(None): NONE}
 MOST_CONSTANTS = 16  # strings that are cases of a union of their own
@@ -350,7 +357,9 @@ def _merge(a: Type, b: Type) -> Type | None:
             return DictT(a.keys, tuple(union(x, y) for x, y in zip(a.items, b.items, strict=True)))
         case MapT(), MapT() if (a.item is None, a.given) == (b.item is None, b.given):
             item = None if a.item is None or b.item is None else union(a.item, b.item)
-            return MapT(union(a.key, b.key), item, a.given)
+            return MapT(union(a.key, b.key), item, a.given, a.ordered or b.ordered)
+        case (OrderT(), NoneT()) | (NoneT(), OrderT()):
+            return ORDER
     return None
 
 
@@ -391,7 +400,7 @@ def with_parts(t: Type, change: Callable[[Type], Type]) -> Type:
             assert isinstance(inner, TensorT | ArrayT)
             return TorchT(inner)
         case MapT():
-            return MapT(change(t.key), None if t.item is None else change(t.item), t.given)
+            return MapT(change(t.key), None if t.item is None else change(t.item), t.given, t.ordered)
     return t
 
 

@@ -86,13 +86,16 @@ class ObjectRow:
 class List:
     """A list of the model: the words of all elements one after the other."""
 
-    __slots__ = ("count", "index", "item", "origin", "words")
+    __slots__ = ("count", "index", "item", "order", "origin", "words")
 
-    def __init__(self, item: Type, words: list[WordValue], count: int, origin: UserValue = None) -> None:
+    def __init__(
+        self, item: Type, words: list[WordValue], count: int, origin: UserValue = None, order: UserValue = None
+    ) -> None:
         self.item = item
         self.words = words
         self.count = count  # elements; their width may be 0
         self.origin = origin  # the user's list that it is, None if the model made it
+        self.order = order  # of a set that has Python's order: that set (`ir.ordered`)
         self.index: dict[tuple[WordValue, ...], int] | None = None  # of a dict: where its keys are; None: not known
 
     def places(self) -> dict[tuple[WordValue, ...], int]:

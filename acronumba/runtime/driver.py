@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from acronumba.analysis.plan import Plan
 from acronumba.config import Options, verify_level
+from acronumba.data.hashing import hash_table
 from acronumba.kernels.figures import reading
 from acronumba.memory import Array, Words, address, aligned, available
 from acronumba.runtime import state
@@ -172,8 +173,9 @@ class Executable:
         self.host, self.engine, self.kernels = linked.host, linked.engine, linked.kernels
         self.executor = executor or Processor()
         shapes: Words = np.array([*self.host.shapes, 0], np.int64)
+        self._hashing = hash_table(self.host.hashed)
         self.forms = forms(plan.program.functions[0].results, plan.program.layouts)
-        for array in (shapes, *self.forms):
+        for array in (shapes, self._hashing, *self.forms):
             self.engine.reach(array)
         self.arenas, self.works = ArenaPool(1 << 16, self.executor.allocate), ArenaPool(0)
         self._leads = _leads(self.host.leads)
@@ -232,6 +234,7 @@ class Executable:
         buffers["waits"] = int(self.host.waiting)
         buffers["forms"] = address(self.forms[0])
         buffers["sorter"] = self.engine.sorter
+        buffers["hashing"] = address(self._hashing)
         return buffers
 
     def give_buffers(self, buffers: Buffers) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred
 from acronumba.errors import Loc
-from acronumba.ir.types import Word
+from acronumba.ir.types import Type, Word
 from acronumba.memory import Array
 from acronumba.records import record
 
@@ -33,6 +33,7 @@ class Host:
     reads: int  # the numbers of its reads are below
     arrive: int  # block of `stub` that spawned calls return to; -1 if there are none
     ended: int  # block that instances of an epoch return to
+    hashed: tuple[Type, ...] = ()  # constants, and classes of enum members, whose hashes it reads (`host.sets`)
     equal: frozenset[int] = frozenset()  # kernels whose equal nodes are recorded once
     doubles: bool = False  # whether a node that is equal to another is recorded, too: see `runtime.doubles`
 

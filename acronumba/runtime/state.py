@@ -238,6 +238,7 @@ taken               about how many nanoseconds the kernels that have run would t
 cuts                int64[1 + PARTS threads]: where the parts of a batch begin and end
 firsts              int64[1 + blocks]: units of a stage before those of each block that threads share at once
 run_slice           about how many nanoseconds of kernels run before `execute` returns; -1: it returns after each batch
+hashing             address of the keys of SipHash, and of the hashes of constants: see `data.hashing`
 sorter              address of the function that orders numbers of which some are NaN, as Python does
 reading             what a read does beside: 0 nothing; NOTED: it notes the value; READS_GIVEN: it returns a noted one
 notes               int64[notes_room, 3]: instance, number of the read, value: what was read, in order

@@ -127,16 +127,6 @@ def test_a_set_that_came_in_has_its_own_order() -> None:
     same_everywhere(order_of_a_shared_set, [1, 2], s={300, 8, 17, 2**40}, simulator=False)
 
 
-def test_the_order_of_a_set_made_in_the_call_is_rejected() -> None:
-    @model
-    def f(s: Any) -> Any:
-        return list(s.copy())
-
-    with pytest.raises(AcronumbaError) as e:
-        f.batch(SETS)
-    assert e.value.code == "ACR301" and "sorted(s)" in str(e.value)
-
-
 @model
 def asked_once(xs: list[int]) -> tuple[int, int, list[int]]:
     seen = []

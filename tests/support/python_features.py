@@ -1401,6 +1401,15 @@ def set_of(x, n, xs, ws, k):
 
 
 @of("Dicts and sets")
+def set_in_order(x, n, xs, ws, k):
+    """`for v in s`, `list(s)`, `s.pop()`, `next(iter(s))`, `sorted(s, key=f)`, in Python's order"""
+    s = set(xs) | {n, 15, 7}
+    out = [v for v in s if v != n]
+    first = next(iter(s))
+    return out, list(s - {1}), s.pop(), first, sorted(s, key=lambda v: v % 3)
+
+
+@of("Dicts and sets")
 def set_operators(x, n, xs, ws, k):
     """`s | t`, `s & t`, `s - t`, `s ^ t`"""
     s, t = set(xs), {1, 2, 3}

@@ -17,7 +17,9 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.graph import definitions
 from acronumba.ir.types import ListT, RefT
 
-CHANGES = frozenset("set append pop insert extend sort reverse put remove update erase".split())
+CHANGES = frozenset(
+    "set append pop insert extend sort reverse put remove update erase next meet minus narrow exclude toggle".split()
+)
 
 
 def changed_by(instr: ir.Instr) -> ir.Var | None:
@@ -137,4 +139,4 @@ def own_things(function: ir.Function) -> set[ir.Var]:
 
 
 def _makes(instr: ir.ListOp) -> bool:
-    return instr.op in ("slice", "fill", "match")
+    return instr.op in ("slice", "fill", "match", "clone", "order")

@@ -332,11 +332,12 @@ class Sharing:
             case "insert":
                 for place in held:
                     store(place, [of(v) for v in instr.args[2:]], "anywhere")
-            case "extend" | "update":
-                given = self._elements(instr.args[1], facts, _words(instr.args[1].type), None)
-                for place in held:
-                    store(place, given, "tail" if instr.op == "extend" else "anywhere")
-            case "slice" | "fill" | "match":
+            case "extend" | "update" | "meet" | "minus" | "narrow" | "toggle":
+                for v in instr.args[1:]:
+                    given = self._elements(v, facts, _words(v.type), None)[: instr.width]
+                    for place in held:
+                        store(place, given, "tail" if instr.op == "extend" else "anywhere")
+            case "slice" | "fill" | "match" | "clone" | "order":
                 made = self._list(instr, instr.width)
                 if instr.op == "match":
                     given = [VARYING]
@@ -346,9 +347,9 @@ class Sharing:
                     given = self._elements(instr.args[0], facts, _words(instr.args[0].type), None)
                 self._put(made.anywhere, given, listed=True)
                 self._meet(facts, instr.outs[0], Fact("objects", frozenset((self._place(instr),))))
-            case "len" | "find" | "join" | "decimal":
+            case "len" | "find" | "join" | "decimal" | "next":
                 self._meet(facts, instr.outs[0], VARYING)
-        if instr.op in ("pop", "insert", "sort", "reverse", "remove"):
+        if instr.op in ("pop", "insert", "sort", "reverse", "remove", "narrow", "exclude", "toggle"):
             for place in held:
                 if place != DATA and not self.lists[place].moved:
                     self.lists[place].moved = True

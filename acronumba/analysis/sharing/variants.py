@@ -279,10 +279,11 @@ class _Flow:
             if instr.op in ("set", "insert", "append", "put"):
                 for v in instr.args[1 if instr.op in ("append", "put") else 2 :]:
                     to[v].add(item)
-            if instr.op in ("extend", "update"):
-                for other in places(instr.args[1]):
-                    to["item", other].add(item)
-            if instr.op == "slice":
+            if instr.op in ("extend", "update", "meet", "minus", "narrow", "toggle"):
+                for v in instr.args[1:]:
+                    for other in places(v):
+                        to["item", other].add(item)
+            if instr.op in ("slice", "clone", "order"):
                 to[item].add(("item", sharing.places[id(instr)]))
         if instr.op == "fill":
             for v in instr.args[1:]:

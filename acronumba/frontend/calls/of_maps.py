@@ -12,12 +12,15 @@ from acronumba.frontend.calls.of_collections import counter_method
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.comprehensions import as_iterable
 from acronumba.frontend.dicts import (
+    change_in_order,
     changed_in_place,
     combine,
     compare_maps,
     delete_item,
+    join,
     known_or,
     new_dict,
+    pick,
     put_all,
 )
 from acronumba.frontend.handlers import METHODS, handles
@@ -30,12 +33,16 @@ from acronumba.frontend.keyed import (
     put,
     set_default,
     take_out,
+    update,
 )
+from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import method_of
 from acronumba.frontend.kinds.maps import DictVal, MapVal, MapView, constant_value
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.unions import several_sets
 from acronumba.frontend.kinds.value import Val
+from acronumba.frontend.ordered import next_index, operands
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -75,8 +82,21 @@ def _set(w: Walker, a: Args) -> Val:
     if len(a.rest) > 1:
         raise w.reject("ACR203", seen=f"{len(a.rest)} arguments for set")
     if a.rest:
-        put_all(w, out, a.rest[0] if is_set(a.rest[0]) else as_iterable(w, a.rest[0]))
+        add_all(w, out, a.rest[0])
     return out
+
+
+def add_all(w: Walker, out: MapVal, val: Val) -> None:
+    """`out.update(val)`, of a set."""
+    if several_sets(val):
+
+        def one(v: Val) -> Val:
+            add_all(w, out, v)
+            return NoneVal()
+
+        w.each(val, one)
+        return
+    put_all(w, out, val if is_set(val) or out.type.ordered else as_iterable(w, val))
 
 
 def is_set(val: Val) -> bool:
@@ -171,6 +191,9 @@ def _of_both(w: Walker, base: MapVal, name: str, args: Sequence[Val]) -> Val | N
 
 def set_method(w: Walker, base: MapVal, name: str, args: Sequence[Val]) -> Val | None:
     """Call a method of a run-time set; None if it is not supported."""
+    k = next((k for k, arg in enumerate(args) if several_sets(arg)), -1)
+    if k >= 0:
+        return w.each(args[k], lambda v: set_method(w, base, name, (*args[:k], v, *args[k + 1 :])) or ErrorValue())
     match name, args:
         case "add", [key]:
             put(w, base, key, number(0))
@@ -188,8 +211,13 @@ def set_method(w: Walker, base: MapVal, name: str, args: Sequence[Val]) -> Val |
             return w.cond(present(w, index), gone, NoneVal)
         case "update", _:
             for other in args:
-                put_all(w, base, other if is_set(other) else as_iterable(w, other))
+                add_all(w, base, other)
             return NoneVal()
+        case "pop", []:
+            index = next_index(w, base)
+            key, _ = base.entry(w, index)
+            take_out(w, base, index)
+            return key
         case ("isdisjoint", [other]):
             both = combine(w, ast.BitAnd(), base, _as_set(w, other))
             assert both is not None
@@ -199,17 +227,62 @@ def set_method(w: Walker, base: MapVal, name: str, args: Sequence[Val]) -> Val |
     if name in _SET_CHANGES:
         op = _OF_SETS[name.removesuffix("_update")]
         for other in args:
+            if base.type.ordered and not is_set(other) and not isinstance(op, ast.Sub):
+                raise w.reject("ACR203", seen=f".{name} of {w.describe(other)}", rewrite="set(xs)")
             changed_in_place(w, op, base, _as_set(w, other))  # type: ignore[arg-type]
         return NoneVal()
+    if name == "union" and args:
+        return _union(w, base, args)
     if name in _OF_SETS:
         out: MapVal | None = base if args else copied(w, base)
         for k, other in enumerate(args):
             assert out is not None
+            if not is_set(other) or (k and name == "difference"):
+                done = _in_order(w, name, base, out, other, k)
+                if done is not None:
+                    out = done
+                    continue
             given = _as_set(w, other)
             with w.at_node(w.beside(f"{name}{k}")):
                 out = combine(w, _OF_SETS[name], out, given)  # type: ignore[arg-type]
         return out
     return _of_both(w, base, name, args)
+
+
+def _union(w: Walker, base: MapVal, args: Sequence[Val]) -> MapVal:
+    out = copied(w, base)
+    for other in args:
+        if isinstance(other, MapVal) and other.is_set:
+            join(w, out, base, other)
+        else:
+            add_all(w, out, other)
+    return out
+
+
+def _in_order(w: Walker, name: str, base: MapVal, out: MapVal, other: Val, k: int) -> MapVal | None:
+    """Return `out.difference(other)` or the like, not of two sets, in Python's order; None if no order is needed."""
+    with w.at_node(w.beside(f"{name}{k}")):
+        new = new_map(w, (), is_set=True)
+    if not new.type.ordered:
+        return None
+    if name == "symmetric_difference":
+        add_all(w, new, other)
+        change_in_order(w, ast.BitXor(), new, *operands(w, new, out))
+        return new
+    if name == "difference":
+        exact = isinstance(other.unshared(w) if other.is_mapping else other, DictVal | MapVal) and not is_set(other)
+        if not k and exact:
+            return None
+        if not k:
+            update(w, new, out)
+        else:
+            new = out
+        given = _as_set(w, other)
+        change_in_order(w, ast.Sub(), new, *operands(w, new, given))
+        return new
+
+    pick(w, new, as_iterable(w, other), out, True)
+    return new
 
 
 def _as_set(w: Walker, val: Val) -> MapVal:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from acronumba.frontend.exceptions import Dead, Restart
-from acronumba.frontend.join_shapes import ContainerShape, JoinShape, Parameter
+from acronumba.frontend.join_shapes import ContainerShape, JoinShape, Parameter, TypeShape
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal, _Container, inner_value
 from acronumba.frontend.kinds.numbers import Num, number
@@ -15,7 +15,7 @@ from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Constant, FieldPlace, PythonClass, Turns, Val, Value
 from acronumba.ir import nodes as ir
 from acronumba.ir.shapes import Shape, shape_class
-from acronumba.ir.types import INT, NEVER, DictT, MapT, TupleT, Type, words
+from acronumba.ir.types import INT, NEVER, ORDER, DictT, MapT, TupleT, Type, words
 from acronumba.records import record
 
 if TYPE_CHECKING:
@@ -182,6 +182,8 @@ class MapVal(_Container):
         return Num(INT, var=out)
 
     def turns(self, w: Walker) -> Turns:
+        if self.is_set and not self.type.given:  # see `frontend.ordered`; the order of an input is known
+            return Value.turns(self, w)  # type: ignore[return-value]
         return MapView(self, "keys").turns(w)
 
     @property
@@ -211,6 +213,8 @@ class MapVal(_Container):
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
         if not self.is_plain:
             return Value.parameter_shape(self, w, parameter)
+        if self.type.given:
+            return TypeShape(self.type)
         mine = w.cell(("parameter", parameter.where))
         mine.real = True
         return ContainerShape(w.unify_cells(mine, self.cell), self.cls)
@@ -218,7 +222,10 @@ class MapVal(_Container):
 
 @record(eq=False, frozen=False)
 class MapView(Value):
-    """A view of a dict: its "keys", "values" or "items"; or the "elements" of a set, in any order."""
+    """A view of a dict: its "keys", "values" or "items"; or the "elements" of a set, in any order.
+
+    Or the elements of one of several sets, in the order of that ("ordered").
+    """
 
     base: Val  # a `MapVal`, or one of several
     what: str
@@ -250,6 +257,9 @@ class MapView(Value):
     def truth(self, w: Walker) -> Num:
         return w.scalar("gt", self.length(w), number(0))
 
+    def walked_cells(self) -> list[ElementInfo]:
+        return [ANY_SET] if self.what == "ordered" else Value.walked_cells(self)
+
     def length(self, w: Walker) -> Num:
         out = w.each(self.base, lambda base: base.length(w) or ErrorValue())
         if w.block is None:
@@ -259,11 +269,10 @@ class MapView(Value):
 
     def turns(self, w: Walker) -> Turns:
         what, kind = self.what, "dictionary"
+        if what == "ordered":
+            return Value.turns(self, w)  # type: ignore[return-value]
         if isinstance(self.base, MapVal) and self.base.is_set:
             kind = "Set"
-            if not self.base.type.given and what not in ("elements", "entries"):  # the order of an input is known
-                seen = "the order of a set made in the call, which Python does not say"
-                raise w.reject("ACR301", seen=seen, rewrite="sorted(s)")
         n = self.length(w)
 
         def length() -> Num:
@@ -281,11 +290,14 @@ class MapView(Value):
         return length, get
 
 
+ANY_SET = ElementInfo()  # stands for those of all sets
+
+
 def map_type(cell: ElementInfo, is_set: bool) -> MapT:
     """Return the type of the dicts or sets with an element info."""
     entry = cell.find().item
     key, item = entry.items if isinstance(entry, TupleT) else (NEVER, NEVER)
-    return MapT(key, None if is_set else item, cell.find().data)
+    return MapT(key, None if is_set else item, cell.find().data, item == ORDER)
 
 
 def constant_value(w: Words, key: Constant) -> Val:

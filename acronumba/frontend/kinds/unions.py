@@ -16,7 +16,7 @@ from acronumba.frontend.kinds.numbers import Num
 from acronumba.frontend.kinds.value import FieldPlace, StateKey, Val, Value
 from acronumba.ir import nodes as ir
 from acronumba.ir.shapes import is_shape
-from acronumba.ir.types import BOOL, Array0T, DictT, ListT, StructT, TupleT, Type, UnionT, case_slices, union
+from acronumba.ir.types import BOOL, Array0T, DictT, ListT, MapT, StructT, TupleT, Type, UnionT, case_slices, union
 from acronumba.records import record
 
 if TYPE_CHECKING:
@@ -152,3 +152,9 @@ class MaybeUnbound(Value):
 
     def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
         raise w.reject("ACR306", seen="an argument that may have no value")
+
+
+def several_sets(val: Val) -> bool:
+    """Whether a value is one of several sets."""
+    kinds = [] if not isinstance(val, UnionVal) else val.possible
+    return bool(kinds) and all(isinstance(t, MapT) and t.item is None for t in kinds)
