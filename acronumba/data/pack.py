@@ -607,12 +607,8 @@ def _restore(
     old_words, base, regions, pools, bases, rests, usable = state
     new_words = aligned(old_words.size, np.int64)
     new_words[:] = old_words
-    heap = Heap(
-        words=new_words,
-        regions=regions,
-        pools={name: _aligned_copy(pool) for name, pool in pools.items()},
-        rests=rests,
-    )
+    pools = {name: _aligned_copy(pool) for name, pool in pools.items()}
+    heap = Heap(words=new_words, regions=regions, pools=pools, rests=rests)
     move = rebase(heap, base, bases)
     roots = roots.copy()
     for column in reference_columns(words(schema.params[0])):

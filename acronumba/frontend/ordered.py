@@ -11,7 +11,6 @@ import marshal
 import sys
 import types
 from collections.abc import Iterator
-from typing import Any
 
 from acronumba.data.hashing import unordered
 from acronumba.frontend.exceptions import Restart
@@ -140,7 +139,7 @@ def constants(w: Walker, node: ast.Set) -> tuple[list[ast.expr], int] | None:
     values = [eval(compile(ast.Expression(e), "", "eval"), {"__builtins__": {}}) for e in node.elts]
     same = {(type(x), x) for x in values}
     known = [c for c in _frozensets(_code(w)) if {(type(x), x) for x in c} == same]
-    read = sorted(known[0], key=lambda x: marshal.dumps(x)) if known else []  # as `marshal` writes sets
+    read = sorted(known[0], key=_written) if known else []  # as `marshal` writes sets
     for order in (values, read):
         made, found = frozenset(order), {_table(c) for c in known}
         for again in range(3):
@@ -149,6 +148,10 @@ def constants(w: Walker, node: ast.Set) -> tuple[list[ast.expr], int] | None:
             made = frozenset(tuple(made))
     seen = "the order of a set of constants, which depends on how Python compiled the file"
     raise w.reject("ACR301", node, seen=seen, rewrite="set([a, b, c])")
+
+
+def _written(x: object) -> bytes:
+    return marshal.dumps(x)  # type: ignore[arg-type]
 
 
 def _table(value: frozenset[object]) -> tuple[int, tuple[object, ...]]:
@@ -170,7 +173,7 @@ def _code(w: Walker) -> types.CodeType | None:
     return getattr(frames[0], "__code__", None) if frames else None
 
 
-def _frozensets(code: types.CodeType | None) -> Iterator[frozenset[Any]]:
+def _frozensets(code: types.CodeType | None) -> Iterator[frozenset[object]]:
     for c in code.co_consts if code is not None else ():
         if isinstance(c, frozenset):
             yield c

@@ -363,7 +363,8 @@ class Interpreter:
 
     def _list_op(self, i: ir.ListOp, env: Env) -> None:
         args = [env[a] for a in i.args]
-        outs = _list_rule(i, args)
+        own = ordered.is_own(i.op, *args[:1])
+        outs = ordered.operate(i.op, args, [v.type for v in i.outs]) if own else _list_rule(i, args)
         env.update(zip(i.outs, outs, strict=True))
 
     def _extent_of(self, i: ir.ExtentOf, env: Env) -> None:
@@ -494,8 +495,6 @@ def _list_rule(i: ir.ListOp, args: list[WordValue]) -> tuple[WordValue, ...]:
         marks = marks_of(*args)
         return (List(INT, list[WordValue](marks), len(marks)),)
     this, w = args[0], i.width
-    if i.op in ordered.OWN or (this.order is not None and i.op in ordered.CHANGES):
-        return ordered.operate(i.op, this, args[1:], [v.type for v in i.outs])
     match i.op:
         case "len":
             return (this.count,)

@@ -7,8 +7,13 @@ from collections.abc import Hashable, Sequence
 from acronumba.ir.types import ORDER, ListT, TupleT, Type, Word, entry_widths
 from acronumba.ir.values import List, WordValue, unflatten
 
-OWN = frozenset(("next", "clone", "order"))
-CHANGES = frozenset("put remove update erase meet minus narrow exclude toggle".split())
+_OWN = frozenset(("next", "clone", "order"))
+_CHANGES = frozenset("put remove update erase meet minus narrow exclude toggle".split())
+
+
+def is_own(op: str, this: WordValue = None) -> bool:
+    """Whether an operation on lists is one on sets in Python's order."""
+    return op in _OWN or (op in _CHANGES and this.order is not None)
 
 
 def is_ordered(item: Type) -> bool:
@@ -35,15 +40,16 @@ def next_index(this: List) -> int:
     return list(entries(this)).index(this.order.pop()) if this.order else -1
 
 
-def operate(op: str, this: List, args: Sequence[WordValue], outs: Sequence[Word]) -> tuple[WordValue, ...]:
+def operate(op: str, args: Sequence[WordValue], outs: Sequence[Word]) -> tuple[WordValue, ...]:
     """Execute an operation and return the words of its results."""
+    this = args[0]
     if op == "next":
         return (next_index(this),)
-    if op in OWN:
+    if op in _OWN:
         (made,) = outs
         assert isinstance(made, ListT)
         return (new(made.item, this) if op == "clone" else in_order(this, made.item),)
-    change(op, this, args)
+    change(op, this, args[1:])
     return ()
 
 

@@ -323,12 +323,9 @@ class Sharing:
             case "set":
                 for place in held:
                     store(place, [of(v) for v in instr.args[2:]], "anywhere", constant(instr.args[1]))
-            case "append":
+            case "append" | "put":
                 for place in held:
-                    store(place, [of(v) for v in instr.args[1:]], "tail")
-            case "put":
-                for place in held:
-                    store(place, [of(v) for v in instr.args[1:]], "anywhere")
+                    store(place, [of(v) for v in instr.args[1:]], "tail" if instr.op == "append" else "anywhere")
             case "insert":
                 for place in held:
                     store(place, [of(v) for v in instr.args[2:]], "anywhere")
