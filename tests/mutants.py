@@ -177,6 +177,11 @@ MUTANTS = (
         "tests/runtime/test_schedule.py tests/runtime/test_lookahead.py", "compiled",
     ),
     Mutant(
+        "schedule: the machine leaves nodes at the depth of their operands", "host/instructions.py",
+        "b.set(p, deeper(p))", "b.set(p, p | 0)",
+        "tests/runtime/test_schedule.py",
+    ),
+    Mutant(
         "lookahead: a path of a kind loses its last node", "runtime/library/lookahead.py",
         "st32(longest, block + mine, max(ld32(longest, block + mine), d))",
         "st32(longest, block + mine, max(ld32(longest, block + mine), d - 1))",

@@ -38,7 +38,7 @@ from acronumba.ir.spec import KernelOp
 from acronumba.ir.types import ListT, TensorT
 from acronumba.kernels.own import may_fail
 from acronumba.operations import OwnCall
-from acronumba.runtime.library.records import halves, memo_of
+from acronumba.runtime.library.records import deeper, group_of, halves, memo_of
 from acronumba.runtime.state import AT, KERNEL, TABLE
 
 _ODD = 6364136223846793005  # whose powers are factors of a hash
@@ -129,15 +129,36 @@ def _extents(emit: ir.Emit) -> tuple[ir.Extent, ...]:
     return tuple(x for shape in emit.shapes if any(isinstance(x, ir.Var) for x in shape) for x in shape)
 
 
-def _deepest(w: Writer, it: Expr) -> Local:
-    """Return the largest depth of the tensors of a list, -1 if it is empty."""
-    b = w.b
-    deepest = b.let("d", -1)
-    items = b.let("items", load(it))
-    with b.loop("k", 0, load(it, 1)) as k:
-        d = b.let("d", convert(load(load(items, k), 2, I32), I64))
-        b.set(deepest, select(d > deepest, d, deepest))
-    return deepest
+class _Position:
+    """Where a node comes in the order of execution: its `depth`, and its `place` among the nodes of its component."""
+
+    def __init__(self, w: Writer, kernel: int) -> None:
+        self.w, b = w, w.b
+        self.depth = b.let("d", 0)
+        if w.groups:
+            self.place = b.let("place", convert(load(w.word("component"), kernel, I32), I64) << 48)
+            self.marks = 8 * kernel * ((w.groups >> 6) + 1)  # where the row of the kernel begins in `adjacent`
+
+    def read(self, depth: Expr, node: Expr) -> None:
+        """Come after an operand; note that the kernel reads results of that operand's."""
+        w, b = self.w, self.w.b
+        d = b.let("d", depth + 1)
+        b.set(self.depth, select(d > self.depth, d, self.depth))
+        if w.groups:
+            p = b.let("p", load(w.word("place"), node))
+            group, reads = group_of(p), b.let("reads", w.word("adjacent") + self.marks)
+            word = group >> 6 if w.groups >> 6 else const(0, I64)
+            b.store(reads, word, load(reads, word) | (const(1, I64) << (group & 63)))
+            b.set(p, deeper(p))
+            b.set(self.place, select(p > self.place, p, self.place))
+
+    def read_list(self, it: Expr) -> None:
+        """Come after all tensors of a list."""
+        b = self.w.b
+        items = b.let("items", load(it))
+        with b.loop("k", 0, load(it, 1)) as k:
+            item = b.let("item", load(items, k))
+            self.read(convert(load(item, 2, I32), I64), convert(load(item, 3, I32), I64))
 
 
 def never_fails(op: KernelOp) -> bool:
@@ -287,18 +308,13 @@ def _record(w: Writer, emit: ir.Emit, row: Local) -> Local:
     """Record a node whose row has all words but the records of its results; return their head."""
     b, reg = w.b, w.reg
     n, top = reg["n"], reg["top"]
-    depth: Expr = const(0, I64)
-    depths: list[Local] = []
+    position = _Position(w, emit.kernel)
     for v in emit.args:
         if isinstance(v.type, TensorT):
-            depths.append(b.let("d", w.depth(v)))
+            position.read(w.depth(v), w.node(v))
         elif isinstance(v.type, ListT) and isinstance(v.type.item, TensorT):
-            depths.append(_deepest(w, w[v]))
-    for k, d in enumerate(depths):
-        depth = d if k == 0 else b.let("d", select(d > depth, d, depth))
-    if depths:
-        depth = b.let("d", depth + 1)
-    head = b.let("value", halves(n, depth))
+            position.read_list(w[v])
+    head = b.let("value", halves(n, position.depth))
     at = len(_given(emit))
     moving = at + RECORD.count * len(emit.outs)
     for v, shape in zip(emit.outs, emit.shapes, strict=True):
@@ -311,9 +327,11 @@ def _record(w: Writer, emit: ir.Emit, row: Local) -> Local:
         w.assign(v, row + 8 * at)
         at += RECORD.count
     b.store(reg["kind"], n, emit.kernel, I32)
-    b.store(reg["depth"], n, convert(depth, I32))
+    b.store(reg["depth"], n, convert(position.depth, I32))
     b.store(reg["instance"], n, convert(reg["inst"], I32))
     b.store(reg["row"], n, row)
+    if w.groups:
+        b.store(w.word("place"), n, position.place | emit.kernel)
     b.set(n, n + 1)
     b.set(top, row + 8 * emit_words(emit))
     w.heads |= dict.fromkeys(emit.outs, head)

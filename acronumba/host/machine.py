@@ -59,7 +59,8 @@ def generate(plan: Plan, options: Options) -> tree.Module:
 def make_host(plan: Plan, options: Options, doubles: bool = False) -> Host:
     """Return the machine of a plan with its tables; `doubles`: equal nodes are recorded, too, to be compared."""
     equal = once_if_equal(plan) if options.equal else frozenset[int]()
-    return _Machine(plan, equal, doubles and bool(equal)).run()
+    keyed = not options.ragged and any(s.dims for s in plan.kernels)
+    return _Machine(plan, equal, doubles and bool(equal), 0 if keyed else len(plan.kernels)).run()
 
 
 def _type(word: Word) -> Ty:
@@ -69,8 +70,8 @@ def _type(word: Word) -> Ty:
 class _Machine(Writer):
     """Writes the machine."""
 
-    def __init__(self, plan: Plan, equal: frozenset[int], doubles: bool) -> None:
-        super().__init__(plan.program, equal, doubles)
+    def __init__(self, plan: Plan, equal: frozenset[int], doubles: bool, groups: int) -> None:
+        super().__init__(plan.program, equal, doubles, groups)
         self.known = constants_of(self.program)
         self.frames = [Frame(k, f, self.numbers, self.known.keys()) for k, f in enumerate(self.program.functions)]
         for frame in self.frames:
@@ -154,6 +155,7 @@ class _Machine(Writer):
             self.put("etop", self.word("etop") + 8 * (3 + values))
             b.set(self.reg["n"], self.word("first"))
             b.set(self.reg["nroom"], self.word("first_room"))
+            self.put("placed", state.MEASURED)
             if self.equal:
                 self.put("memo_tag", self.word("memo_tag") + self.word("kernels"))
             if self.waiting:

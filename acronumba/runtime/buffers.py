@@ -37,7 +37,7 @@ _CHUNK = 1 << 20  # bytes of the first chunk of a heap
 _NODES = 1 << 12  # capacity of the first columns
 _LEAST_CHUNK, _LEAST_NODES = 1 << 14, 1 << 7  # the same where memory is tight
 _STEP = 8  # where memory is tight, the heap and columns grow by one of so many parts
-_COPIED = 36  # bytes of a node that are kept when columns grow
+_COPIED = 44  # bytes of a node that are kept when columns grow
 _MANY = 1 << 20  # capacity of columns that are not kept for the next run
 _WARMS = 16  # pieces of memory that are fetched before a run
 _CACHE = 1 << 20  # bytes: more than these are not fetched, as they would drive each other out
@@ -396,6 +396,8 @@ class Buffers:
         begun = (self["equal"] - self["equal_first"]) // 8  # where the table of equal nodes begins
         slots = self["equal_mask"] + 1 if self.equal and n else 0
         kept = {name: self.columns[name][:n].copy() for name in ("kind", "depth", "instance", "row") if n}
+        if self.columns:
+            kept["place"] = self.columns["place"][: n + 1].copy()
         if slots:
             kept["equal"] = self.columns["equal"][begun : begun + slots].copy()
             kept["reader"] = self.columns["reader"][: n + 1].copy()

@@ -46,7 +46,7 @@ _FRESH = np.array(  # words that are 0 when a run begins
         for name in (
             "stage pc n next batches arena_used edges failures spent run_batches taken rounds more single kept rtop "
             "wtop stubs planned result_bytes work_size work_used work_most result_bytes_before nodes_before part_start "
-            "part_nodes part_bytes reading noted ended_count until given part_most"
+            "part_nodes part_bytes placed reading noted ended_count until given part_most"
         ).split()
     ]
 )

@@ -206,6 +206,7 @@ class MemoryPolicy:
             buffers.lives[buffers["inst"]] = state.DEAD
         buffers["n"], buffers["nroom"] = buffers["first"], buffers["first_room"]
         buffers["memo_tag"] += buffers["kernels"]
+        buffers["placed"] = state.MEASURED
         buffers.rewind(buffers["base"])
         buffers["stubs"] = 0
         buffers.heads[:] = 0

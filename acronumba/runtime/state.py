@@ -118,6 +118,8 @@ hash                int32[...]: 0, or 1 + key; its length, a power of two, is at
                     needs
 phased              whether `depth` is that in the component
 place               int64[n], and one before it for what is no node: component << 48 | depth in it << 16 | group
+placed              RECORDED: the machine has noted `place` and `adjacent` of all nodes, for the expected graph;
+                    MEASURED: they are to be measured; 0: the round has not begun
 most_groups         so many keys are groups; if there are more, the kernels are
 groups              number of groups: vertices of the graph whose components are sought
 group               int32[n]: group of the node, the column of `key` or of `kind`
@@ -130,6 +132,7 @@ component_first     int32[graphs, groups]: their components
 known_groups        groups of these graphs
 graphs              number of them, at most MOST_GRAPHS
 graph               that of `known` and `component`
+before              graph of the last round
 followed            int64[graphs]: which came after each, the last time
 replaced            which was forgotten last
 deepest             int32[groups]: number of levels of each component
@@ -321,6 +324,7 @@ DONE, GROW_NODES, GROW_HEAP, GROW_ARENA, GROW_SCRATCH, GROW_EDGES, FUEL, PAUSE, 
 GROW_FIBERS, WAIT, NODES_FAILED, GROW_LIVES, GROW_FOUND, GROW_WORK, GROW_NOTES, ASTRAY = range(9, 17)
 
 NOTED, READS_GIVEN = 1, 2  # values of `reading`
+RECORDED, MEASURED = 1, 2  # values of `placed`
 DEAD = -1  # entry of `lives` for an instance that has failed
 STUB = 3  # words of a stub
 

@@ -12,12 +12,15 @@ from hypothesis import strategies as some
 
 from acronumba import ScheduleError
 from acronumba.analysis.plan import make_plan
+from acronumba.api.dispatch import bind, specialise
 from acronumba.config import Options
 from acronumba.ir import nodes as n
 from acronumba.ir.types import INT, TensorT
 from acronumba.pipeline.link import link
 from acronumba.runtime import state
 from acronumba.runtime.levels import check_levels
+from tests.support import recurrences
+from tests.support.chosen import one_in
 from tests.support.hand import F32, Hand, pack_trees, program, random_tree, read_tensor, tree_lstm, tree_lstm_plain
 from tests.support.recorded import Graph, Recorded, check, longest_chains
 from tests.support.reference_kernels import reference_kernels
@@ -231,3 +234,26 @@ def test_phases_follow_the_graph_of_each_mini_batch() -> None:
         counts.append(max(done.trace().phase) + 1)
         done.close()
     assert counts == [2, 2, 1, 2]
+
+
+@pytest.mark.parametrize("seed", one_in(6, [4, 0, 3, 6, 10, 11]))
+def test_the_machine_records_the_places_that_would_be_measured(seed: int) -> None:
+    """Once it knows the graph of the model, from the second mini-batch on; columns grow on the way."""
+    f, p = recurrences.model_of(seed), recurrences.params()
+    xs = recurrences.instances(seed, 200)
+    failed = recurrences.outcomes(f, xs, p)[1]
+    compiled, leaves, packed = specialise(f, bind(f, ([x for k, x in enumerate(xs) if k not in failed],), {"p": p}))
+    assert packed is not None
+    words, keep = compiled.shared.words(packed, leaves)
+    executable = compiled.executable
+    for turn in range(2):
+        run = executable.run(packed.roots, words, keep=keep, stable=True, last=1)
+        buffers, n = run.buffers, run.buffers["n"]
+        assert n > 0 and (buffers["placed"] == state.RECORDED) is not executable.host.waiting
+        recorded = buffers.columns["place"][: n + 1].copy(), buffers.fixed["adjacent"].copy()
+        buffers["placed"], buffers["graph"] = state.MEASURED, buffers["before"]
+        assert executable.recorded.lower_bound(buffers) > 0
+        if turn and not executable.host.waiting:
+            assert (recorded[0] == buffers.columns["place"][: n + 1]).all()
+            assert (recorded[1] == buffers.fixed["adjacent"]).all()
+        run.close()

@@ -4,37 +4,40 @@ In: the nodes with their keys. Out: `level`, `counts`. The graph of keys has an 
 of the other. Its components run one after the other in topological order, and depth counts inside a component. Some
 optimal schedule runs component by component: a stable sort of any schedule by component preserves all dependences and
 splits no batch. So nothing is lost, and leaf transforms, hoisted products and classifiers become one batch each.
-Graphs of keys are cached with their components, and the expected one is tried first: one pass then both measures depths
-and proves that the graph is the expected one.
+Graphs of keys are cached with their components, and the expected one is tried first: the machine records the depth of
+each node in its component, and the edges that prove the graph to be the expected one. Depths are measured anew if it is
+another, or if nodes have been dropped.
 """
 
 from __future__ import annotations
 
 from acronumba.emit.language import copy_bytes, fill_bytes, i64, ld, ld32, lds, lshr, st, st32
 from acronumba.runtime.library.extents import same_words
-from acronumba.runtime.library.records import component_of, deeper, depth_of, group_of, node_of
-from acronumba.runtime.state import MOST_GRAPHS
+from acronumba.runtime.library.records import component_of, deeper, depth_of, group_of, node_of, outside
+from acronumba.runtime.state import MEASURED, MOST_GRAPHS, RECORDED
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ADJACENT, COMPONENT, COMPONENT_FIRST, COUNTS, DEEPEST, DEPTH, FOLLOWED, GRAPH, GRAPHS, GROUP, GROUPS,
-    KERNELS, KEY, KEYS, KEYTAB, KFIRST, KIND, KINDS, KNOWN, KNOWN_FIRST, KNOWN_GROUPS, K_LISTS, K_TENSORS, K_WORDS,
-    LEVEL, LEVELS, LFIRST, LIST_ITEMS, LIST_LENGTH, LOCAL, MARKS, MIXED, MOST_GROUPS, N, PLACE, RECORD_HEAD, REPLACED,
-    ROW, SIZE, TABLE, VISIT,
+    ADJACENT, BEFORE, COMPONENT, COMPONENT_FIRST, COUNTS, DEEPEST, DEPTH, FOLLOWED, GRAPH, GRAPHS, GROUP, GROUPS,
+    KERNELS, KEY, KEYED, KEYS, KEYTAB, KFIRST, KIND, KINDS, KNOWN, KNOWN_FIRST, KNOWN_GROUPS, K_LISTS, K_TENSORS,
+    K_WORDS, LEVEL, LEVELS, LFIRST, LIST_ITEMS, LIST_LENGTH, LOCAL, MARKS, MIXED, MOST_GROUPS, N, PLACE, PLACED,
+    RECORD_HEAD, REPLACED, ROW, SIZE, TABLE, VISIT,
 )  # fmt: skip
 
 
-def find_components(ST: i64) -> None:
-    """Set the component and depth of each node, in one pass if the graph of groups is cached.
+def begin_places(ST: i64) -> None:
+    """Begin a round: choose the graph for which the machine records places, unless groups depend on extents."""
+    st(ST, PLACED, MEASURED)
+    if ld(ST, KEYED) == 0:
+        expect_graph(ST, ld(ST, KERNELS))
+        fill_bytes(ld(ST, ADJACENT), 0, 8 * ld(ST, GROUPS) * ld(ST, MARKS))
+        st(ld(ST, PLACE), -1, outside(ld(ST, GROUPS)))
+        st(ST, PLACED, RECORDED)
 
-    The expected graph is the one that followed the last graph before: mini-batches are alike, and so are their rounds.
-    """
-    keys, group = lds(ST, KEYS, KEY)
-    groups = keys
-    if keys > ld(ST, MOST_GROUPS):
-        groups, group = lds(ST, KERNELS, KIND)
+
+def expect_graph(ST: i64, groups: i64) -> None:
+    """Make the graph that followed the last graph before the current one: mini-batches are alike, and so are rounds."""
     marks = (groups >> 6) + 1
     st(ST, GROUPS, groups)
-    st(ST, GROUP, group)
     st(ST, MARKS, marks)
     followed = ld(ST, FOLLOWED)
     if groups != ld(ST, KNOWN_GROUPS):
@@ -44,9 +47,24 @@ def find_components(ST: i64) -> None:
         take_graph(ST, 0)
         fill_bytes(ld(ST, KNOWN), 255, 8 * groups * marks)  # every group reads every other:
         fill_bytes(ld(ST, COMPONENT), 0, 4 * groups)  # one component
-    before = ld(ST, GRAPH)
-    take_graph(ST, ld(followed, before))
-    measure_depths(ST)
+    st(ST, BEFORE, ld(ST, GRAPH))
+    take_graph(ST, ld(followed, ld(ST, GRAPH)))
+
+
+def find_components(ST: i64) -> None:
+    """Set the component and depth of each node, in one pass if the graph of groups is the expected one.
+
+    The machine has done so when it recorded the nodes, unless some have been dropped.
+    """
+    keys, group = lds(ST, KEYS, KEY)
+    groups = keys
+    if keys > ld(ST, MOST_GROUPS):
+        groups, group = lds(ST, KERNELS, KIND)
+    st(ST, GROUP, group)
+    if ld(ST, PLACED) != RECORDED:
+        expect_graph(ST, groups)
+        measure_depths(ST)
+    marks = ld(ST, MARKS)
     if same_words(ld(ST, ADJACENT), ld(ST, KNOWN), groups * marks) == 0:
         graph = 0
         while graph < ld(ST, GRAPHS):
@@ -56,8 +74,10 @@ def find_components(ST: i64) -> None:
             graph = graph + 1
         if graph == ld(ST, GRAPHS):
             add_graph(ST)
-        st(followed, before, ld(ST, GRAPH))
+        st(ld(ST, FOLLOWED), ld(ST, BEFORE), ld(ST, GRAPH))
         measure_depths(ST)
+    st(ST, PLACED, MEASURED)  # the search of `lookahead` changes them
+    find_deepest(ST)
     sort_keys(ST)
     component_levels(ST)
 
@@ -88,14 +108,13 @@ def measure_depths(ST: i64) -> None:
     """Set the depth of each node in its component, and record the edges between groups."""
     n, groups, group, marks = lds(ST, N, GROUPS, GROUP, MARKS)
     kind, row, place, table, adjacent = lds(ST, KIND, ROW, PLACE, TABLE, ADJACENT)
-    component, deepest = lds(ST, COMPONENT, DEEPEST)
+    component = ld(ST, COMPONENT)
     fill_bytes(adjacent, 0, 8 * groups * marks)
-    fill_bytes(deepest, 0, 4 * groups)
-    st(place, -1, groups - 65536)  # inputs, which are no nodes: a separate group, and not deep enough to count
+    st(place, -1, outside(groups))
     for v in range(n):
         g, k, at = ld32(group, v), table + 8 * K_WORDS * ld32(kind, v), ld(row, v)
-        reads, c = adjacent + 8 * marks * g, ld32(component, g)
-        here = c << 48
+        reads = adjacent + 8 * marks * g
+        here = ld32(component, g) << 48
         tensors = ld(k, K_TENSORS)
         for j in range(tensors):
             p = ld(place, node_of(ld(ld(at, j), RECORD_HEAD)))
@@ -114,7 +133,15 @@ def measure_depths(ST: i64) -> None:
                     st(reads, s >> 6, bits | (1 << (s & 63)))
                 here = max(here, deeper(p))
         st(place, v, here | g)
-        depth = depth_of(here)
+
+
+def find_deepest(ST: i64) -> None:
+    """Count the levels of each component."""
+    place, deepest = lds(ST, PLACE, DEEPEST)
+    fill_bytes(deepest, 0, 4 * ld(ST, GROUPS))
+    for v in range(ld(ST, N)):
+        p = ld(place, v)
+        c, depth = component_of(p), depth_of(p)
         if depth >= ld32(deepest, c):
             st32(deepest, c, depth + 1)
 

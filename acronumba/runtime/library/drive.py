@@ -8,6 +8,7 @@ and when they have run, the next ones reuse their work area, columns and scratch
 from __future__ import annotations
 
 from acronumba.emit.language import call_address, call_address_i64, i64, ld, ld32, lds, prefetch, st
+from acronumba.runtime.library.components import begin_places
 from acronumba.runtime.library.equal import begin_equals, next_equals
 from acronumba.runtime.library.execute import execute
 from acronumba.runtime.library.places import layout
@@ -30,7 +31,7 @@ from acronumba.runtime.library.words import (  # isort: skip
     AHEAD, AHEAD_COUNT, AIM, ARENA, ARENA_SIZE, ARENA_USED, BATCHES, CEILING, EDGES, ENDED_COUNT, ETOP,
     ETOP_KNOWN, FAILURES, GIVEN, INSTANCES, KEPT, KIND, K_ARGS, K_BYTES, K_DIMS, K_PLAN, K_RESULTS, K_ROWS, K_WORDS,
     LEADS, LEAST, MACHINE, MORE, N, NODES_BEFORE, NODE_MOST, PART_BYTES, PART_END, PART_MOST, PART_NODES, PART_START,
-    PLANNED, RECORD_SHAPE, RESULT_BYTES, RESULT_BYTES_BEFORE, ROUNDS, ROW, RTOP, RUNNABLE, RUN_BATCHES, SINGLE,
+    PLACED, PLANNED, RECORD_SHAPE, RESULT_BYTES, RESULT_BYTES_BEFORE, ROUNDS, ROW, RTOP, RUNNABLE, RUN_BATCHES, SINGLE,
     SIZES, STAGE, STOP, TABLE, UNTIL, WAITING, WEIGHTS, WORK_MOST, WORK_USED, WTOP,
 )  # fmt: skip
 
@@ -94,6 +95,7 @@ def forget(ST: i64) -> None:
     st(ST, BATCHES, 0)
     st(ST, RUN_BATCHES, 0)
     st(ST, PLANNED, 0)
+    st(ST, PLACED, 0)
     st(ST, STAGE, TO_RECORD)
 
 
@@ -188,6 +190,8 @@ def drive(ST: i64) -> i64:
             if ld(ST, N) == 0 and ld(ST, ROUNDS) == 0:
                 begin_equals(ST)
                 warm_up(ST)
+            if ld(ST, PLACED) == 0:
+                begin_places(ST)
             status = DONE
             more = 1
             while more != 0:

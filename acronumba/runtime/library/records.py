@@ -70,6 +70,11 @@ def place_of(component: _W, depth: _W, group: _W) -> _W:
     return (component << 48) | (depth << 16) | group
 
 
+def outside(groups: _W) -> _W:
+    """Return the place of inputs, which are no nodes: a separate group, and not deep enough to count."""
+    return groups - 65536
+
+
 def component_of(place: _W) -> _W:
     """Return the component."""
     return place >> 48
