@@ -45,7 +45,7 @@ FITS   := import venv, ensurepip; $(VERSION)
 # The many processes of tests do not compile the package and the tests anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-all test-lowest test-torch test-cuda test-browser docs gpu gpu-carry lint format clean
+.PHONY: demo installed-all test test-all test-lowest test-torch test-cuda test-browser docs gpu gpu-carry lint format clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/installed
@@ -69,9 +69,18 @@ LOWEST := tests/frontend/test_calls.py tests/frontend/test_numpy_table.py tests/
     tests/data/test_arrow.py tests/data/test_stream.py tests/api/test_results.py tests/analysis/test_plan.py \
     tests/emit/test_cache.py tests/test_storage.py tests/test_packaging.py tests/views/test_views.py tests/cli/test_cli.py
 
+LOWEST_MAKE = PIP_CONSTRAINT=$(CURDIR)/.ci/constraints-lowest.txt $(MAKE) --no-print-directory VENV=$(VENV)-lowest \
+    PYTHON="$(LOWEST_PYTHON)"
+
 test-lowest:
-	@PIP_CONSTRAINT=$(CURDIR)/.ci/constraints-lowest.txt $(MAKE) --no-print-directory test VENV=$(VENV)-lowest \
-	    PYTHON="$(LOWEST_PYTHON)" TESTS="$(LOWEST)"
+	@$(LOWEST_MAKE) test TESTS="$(LOWEST)"
+
+# What .ci/run needs beside the tests, by one run of pip for each environment.
+installed-all: $(VENV)/installed-test
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,cuda,test-browser,docs,types]" \
+	    "ruff>=0.11,<1" build
+	@touch $(VENV)/installed-cuda $(VENV)/installed-browser $(VENV)/installed-docs $(VENV)/installed-lint
+	@$(LOWEST_MAKE) $(VENV)-lowest/installed-test
 
 # Plugins of pytest that the Python that is used has take no part.
 test-torch: $(VENV)-torch/installed
@@ -158,9 +167,9 @@ $(VENV)/installed: $(VENV)/created setup.py pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-$(VENV)/installed-test: $(VENV)/installed
+$(VENV)/installed-test: $(VENV)/created setup.py pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
-	@touch $@
+	@touch $(VENV)/installed $@
 
 $(VENV)/installed-cuda: $(VENV)/installed-test
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,cuda,cuda-cycles]"

@@ -368,7 +368,7 @@ def test_effects_on_models_that_wait_are_those_of_runs(case: Any) -> None:
 
 @pytest.mark.long
 def test_a_model_that_computes_much_between_waits_is_explained_in_seconds() -> None:
-    xs, p = berxit.instances(60), berxit.params()
+    xs, p = berxit.instances(20), berxit.params()
     berxit.classify.batch(xs[:1], p=p)
     start = time.process_time()
     berxit.classify.batch(xs, p=p)

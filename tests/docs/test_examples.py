@@ -23,6 +23,8 @@ EXAMPLES = sorted((Path(__file__).resolve().parent.parent.parent / "examples").g
 
 TRAINING = [path for path in EXAMPLES if path.stem.startswith("train_")][::-1]  # the one that compiles least first
 PLAIN = [path for path in EXAMPLES if path not in TRAINING]
+OTHERS = ("train_tagger", "train_tree_lstm")  # the tests below run these
+TRAINED = [pytest.param(p, marks=[pytest.mark.slow] * (p.stem in OTHERS), id=p.stem) for p in TRAINING]
 SMALL = ["--size", "8", "--batch", "4"]
 TREEBANK = "(3 (2 It) (4 (2 is) (3 (3 very) (3 good))))\n(1 (2 Not) (1 (2 so) (2 8\u00a01\\/2)))\n"
 
@@ -49,7 +51,7 @@ def test_example(path: Path, root: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("path", TRAINING, ids=[p.stem for p in TRAINING])
+@pytest.mark.parametrize("path", TRAINED)
 def test_an_example_that_trains(path: Path, root: Path, tmp_path: Path) -> None:
     there = tmp_path / "there.safetensors"
     more = ["--plot", tmp_path / "loss.svg", "--save", tmp_path / "best.safetensors", "--checkpoint", there]

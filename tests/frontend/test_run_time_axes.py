@@ -86,7 +86,7 @@ def test_slopes(models: types.ModuleType, name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", one_in(50, one_in(3, SMOOTH, mark="slow")))
+@pytest.mark.parametrize("name", one_in(50, one_in(6, SMOOTH, mark="slow")))
 def test_gradients_by_all_routes(models: types.ModuleType, name: str) -> None:
     f = model_of(models, name)
     columns, shared = instances(f)

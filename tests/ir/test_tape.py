@@ -67,5 +67,5 @@ def test_random_programs_agree_with_differences(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_many_random_programs_agree_with_differences(tmp_path: Path) -> None:
-    wrong, many = random_errors(range(1000, 1100), tmp_path)
-    assert not wrong and many > 80, many
+    wrong, many = random_errors(range(1000, 1050), tmp_path)
+    assert not wrong and many > 40, many
