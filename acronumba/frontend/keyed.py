@@ -16,6 +16,7 @@ from types import FunctionType
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
+from acronumba.frontend.impossible import impossible
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal
 from acronumba.frontend.kinds.maps import ANY_SET, MapVal, MapView, map_type
@@ -93,7 +94,8 @@ def key_of(w: Walker, val: Val) -> Val:
         return replace(index, dtype=val.type.dtype)
     key = val.as_key(w)
     if key is None:
-        raise w.reject("ACR309", seen=f"a key {w.describe(val)}", rewrite=_on_the_object(w, val))
+        rejection = w.reject("ACR309", seen=f"a key {w.describe(val)}", rewrite=_on_the_object(w, val))
+        raise impossible(w, hash, (val,), rejection)
     return key
 
 
@@ -176,8 +178,6 @@ def _fitted_number(w: Walker, key: Num, kinds: Sequence[Type]) -> Val | None:
         return replace(w.as_int(key), dtype="")
     if scalar is not None:
         return replace(w.as_int(key), dtype=scalar.dtype)
-    if BOOL in kinds:
-        raise w.reject("ACR309", seen="an int where the keys are bools", rewrite="bool(x)")
     if any(isinstance(m, EnumT) and issubclass(m.cls, int) for m in kinds):
         raise w.reject("ACR309", seen="an int where the keys are members of an enum")
     return None
@@ -245,6 +245,8 @@ def find(w: Walker, base: MapVal, key: Val) -> Num:
         widen_items(w, base, loose)
 
     def one(val: Val) -> Val:
+        if isinstance(val, Num) and val.type != BOOL and _are_bools(base.type.key):
+            return _find_bool(w, base, val)
         if isinstance(val, Num) and val.type == FLOAT:
             among_ints(w, base, val)
             whole = as_whole(w, val)
@@ -281,6 +283,21 @@ def among_strings(w: Walker, key: Val, strings: bool) -> Val:
         return key  # which of them depends on the items
     text = f"unhashable type: '{cls.__name__}'" if unhashable else "the dict has no such key"
     raise w.fails(error, w.reject("ACR309", seen=f"a key {w.describe(key)} where all keys are strings"), text)
+
+
+def _are_bools(t: Type) -> bool:
+    """Whether the numbers among the keys of a dict are bools."""
+    return BOOL in members(t) and INT not in members(t)
+
+
+def _find_bool(w: Walker, base: MapVal, key: Num) -> Num:
+    """Return the index of the entry of a number, 0 or 1, in a dict whose keys are bools; a negative number for none."""
+    whole = as_whole(w, key) if key.type == FLOAT else replace(w.read(key), dtype="")
+    is_one = w.scalar("eq", whole, number(1))
+    fits = w.either(is_one, w.scalar("eq", whole, number(0)))
+    if key.type == FLOAT:
+        fits = w.both(fits, w.scalar("eq", w.as_float(whole), w.read(key)))
+    return w.select(fits, find(w, base, is_one), number(-1))
 
 
 def present(w: Walker, index: Num) -> Num:
