@@ -167,6 +167,7 @@ class Pooled:
         self.refs = refs
         self.cls = cls
         self.shape = cls.shape if is_shape(cls) else None
+        self.only: Shape | None = None  # the shape that objects must have, if references have not tested it
         self.todo: list[Value] = []  # everything found, with repetitions
         self.done = 0  # number of entries of `todo` already returned
         self.seen: dict[int, Value] = {}  # if careful: objects by id, in the order of their rows
@@ -181,7 +182,7 @@ class Pooled:
         while self.done < len(todo):
             values = todo[self.done : self.done + STEP]
             self.done += len(values)
-            if not self.kinds.issuperset(map(type, values)):
+            if not self.kinds.issuperset(map(type, values)) or (self.only and not _have_shape(self.only, values)):
                 raise Mismatch
             if self.room.careful:
                 values = self._unseen(values)
@@ -204,7 +205,10 @@ class Pooled:
 
     def _check(self) -> None:
         """Raise `Twice` if an object is among those found more than once."""
-        ids = np.sort(ids_of(self.todo))
+        ids = ids_of(self.todo)
+        places = (ids >> 4) & ((4 << len(ids).bit_length()) - 1)
+        shared = np.bincount(places)[places] > 1
+        ids = np.sort(ids[shared])  # equal ones have one place; of others few do
         if (ids[1:] == ids[:-1]).any():
             raise Twice
         self._check_at = 4 * self.done
@@ -333,11 +337,12 @@ class References:
         self._places = [array("q") for _ in pools]  # per pool: number of its values before each piece
         self._kinds = frozenset((type(None), *(kind for pool in pools for kind in pool.kinds)))
         self._shapes = [pool.shape for pool in pools] if any(pool.shape for pool in pools) else None
+        if len(pools) == 1:
+            pools[0].only = pools[0].shape
 
     def add(self, values: list[Value]) -> None:
         """Add values, none of which may be None."""
         (pool,) = self._pools
-        self._expect(values)
         self._valid[0] += b"\1" * len(values)
         self._lengths.append(len(values))
         self._places[0].append(len(pool.todo))
@@ -352,7 +357,6 @@ class References:
         self._lengths.append(len(values))
         self._places[0].append(len(pool.todo))
         some = [v for v in values if v is not None]
-        self._expect(some)
         pool.todo += some
         if self._keep:
             self._values += values
@@ -372,17 +376,6 @@ class References:
             pool.todo += [v for v in values if type(v) is kind]
         if self._keep:
             self._values += values
-
-    def _expect(self, values: list[Value]) -> None:
-        """Raise `Mismatch` unless all values have the only shape; their items are looked at later."""
-        shape = None if self._shapes is None else self._shapes[0]
-        if shape is None or shape.is_open:
-            return
-        size = len(shape.names)
-        if not {shape.python}.issuperset(map(type, values)) or not {size}.issuperset(map(len, values)):
-            raise Mismatch
-        if shape.keys is not None and list(chain.from_iterable(values)) != list(shape.keys) * len(values):
-            raise Mismatch
 
     def _add_by_shape(self, values: list[Value]) -> None:
         numbers = self._numbers(values)
@@ -433,6 +426,22 @@ class References:
         rows += pool.base
         rows *= valid
         return rows
+
+
+def _have_shape(shape: Shape, values: list[Value]) -> bool:
+    """Whether all of some lists, tuples or dicts have a shape; their items are not looked at.
+
+    Where the keys of dicts, one dict after the other, repeat those of the shape, no dict has more, as it has each key
+    once; so none has less.
+    """
+    if shape.is_open:
+        return True
+    if shape.keys is None:
+        return {shape.size}.issuperset(map(len, values))
+    found, size = list(chain.from_iterable(values)), len(shape.keys)
+    if len(found) != size * len(values):
+        return False
+    return all(found[k::size].count(key) == len(values) for k, key in enumerate(shape.keys))
 
 
 def _numbers_of(shapes: Sequence[tuple[int, Shape | None]], values: list[Value]) -> Iterable[int | None]:
