@@ -111,6 +111,16 @@ class Cells(Blocks):
         a, b = a.find(), b.find()
         return a.fixed and emptier(a.item, b.item)
 
+    def same_kind(self, a: ElementInfo, b: ElementInfo) -> None:
+        """Note that the values of the dicts of two element infos have one class and factory; reject them otherwise."""
+        if a.kind == b.kind:
+            return
+        if any(c.kind is None and isinstance(c.item, TupleT) and c.item.items[1] != NEVER for c in (a, b)):
+            names = " beside ".join("dict" if c.kind is None else c.kind[0].__name__ for c in (a, b))
+            raise self.reject("ACR308", seen=f"a {names}, as values of a dict", rewrite="dict(d)")
+        a.kind = b.kind = a.kind or b.kind
+        self.facts.changed = True
+
     def unify_cells(self, a: ElementInfo, b: ElementInfo) -> ElementInfo:
         a, b = a.find(), b.find()
         if a is b:
@@ -122,6 +132,7 @@ class Cells(Blocks):
         self.mix(a, not b.mixed)
         self.mix(b, not a.mixed)
         self.same_places(a, b)
+        self.same_kind(a, b)
         if a.fixed and b.fixed:
             if a.item != b.item:
                 seen = f"list[{type_text(a.item)}] and list[{type_text(b.item)}]"

@@ -329,6 +329,7 @@ def put(w: Walker, base: MapVal, key: Val, val: Val) -> None:
     if isinstance(key, EnumVal | Num) and kept != NEVER:
         check_key(w, union(kept, w.type_of(key)))
     alias(val)
+    val = _as_stored(w, base.cell.find(), val)
     w.put_in(base.cell, val)
     t = TupleT((w.type_of(key), base.type.entry.items[1] if base.is_set else w.type_of(val)))
     check_key(w, union(kept, t.items[0]))
@@ -340,6 +341,16 @@ def put(w: Walker, base: MapVal, key: Val, val: Val) -> None:
     args = (base.var, *w.to_words(key, inner.key), *stored)
     if w.block is not None:
         w.emit(ir.ListOp(outs=(), op="put", width=base.width, args=args, loc=w.loc))
+
+
+def _as_stored(w: Walker, cell: ElementInfo, val: Val) -> Val:
+    """Return a `defaultdict` or `Counter` as the dict as which it is stored; the element info knows its class."""
+    inner, *extra = val.children() if isinstance(val, MapVal) and not val.is_plain else (val,)
+    factory = w.static(extra[0]) if extra else None
+    if factory is NOT_CONST:
+        return val
+    w.same_kind(cell, ElementInfo(cell.item, kind=None if inner is val else (val.python_class, factory)))
+    return inner
 
 
 def old_key(w: Walker, base: MapVal, key: Val) -> Val:
@@ -409,6 +420,7 @@ def update(w: Walker, base: MapVal, other: MapVal) -> None:
     if other.type.key == NEVER:
         return
     w.mix(base.cell, other.cell.pure)
+    w.same_kind(base.cell.find(), other.cell.find())
     check_key(w, union(base.type.key, other.type.key))
     if base.is_set:
         widen_items(w, base, TupleT((other.type.key, base.type.entry.items[1])))

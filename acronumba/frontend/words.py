@@ -307,6 +307,10 @@ class Words(Cells):
         if (t.item is None) is not val.is_set:
             raise self.reject("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
         by_type = self.cells_by_type(t)
+        kind = val.cell.find().kind
+        if kind is not None:
+            seen = f"a dict of values of class {kind[0].__name__}, where it is stored"
+            raise self.reject("ACR308", seen=seen, rewrite="{k: dict(v) for k, v in d.items()}")
         if val.type != t:
             self.unify_cells(val.cell, by_type)
         self.same_places(val.cell, by_type)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
 
@@ -250,6 +251,28 @@ def dicts_in_dicts(n):
     for i in range(n):
         value = {i: value}
     return value
+
+
+@case(WORDS)
+def defaults_in_defaults(words):
+    counts, lists = defaultdict(lambda: defaultdict(int)), {}
+    letters = defaultdict(Counter)
+    for word in words:
+        for ch in word:
+            counts[word[0]][ch] += 1
+            letters[ch][word] += 2
+        if word not in lists:
+            lists[word] = defaultdict(list)
+        lists[word]["at"].append(len(word))
+    out = sorted((a, b, n) for a, row in counts.items() for b, n in row.items())
+    return (
+        out,
+        {k: dict(v) for k, v in lists.items()},
+        letters["q"]["x"],
+        len(letters),
+        len(counts["none"]),
+        len(counts),
+    )
 
 
 @pytest.mark.parametrize(("f", "columns"), CASES)

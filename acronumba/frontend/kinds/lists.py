@@ -52,6 +52,7 @@ class ElementInfo:
     stored: dict[AllocationSite, None] = field(default_factory=dict)  # allocation sites of arrays stored in them
     asked: set[str] = field(default_factory=set)  # `mutated` and `stored`, if this iteration has read them
     copied: Any = None  # the place of a copy of a list of a fixed item type, which has a type of its own if need be
+    kind: tuple[type, Constant] | None = None  # class and factory of the values of dicts, if these are `defaultdict`
     link: ElementInfo | None = None  # unified with another
 
     def find(self) -> ElementInfo:
@@ -391,7 +392,8 @@ def at_run_time(w: Walker, items: Sequence[Val]) -> ListVal:
 
 def inner_value(w: Walker, container: ListVal | MapVal, t: Type, outs: tuple[ir.Var, ...]) -> Val:
     """Return a value of a type from its words, read from an item of a list or dict."""
-    return w.from_words(t, outs).with_places(container.cell.places).within(container)
+    found = w.from_words(t, outs).with_places(container.cell.places).within(container)
+    return found.of_kind(w, container.cell.find().kind)
 
 
 def _parameter_shape(

@@ -207,6 +207,11 @@ class MapVal(_Container):
         """Return the value of the entry at an index."""
         return self.entry(w, index)[1]
 
+    def of_kind(self, w: Words, kind: tuple[PythonClass, Constant] | None) -> Val:
+        if kind is None:
+            return self
+        return replace(self, cls=kind[0], extra=None if kind[1] is None else w.constant(kind[1]))
+
     def from_field(self, place: FieldPlace, cell: ElementInfo) -> Val:
         return replace(self, place=place)
 

@@ -206,6 +206,12 @@ class Value:
         """Return it as a dict or set of run time whose keys may change, or reject its mutation."""
         return self.mutable(w)
 
+    def of_kind(self, w: Words, kind: tuple[type, Constant] | None) -> Val:
+        """Return a dict, read from one whose values have a class and a factory, as a value of this class."""
+        if kind is None:
+            return self
+        raise w.reject("ACR308", seen=f"a {kind[0].__name__} beside other values of a dict", rewrite="dict(d)")
+
     @property
     def plain(self) -> Val:
         """A deque or tuple of run time as the list of its items; any other value as it is."""
