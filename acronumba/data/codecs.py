@@ -413,10 +413,10 @@ class _List(_Reference[ListT]):
 
 class _Map(_Reference[MapT]):
     def cls(self, t: MapT) -> type:
-        return set if t.item is None else dict
+        return t.python
 
     def accepts(self, t: MapT, value: Value) -> bool:
-        return t.given and super().accepts(t, value)
+        return bool(t.given) and super().accepts(t, value)
 
     def inside(self, t: MapT, value: Value) -> list[tuple[Value, Type, str]]:
         items = [] if t.item is None else [(v, t.item, f"[{k!r}]") for k, v in value.items()]

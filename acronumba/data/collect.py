@@ -269,7 +269,7 @@ class Maps(Lists):
     """
 
     def __init__(self, room: HeapBuilder, mapped: MapT, width: int, refs: tuple[int, ...]) -> None:
-        super().__init__(room, mapped, width, refs, set if mapped.item is None else dict)
+        super().__init__(room, mapped, width, refs, mapped.python)
         self._known: list[int] = []  # of sets: 2 * slots of Python's table (+ 1), and the slot of each element
         self._places: list[int] = []
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import enum
 import operator
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TypeAlias
@@ -206,7 +207,7 @@ class _Walk:
         """Return the columns inside those values of a class that are new."""
         if cls in (list, tuple):
             return [list(chain.from_iterable(_unseen(self._boxes, values)))]
-        if cls is dict:
+        if cls in (dict, defaultdict):
             return [list(chain.from_iterable(d.values() for d in _unseen(self._boxes, values)))]
         if cls not in self._followed:
             if issubclass(cls, _LEAVES) or is_function_class(cls) or not is_struct(cls):
@@ -491,6 +492,8 @@ def _observe_class(cls: type, column: Sequence[Value], knots: Knots) -> Type:
         key = observed(list(chain.from_iterable(_distinct(column, (set,)))), knots)
         wrong = wrong_key(key)
         return OpaqueT(f"a set with elements {wrong}") if wrong else MapT(key, None, given=True)
+    if cls is defaultdict:
+        return _table(_distinct(column, (cls,)), OBSERVED, knots, cls)
     if cls in (list, tuple, dict):
         values = _distinct(column, (cls,))
         if cls is not list:
@@ -559,11 +562,16 @@ def _dicts(values: list[dict[Value, Value]], hint: Hint, knots: Knots) -> Type:
         items = tuple(_type(hint, [v[k] for v in values], knots) for k in names)
         if not _varied(items) and (len(names) <= LONG_DICT or not is_table(items)):
             return DictT(names, items)
-    key = observed(list(dict.fromkeys(chain.from_iterable(keys))), knots)
+    return _table(values, hint, knots, True)
+
+
+def _table(values: list[dict[Value, Value]], hint: Hint, knots: Knots, given: bool | type) -> Type:
+    """Return the type of dicts with run-time keys."""
+    key = observed(list(dict.fromkeys(chain.from_iterable(values))), knots)
     wrong = wrong_key(key)
     if wrong:
         return OpaqueT(f"a dict with keys {wrong}")
-    return MapT(key, _type(hint, list(chain.from_iterable(v.values() for v in values)), knots), given=True)
+    return MapT(key, _type(hint, list(chain.from_iterable(v.values() for v in values)), knots), given)
 
 
 def _varied(items: Sequence[Type]) -> bool:

@@ -416,7 +416,7 @@ def _may_be(given: Type, made: Type) -> bool:
             return True
         case ListT(item), ListT(other) if given.tupled == made.tupled:
             return _may_be(item, other)
-        case MapT(), MapT(given=True):
+        case MapT(), MapT() if made.given:
             return True
         case TupleT(items), TupleT(others):
             return len(items) == len(others) and all(map(_may_be, items, others))

@@ -178,7 +178,7 @@ class Cells(Blocks):
         cell = self.facts.cells.get(key)
         if cell is None and isinstance(t, MapT):
             cell = self.facts.cells[key] = ElementInfo(
-                item=t.entry, real=True, fixed=True, data=t.given, unsure=t.given, entries=True
+                item=t.entry, real=True, fixed=True, data=t.given, unsure=bool(t.given), entries=True
             )
         elif cell is None:
             assert isinstance(t, ListT)

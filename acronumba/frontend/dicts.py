@@ -279,14 +279,21 @@ def _map_item(w: Walker, base: MapVal, where: Val) -> Val | None:
     if base.cls is Counter:
         index = find(w, base, where)
         return w.cond(present(w, index), lambda: base.value_at(w, index), lambda: number(0))
+    if base.type.python is defaultdict:  # an input
+        return _without_default(w, base, where)
     make = base.extra
     if make is None or isinstance(make, NoneVal):
         return base.value_at(w, found(w, base, where))
     if base.is_input:
-        index = find(w, base, where)
-        w.check(present(w, index), "ACR113", "a missing key of a shared defaultdict, whose value would be stored")
-        return base.value_at(w, index)
+        return _without_default(w, base, where)
     return set_default(w, base, where, lambda: w.call(make, (), {}))
+
+
+def _without_default(w: Walker, base: MapVal, where: Val) -> Val:
+    """`d[k]` of a `defaultdict` that came in: the instance fails where it has no such key, as it would be stored."""
+    index = find(w, base, where)
+    w.check(present(w, index), "ACR113", "a missing key of a defaultdict that came in, whose value would be stored")
+    return base.value_at(w, index)
 
 
 def known_or(w: Walker, base: DictVal, where: Val, default: Val | None) -> Val:

@@ -468,6 +468,9 @@ def _put_each(w: Walker, base: MapVal, other: MapVal) -> None:
 
 def copied(w: Walker, base: MapVal, what: str = "copy") -> MapVal:
     """Return a new dict with the same entries."""
+    if base.type.given and base.type.python not in (dict, set):
+        seen = f"a copy of a {base.type.python.__name__} that came in, with its default"
+        raise w.reject("ACR209", seen=seen, rewrite="dict(d)")
     with w.at_node(w.beside(what)):
         out = new_map(w, (), base.is_set)
     update(w, out, base)

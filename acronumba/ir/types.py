@@ -202,8 +202,13 @@ class MapT:
 
     key: Type
     item: Type | None  # None: it is a set
-    given: bool = False  # it came in, and is never changed: `data.collect.Maps`
+    given: bool | type = False  # it came in, and is never changed: `data.collect.Maps`; its class, if that is no dict
     ordered: bool = False  # a set made in the call that has Python's order: `host.sets`
+
+    @property
+    def python(self) -> type:
+        """The Python class."""
+        return set if self.item is None else self.given if isinstance(self.given, type) else dict
 
     @property
     def entry(self) -> TupleT:

@@ -220,7 +220,7 @@ def closeness(value: object, t: Type) -> int:
         case ListT():
             return 2 * (kind is (tuple if t.tupled else list))
         case MapT():
-            return 2 * (t.given and kind is (set if t.item is None else dict))
+            return 2 * (bool(t.given) and kind is t.python)
         case UnionT():
             return max(closeness(value, m) for m in t.members)
         case TorchT():

@@ -90,7 +90,7 @@ def holds(wide: Type, narrow: Type) -> bool:
             return wide.keys == narrow.keys and all(map(holds, wide.items, narrow.items))
         case ListT(item), ListT(other) if wide.tupled == narrow.tupled:
             return holds(item, other)
-        case MapT(given=True), MapT(given=True):
+        case MapT(), MapT() if wide.given and wide.given == narrow.given:
             return holds(wide.entry, narrow.entry)
         case _:
             return wide == narrow or narrow == NEVER or isinstance(wide, OpaqueT)

@@ -103,7 +103,7 @@ def runtime_class(t: Type) -> type:
         case DictT():
             return dict
         case MapT():
-            return set if t.item is None else dict
+            return t.python
         case ListT():
             return tuple if t.tupled else list
     return object

@@ -44,7 +44,7 @@ class ElementInfo:
     item: Type = NEVER  # the union of the elements seen so far
     real: bool = False  # must be a list at run time: it is mutated, stored, or merged
     fixed: bool = False  # the item type cannot be widened
-    data: bool = False  # lists of this type may be instance data, dicts of this type are
+    data: bool | type = False  # lists of this type may be instance data, dicts of this type are
     entries: bool = False  # they are dicts or sets: elements are pairs of keys and values
     mutated: bool = False  # a list of it is mutated somewhere
     mixed: bool = False  # an element that is a list of the instance data was stored in it

@@ -155,7 +155,7 @@ class MapVal(_Container):
 
     @property
     def is_input(self) -> bool:
-        return self.type.given
+        return bool(self.type.given)
 
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
         return (w.map_word(self, t),) if isinstance(t, MapT) and self.is_plain else None
