@@ -23,9 +23,11 @@ DEEPEST = 8  # levels of lists, or of tuples of one length, in each other that k
 MOST_LEVELS = 16  # levels of containers of different shapes
 MOST_PLACES = 4096  # beyond which containers in themselves are closed at once
 MOST_KEYS = 16  # sets of keys of the dicts of one place; more are the data of dicts with run-time keys
+MOST_FORMS = 8  # sets of keys of dicts in dicts, which hold values of one kind; more are of dicts with run-time keys
 LONG_TUPLE = 16  # an unannotated tuple of one type that is longer has type `tuple[X, ...]`
 LISTS, MAPS, TUPLES = Shape(list), Shape(dict), Shape(tuple)
 _CONTAINERS = frozenset((list, tuple, dict))
+_OF_TABLES = frozenset((dict, bool, int, float, str, type(None)))
 
 
 @record()
@@ -57,6 +59,7 @@ class Knots:
         self._places = 0
         self._labelled: dict[int, list[Value]] = {}  # by length: tuples in others, all of which begin with a string
         self._guessing = False
+        self.tables = _are_tables(column)  # whether dicts in dicts have run-time keys, as those of a trie
         self.look(column)
 
     # ---- the values of a place, by shape
@@ -69,7 +72,10 @@ class Knots:
             if cls is list:
                 found[LISTS] = values
                 continue
-            found |= self._tuples(values) if cls is tuple else _dicts(values)
+            if cls is tuple:
+                found |= self._tuples(values)
+            else:
+                found |= {MAPS: values} if self.tables else _dicts(values)
         return found
 
     def _tuples(self, values: list[Value]) -> dict[Shape, list[Value]]:
@@ -166,7 +172,7 @@ class Knots:
             if level is None:
                 continue
             again = mixed and (level.mixed or shape.python is not list)
-            crowded = again or level.times >= DEEPEST or self._places > MOST_PLACES
+            crowded = again or level.times >= DEEPEST or self._places > MOST_PLACES or self.tables
             if crowded or shape.keys is not None or _is_node(shape, level, values, opened):
                 self.closed.add(shape)
         dicts = [shape for shape in groups if shape.keys is not None]
@@ -243,6 +249,22 @@ def _dicts(values: list[Value]) -> dict[Shape, list[Value]]:
     if len(found) > 1 and len({_kind(v) for d in values for v in d.values()} - {type(None)}) < 2:
         return {MAPS: values}  # values of one kind
     return {Shape(dict, keys=keys): some for keys, some in found.items()}
+
+
+def _are_tables(column: Sequence[Value]) -> bool:
+    """Whether dicts hold only dicts, in at least three levels, and values of one kind, under many sets of many keys."""
+    front = [v for v in column if type(v) is dict]
+    sets, kinds, seen, levels = set[tuple[Value, ...]](), set[type](), set[int](), 0
+    while front:
+        sets.update(map(tuple, front))
+        seen.update(map(id, front))
+        values = list(chain.from_iterable(map(dict.values, front)))
+        kinds.update(map(type, values))
+        if len(kinds - {dict}) > 1 or not kinds <= _OF_TABLES:
+            return False
+        levels += 1
+        front = list({id(v): v for v in values if type(v) is dict and id(v) not in seen}.values())
+    return levels > 2 and len(sets) > MOST_FORMS and len({k for keys in sets for k in keys}) > MOST_FORMS
 
 
 def _kind(value: Value) -> type:

@@ -558,7 +558,7 @@ def _dicts(values: list[dict[Value, Value]], hint: Hint, knots: Knots) -> Type:
     if not keys:
         return NEVER
     names = next(iter(keys))
-    if len(keys) == 1 and all(type(k) is str for k in names):
+    if len(keys) == 1 and all(type(k) is str for k in names) and not knots.tables:
         items = tuple(_type(hint, [v[k] for v in values], knots) for k in names)
         if not _varied(items) and (len(names) <= LONG_DICT or not is_table(items)):
             return DictT(names, items)

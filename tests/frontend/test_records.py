@@ -339,6 +339,72 @@ def test_gradients_go_through_records() -> None:
     assert np.allclose(np.asarray(found), slope / 3, atol=1e-6)  # the mean of the instances
 
 
+# ---- tries, and dicts with defaults, that came in
+
+
+class Node:
+    def __init__(self):
+        self.children = defaultdict(Node)
+        self.ends = False
+
+
+class Trie:
+    def __init__(self, words):
+        self.table, self.root = {}, Node()
+        for word in words:
+            at, node = self.table, self.root
+            for ch in word:
+                at, node = at.setdefault(ch, {}), node.children[ch]
+            at["#"], node.ends = True, True
+
+    def find(self, prefix):
+        at = self.table
+        for ch in prefix:
+            if ch not in at:
+                return []
+            at = at[ch]
+        return self.below(at)
+
+    def below(self, at):
+        out = []
+        for ch, v in at.items():
+            out.extend([" "] if ch == "#" else [ch + s for s in self.below(v)])
+        return tuple(out)
+
+    def has(self, word):
+        node = self.root
+        for ch in word:
+            node = node.children.get(ch)
+            if node is None:
+                return False
+        return node.ends
+
+
+def test_tries_that_came_in() -> None:
+    def run(t, word):
+        return t.find(word), t.has(word)
+
+    words = ["depart", "detergent", "daring", "dog", "deer", "deal"]
+    tries = [Trie(words[:k]) for k in (6, 1, 0, 3, 6)]
+    asked = ["de", "depart", "d", "dog", "x"]
+    for k in range(5):
+        want = [form(run(t, w)) for t, w in zip(tries[: k + 1], asked, strict=False)]
+        assert [form(v) for v in model(run).batch(tries[: k + 1], asked[: k + 1])] == want
+
+
+def test_a_default_is_not_stored_in_what_came_in() -> None:
+    def run(d, k):
+        return d[k], d.get("none", 7), sorted(d), isinstance(d, defaultdict), {**d, "more": 1}, d
+
+    data = [defaultdict(int, a=1), defaultdict(int, b=2, c=3), defaultdict(int)]
+    got = model(run).batch(data[:2], ["a", "c"])
+    assert list(got) == [run(data[0], "a"), run(data[1], "c")] and got[1][-1] is data[1]
+    with pytest.raises(InstanceErrors) as caught:
+        model(run).batch(data, ["a", "q", "q"])
+    assert [e.code for e in caught.value.errors.values()] == ["ACR113", "ACR113"]
+    assert [len(d) for d in data] == [1, 2, 0]
+
+
 # ---- patterns
 
 
