@@ -282,7 +282,9 @@ def among_strings(w: Walker, key: Val, strings: bool) -> Val:
     if is_tuple(key) and (w.catches("TypeError") or w.catches("KeyError")):
         return key  # which of them depends on the items
     text = f"unhashable type: '{cls.__name__}'" if unhashable else "the dict has no such key"
-    raise w.fails(error, w.reject("ACR309", seen=f"a key {w.describe(key)} where all keys are strings"), text)
+    rewrite = "a key that is an int: int(x)" if issubclass(cls, float) else ""
+    rejection = w.reject("ACR309", seen=f"a key {w.describe(key)} where all keys are strings", rewrite=rewrite)
+    raise w.fails(error, rejection, text)
 
 
 def _are_bools(t: Type) -> bool:
