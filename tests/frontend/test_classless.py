@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import importlib.util
 import pickle
 import sys
 from pathlib import Path
@@ -15,7 +14,11 @@ import pytest
 from acronumba import InstanceErrors, model, pack
 from acronumba.data.schema import infer
 from acronumba.ir.types import type_text
+from tests.support.chosen import one_in
 from tests.support.classless import program
+from tests.support.forms import program as formulas
+from tests.support.fuzz import load
+from tests.support.plain_call import interpreted
 
 
 def typed(value: Any) -> Any:
@@ -429,12 +432,7 @@ def test_gradients_flow_through():
 @pytest.mark.parametrize("seed", [0, 23, 50, 58, 112, 9308, 20557, 21325])
 def test_random_programs(seed: int, tmp_path: Path) -> None:
     source, xs = program(seed)
-    path = tmp_path / f"program{seed}.py"
-    path.write_text(source)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
+    made = load(source, tmp_path)
     want = [typed(made.run(x)) for x in xs]
     assert [typed(v) for v in model(made.run).batch(xs)] == want
 
@@ -487,6 +485,14 @@ def looked_up(e):
     if e[0] == "row":
         return TABLE[e[1]]
     return NAMES[e[1]]
+
+
+@pytest.mark.parametrize("seed", one_in(3, range(3, 18)))
+def test_random_formulas(seed: int, tmp_path: Path) -> None:
+    source, xs = formulas(seed)
+    value = load(source, tmp_path).value
+    interpreted(value, xs)
+    interpreted(value, xs[:1])
 
 
 def test_an_index_or_a_key_of_another_class_fails_its_instance() -> None:
