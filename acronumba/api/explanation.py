@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from acronumba.pipeline.compiled import Compiled
     from acronumba.runtime.trace import TraceData
 
+_FEW_ITEMS = 8  # items of a dict or list of shared values that have a line each
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation(Explained):
@@ -99,7 +101,7 @@ def explanation(
         model=compiled.fn.__qualname__,
         instances=instances,
         parameters=tuple(f"{n}: {type_text(t)}" for n, t in zip(names, program.params, strict=False)),
-        shared=tuple(f"{s.path}: {type_text(s.type)}" for s in program.shared),
+        shared=_shared_texts((s.path, type_text(s.type)) for s in program.shared),
         constants=tuple(compiled.guard.constants()),
         recursive=tuple(f.name for f in program.functions[1:]),
         functions=_functions(compiled, blocks, trace, more),
@@ -255,3 +257,16 @@ def _reads(compiled: Compiled) -> Iterable[tuple[Loc, str, tuple[str, ...]]]:
                 found[key][paths[spec.operands[k].index]] = None
     for key, names in found.items():
         yield locs[key], key[2], tuple(names)
+
+
+def _shared_texts(values: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the paths and types of shared values; those of many items of a dict or list, all alike, as one."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for path, text in values:
+        whole, _, item = path.rpartition("[")
+        found.setdefault((whole if item else path, text), []).append(path)
+    out = []
+    for (whole, text), paths in found.items():
+        many = len(paths) > _FEW_ITEMS
+        out += [f"{whole}[...]: {text}, {len(paths)} times"] if many else [f"{path}: {text}" for path in paths]
+    return tuple(out)

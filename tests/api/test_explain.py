@@ -388,3 +388,12 @@ def test_models_that_wait_are_explained_in_seconds() -> None:
     assert {e.option for e in told.effects} == {*OPTIMISATIONS, "schedule"}
     same = {e.option: (e.count.nodes, e.count.batches) for e in told.effects if e.option != "schedule"}
     assert same["fuse"] == same["horizontal"] == (told.count.nodes, told.count.batches) != same["blocks"]
+
+
+def test_many_items_of_a_shared_dict_have_one_line() -> None:
+    @model
+    def f(name: str, *, table: dict[str, Any]) -> Any:
+        return table[name] * 2.0
+
+    text = str(f.explain(["k3"], table={f"k{k}": np.ones(2) for k in range(9)}))
+    assert text.partition("shared parameters:\n")[2].startswith(" table[...]: float64[2], 9 times\n\n")
