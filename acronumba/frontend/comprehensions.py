@@ -223,6 +223,9 @@ def extend(w: Walker, base: ListVal, val: Val) -> None:
     other = to_list(w, val)
     if other.item == NEVER:
         return
+    if other.cell.find().fixed and other.item != union(other.item, base.item):  # wider than that of a list of the data
+        iterate(w, other, lambda v: append(w, base, v))
+        return
     w.mix(base.cell, other.cell.pure)
     widen_items(w, base, other.item)
     if other.item != base.item:
@@ -239,6 +242,13 @@ def list_concat(w: Walker, a: Val, b: Val) -> ListVal:
         x, y = y, x
     if y.item != NEVER:
         item = union(x.item, y.item)
+        if any(part.item != item and part.cell.find().fixed for part in (x, y)):
+            cell = w.cell(("joined", w.frame.path, *w.site))
+            w.make_real(cell)
+            out = w.realise(StaticList((), cell))
+            extend(w, out, x)
+            extend(w, out, y)
+            return out
         for part in (x, y):
             if part.item != item:
                 widen_items(w, part, item)

@@ -107,6 +107,7 @@ REQUIRED: dict[Any, str] = {  # the arguments of a call that is in the language
     nn.sigmoid: "x", nn.erf: "x", math.dist: "[y, 1.0], [0.0, y]",
     chr: "97", ord: "'a'", str: "'a'", vars: "math", statistics.mean: "[y, 2.0]", statistics.fmean: "[n, 2]",
     statistics.median: "[n, 2]", statistics.median_low: "[n, 2]", statistics.median_high: "[n, 2]",
+    **dict.fromkeys((statistics.stdev, statistics.pstdev, statistics.variance, statistics.pvariance), "[n, 2]"),
     math.ldexp: "y, 3", np.can_cast: "np.int32, np.float32", np.isdtype: "x.dtype, 'integral'",
     np.issubdtype: "x.dtype, np.floating", np.astype: "x, np.int64", np.isscalar: "y", np.iterable: "x", np.real: "x",
     np.imag: "x", np.angle: "x", np.isclose: "x, x + 1e-6", np.allclose: "x, x + 1e-6", np.array_equal: "x, x + y",

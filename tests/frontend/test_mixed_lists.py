@@ -72,3 +72,16 @@ def of_another_dtype(x: Any, n: int) -> Any:
 def test_an_instance_whose_array_would_be_of_another_dtype_fails() -> None:
     got = outcomes(model(of_another_dtype).batch, [0.0] * 3, [5, 2, 3])
     assert [getattr(v, "dtype", type(v)) for v in got] == [np.float64, TypeError, np.float64]
+
+
+def beside(xs: list[float]) -> Any:
+    ys = [None]
+    ys.extend(xs)
+    return [None] + xs, xs + ["a"], [*xs, 1], ys, [y for y in [None] + xs if y is not None]
+
+
+def test_lists_of_the_data_with_elements_of_other_types() -> None:
+    for columns in ([[1.0, 2.0], [3.0]], [[True], []]):
+        agree(outcomes(model(beside).batch, columns), plain(beside, columns))
+    arrays = [[np.ones(2)], [np.ones(3), np.zeros(1)]]
+    agree(outcomes(model(lambda xs: ([None] + xs)[1]).batch, arrays), plain(lambda xs: ([None] + xs)[1], arrays))

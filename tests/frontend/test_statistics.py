@@ -47,6 +47,29 @@ def test_means_of_random_numbers() -> None:
         agree(outcomes(model(others).batch, columns), plain(others, columns))
 
 
+def spread(xs: Any) -> Any:
+    return statistics.stdev(xs), statistics.pstdev(xs)
+
+
+def variances(xs: Any) -> Any:
+    return statistics.variance(xs), statistics.pvariance(xs)
+
+
+def test_deviations_of_random_numbers() -> None:
+    rand = random.Random(4)
+    near = [
+        [rand.uniform(1, 1 + 10.0 ** -rand.randrange(1, 16)) for _ in range(rand.randrange(1, 9))] for _ in range(300)
+    ]
+    big = [[rand.choice([-1, 1]) * rand.uniform(1e150, 1.7e308) for _ in range(3)] for _ in range(50)]
+    ints = [[rand.randrange(-(10**9), 10**6) for _ in range(rand.randrange(7))] for _ in range(200)]
+    floats = [[0.1, 0.1], [1.0, 2.0, 4.0], [float("nan"), 1.0], [1e-150, 3e-150], *near, *big]
+    agree(outcomes(model(spread).batch, floats), plain(spread, floats))
+    for columns in (floats, ints):
+        agree(outcomes(model(variances).batch, columns), plain(variances, columns))
+    with pytest.raises(AcronumbaError, match="ACR202"):
+        model(lambda xs: statistics.stdev(xs, 1.0)).batch([[1.0, 2.0]])
+
+
 def test_means_of_numpy_scalars_are_rejected() -> None:
     with pytest.raises(AcronumbaError, match="ACR202"):
         model(of).batch([np.ones(3)])

@@ -180,9 +180,9 @@ def _nearest(digits, exponent):
         return out / power if exponent < 0 else out * power
     words = [0]
     for d in digits:
-        _multiply(words, 10, d)
+        multiply(words, 10, d)
     for k in range(0, exponent, 9):
-        _multiply(words, 10 ** min(exponent - k, 9), 0)
+        multiply(words, 10 ** min(exponent - k, 9), 0)
     below = 2 if exponent > 0 else 4 - exponent // 9
     words = [0] * below + words
     exact = True
@@ -191,7 +191,7 @@ def _nearest(digits, exponent):
     return rounded(words, 32 * below, exact)
 
 
-def _multiply(words, factor, plus):
+def multiply(words, factor, plus):
     """Multiply an integer by a small one, and add another."""
     carry = plus
     for k in range(len(words)):
