@@ -1,5 +1,7 @@
 """Lists that mix ints, floats and NumPy scalars, and lists of them: what NumPy and Python make of them."""
 
+# ruff: noqa: RUF005
+
 from __future__ import annotations
 
 from typing import Any

@@ -66,7 +66,7 @@ def test_deviations_of_random_numbers() -> None:
     agree(outcomes(model(spread).batch, floats), plain(spread, floats))
     for columns in (floats, ints):
         agree(outcomes(model(variances).batch, columns), plain(variances, columns))
-    with pytest.raises(AcronumbaError, match="ACR202"):
+    with pytest.raises(AcronumbaError, match="ACR203"):
         model(lambda xs: statistics.stdev(xs, 1.0)).batch([[1.0, 2.0]])
 
 

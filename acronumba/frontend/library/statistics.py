@@ -66,27 +66,27 @@ def median_high(data):
 
 
 @implements(statistics.variance)
-def variance(data, xbar=None):
-    return _variance(data, xbar, 1, "statistics.variance with xbar=", "variance requires at least two data points")
+def variance(data):
+    return _variance(data, 1, "variance requires at least two data points")
 
 
 @implements(statistics.pvariance)
-def pvariance(data, mu=None):
-    return _variance(data, mu, 0, "statistics.pvariance with mu=", "pvariance requires at least one data point")
+def pvariance(data):
+    return _variance(data, 0, "pvariance requires at least one data point")
 
 
 @implements(statistics.stdev)
-def stdev(data, xbar=None):
-    return _deviation(data, xbar, 1, "statistics.stdev with xbar=", "stdev requires at least two data points")
+def stdev(data):
+    return _deviation(data, 1, "stdev requires at least two data points")
 
 
 @implements(statistics.pstdev)
-def pstdev(data, mu=None):
-    return _deviation(data, mu, 0, "statistics.pstdev with mu=", "pstdev requires at least one data point")
+def pstdev(data):
+    return _deviation(data, 0, "pstdev requires at least one data point")
 
 
-def _variance(data, center, less, what, message):
-    data = _checked(data, center, less, what, message)
+def _variance(data, less, message):
+    data = _checked(data, less, message)
     special, words = squares_of([float(x) for x in data])
     if special != 0.0:
         return special / (len(data) - less)
@@ -101,8 +101,8 @@ def _variance(data, center, less, what, message):
     return value
 
 
-def _deviation(data, center, less, what, message):
-    data = _checked(data, center, less, what, message)
+def _deviation(data, less, message):
+    data = _checked(data, less, message)
     special, words = squares_of([float(x) for x in data])
     if special != 0.0:
         raise AttributeError("'float' object has no attribute 'numerator'")
@@ -114,13 +114,11 @@ def _deviation(data, center, less, what, message):
     return value
 
 
-def _checked(data, center, less, what, message):
-    if center is not None:
-        rejected(what, "leave it out")
+def _checked(data, less, message):
     data = list(data)
     for x in data:
         if isinstance(x, np.generic):
-            rejected(f"{what[: what.index(' ')]} of NumPy scalars", "np.var(x), np.std(x), or x.tolist()")
+            rejected("this function of NumPy scalars", "np.var(x), np.std(x), or x.tolist()")
         if not isinstance(x, float) and abs(x) > 2**53:
             raise ValueError("statistics of ints of more than 53 bits")
     if len(data) <= less:
@@ -209,7 +207,7 @@ def _carried(words):
 
 @apart
 def squares_of(data):
-    """Return the sum of the special ones of n floats; n times the sum of squares of others, less the square of the sum."""
+    """Return the sum of the special ones of n floats; n times the sum of squares of others, less their sum squared."""
     sums, squares = [0] * WORDS, [0] * (2 * WORDS + 2)
     special = 0.0
     for x in data:
