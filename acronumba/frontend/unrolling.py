@@ -4,8 +4,8 @@ In: a range, the target and the body of a loop. Out: the numbers of the range if
 a loop of the host program.
 
 The iterations of an unrolled loop can share a kernel, and each can have types, shapes and weights of its own. This
-costs code, which nested loops multiply. So a large loop is not unrolled, nor one in a large program, unless its
-iterations read different weights or parts of different types.
+costs code, which nested loops multiply. So a large loop is not unrolled, and in a large program, or without operations
+on tensors, only a small one is, unless its iterations read different weights or parts of different types.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
 from acronumba.ir.types import TensorT
 
-BUDGET = 2048  # instructions of the program, beyond which only loops of
+BUDGET = 2048  # instructions of the program, beyond which (and without operations on tensors) only loops of
 FEW_INSTRUCTIONS = 64  # instructions in all are unrolled for the index alone
 
 
