@@ -26,6 +26,7 @@ _PLAIN = (int, float, str, bool, type(None))
 _MOST = 16  # functions of one definition that hold different values
 
 _known: dict[Hashable, weakref.ref[types.FunctionType]] = {}
+_patterns: dict[re.Pattern[str], re.Pattern[str]] = {}  # equal ones count as one
 _counts: Counter[tuple[str, CodeType]] = Counter()  # by file, which codes do not compare
 
 
@@ -38,6 +39,8 @@ def known_function(value: Value) -> Value | str:
     """Return the function or class that stands for one in the data, or why there is none."""
     if isinstance(value, functools.partial):
         return "a functools.partial"
+    if isinstance(value, re.Pattern):
+        return _patterns.setdefault(value, value)
     bound = isinstance(value, types.BuiltinFunctionType) and not isinstance(value.__self__, types.ModuleType | None)
     if bound or isinstance(value, types.MethodType):
         return f"the method {value.__name__} of an object"

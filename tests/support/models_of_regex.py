@@ -71,6 +71,10 @@ def tokens_at_once(s):
     return [(m.lastgroup, m.group()) for m in re.finditer(pattern, s) if m.lastgroup != "SKIP"]
 
 
+def of_last_group(s):
+    return [m.group(m.lastgroup) for m in re.finditer(r"(?P<a>\d)|(?P<b>[a-z])", s)], re.findall(re.escape("3."), s)
+
+
 def one_of_two(s):
     p = NUMBER if len(s) > 3 else re.compile("(a)|x")
     m = p.search(s) or re.match(r"(\W)(\w)?", s)
@@ -98,6 +102,6 @@ def by_rule(rule):
 RULES = [Rule(re.compile("a"), "xa"), Rule(re.compile("b+"), "b"), Rule(re.compile("a"), "x")]
 CASES: list[Any] = [
     *((f, (STRINGS,)) for f in (is_number, of_groups, as_dict, lists, spans, parts, replaced, tokens)),
-    *((f, (STRINGS,)) for f in (tokens_at_once, one_of_two, fails)),
+    *((f, (STRINGS,)) for f in (tokens_at_once, of_last_group, one_of_two, fails)),
     (by_rule, (RULES,)),
 ]

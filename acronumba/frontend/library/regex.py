@@ -95,6 +95,8 @@ class Match:
 
 def number_of(names, group):
     """Return the number of a group, by its number or its name."""
+    if group is None:
+        raise IndexError("no such group")
     if isinstance(group, str):
         for k, name in enumerate(names):
             if name != "" and name == group:
@@ -183,7 +185,7 @@ def _compile(w: Walker, a: Args) -> Val:
     def one(val: Val) -> Val:
         pattern, flags = w.static(val), w.static(a["flags"])
         if pattern is NOT_CONST or flags is NOT_CONST:
-            rewrite = "choose between patterns that are constants by an `if`"
+            rewrite = "put re.compile(p) into the data, or pass p behind the `*`, as a shared value"
             raise w.reject("ACR308", seen="a pattern that only run time knows", rewrite=rewrite)
         try:
             return w.constant(re.compile(pattern, flags))
