@@ -72,7 +72,7 @@ def tokens_at_once(s):
 
 
 def of_last_group(s):
-    return [m.group(m.lastgroup) for m in re.finditer(r"(?P<a>\d)|(?P<b>[a-z])", s)], re.findall(re.escape("3."), s)
+    return [m.group(m.lastgroup) for m in re.finditer(r"(?P<a>\d)|(?P<b>[a-z])", s)], str(re.search("[\\d'].*", s))
 
 
 def one_of_two(s):

@@ -19,7 +19,7 @@ from acronumba.frontend.kinds.patterns import PatternValue
 from acronumba.frontend.kinds.strings import joined, string
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
-from acronumba.frontend.library.decorators import implements, primitive
+from acronumba.frontend.library.decorators import implements, primitive, rejected
 from acronumba.ir import nodes as ir
 from acronumba.ir.patterns import NotSupported, code_of
 from acronumba.ir.shapes import STANDS_FOR
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Match:
     """A match: the string, and where the groups begin and end; the last word is the number of the last group."""
 
@@ -83,6 +83,22 @@ class Match:
             if name != "" and self.marks[len(self.marks) - 1] == k:
                 out = name
         return out
+
+    @property
+    def re(self):
+        rejected(".re of a match", "the pattern itself")
+
+    @property
+    def pos(self):
+        rejected(".pos and .endpos of a match", "the numbers themselves")
+
+    endpos = pos
+
+    def expand(self, template):
+        rejected(".expand() of a match", "p.sub(template, m.group()), or an f-string")
+
+    def __repr__(self):
+        return f"<re.Match object; span={self.span()}, match={repr(self.group())[:50]}>"
 
     def found(self):
         """Return an element of the result of `findall`."""
