@@ -164,3 +164,10 @@ def test_what_has_no_text() -> None:
     for f in (lambda x: str({int(x), 1}), lambda x: f"{x:#g}", lambda x: f"{x:020,.1f}", lambda x: "%*d" % (5, x)):
         with pytest.raises(AcronumbaError, match="ACR116"):
             model(f).batch([1.5, 2.5])
+
+
+def test_texts_of_computed_floats_are_close() -> None:
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((30, 40)).astype(np.float32)
+    columns = list(rng.standard_normal((20, 40)).astype(np.float32))
+    assert model(lambda x, *, w: f"sum {float(np.tanh(w @ x).sum())}").check(columns, w=w).count("different") == 0
