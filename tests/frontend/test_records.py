@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from acronumba import AcronumbaError, InstanceErrors, model, pack
-from tests.support import mapping_patterns, records
+from tests.support import mapping_patterns, records, word_trees
 from tests.support.records import form
 
 N = [0, 1, 4]
@@ -465,7 +465,13 @@ def test_patterns_of_hash_tables_records_and_shared_dicts() -> None:
 
 @pytest.mark.parametrize(
     ("made", "seeds"),
-    [(records, range(6)), (records, range(6, 12)), (mapping_patterns, range(6)), (mapping_patterns, range(6, 12))],
+    [
+        (records, range(6)),
+        (records, range(6, 12)),
+        (mapping_patterns, range(6)),
+        (mapping_patterns, range(6, 12)),
+        (word_trees, range(6)),
+    ],
 )
 def test_random_programs(made: Any, seeds: range, module_of: Any) -> None:
     for seed in seeds:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.handlers import READ, handles
 from acronumba.frontend.kinds.numbers import Num, number
-from acronumba.frontend.kinds.value import NOT_CONST, Index, PythonClass, Turns, Val, Value
+from acronumba.frontend.kinds.value import NOT_CONST, Constant, Index, PythonClass, Turns, Val, Value
 from acronumba.ir import nodes as ir
 from acronumba.ir.shapes import ShapeClass
 from acronumba.ir.types import StructT, Type
@@ -111,6 +111,9 @@ class Nested(Value):
         return w.open_row(self)
 
     unshared = opened
+
+    def of_kind(self, w: Words, kind: tuple[PythonClass, Constant] | None) -> Val:
+        return self if kind is None else self.opened(w).of_kind(w, kind)
 
     def as_container(self, w: Words) -> Val:
         return self if self.is_written(w) else self.opened(w)
