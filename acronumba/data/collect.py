@@ -57,10 +57,13 @@ class HeapBuilder:
         Whether objects may be reached more than once. If not, the place of an object among those found is its row,
         so that no reference is ever looked up; that all were different is checked from time to time and at the end
         (`Twice`).
+    tables : bool
+        Whether Python's tables of sets are stored.
     """
 
-    def __init__(self, careful: bool) -> None:
+    def __init__(self, careful: bool, tables: bool = True) -> None:
         self.careful = careful
+        self.tables = tables
         self._size = 0
         self._bytes = 0.0  # of the data of arrays
         self._free = 0  # free bytes at the first check
@@ -265,11 +268,12 @@ class Lists(Pooled):
 class Maps(Lists):
     """The dicts or sets of one type: entries stored like list elements, and a hash table, see `host.maps`.
 
-    Behind the table of a set is what `hashing.read_tables` says of it.
+    Behind the table of a set is what `hashing.read_tables` says of it, if the program or an unknown one may read that.
     """
 
     def __init__(self, room: HeapBuilder, mapped: MapT, width: int, refs: tuple[int, ...]) -> None:
         super().__init__(room, mapped, width, refs, mapped.python)
+        self._tabled = room.tables and mapped.item is None and known_sets()
         self._known: list[int] = []  # of sets: 2 * slots of Python's table (+ 1), and the slot of each element
         self._places: list[int] = []
 
@@ -280,9 +284,10 @@ class Maps(Lists):
         dicts = found
         if set in self.kinds:
             dicts = list(map(dict.fromkeys, found))
-            known, places = read_tables(found) if known_sets() else ([0] * len(found), [0] * sum(map(len, found)))
-            self._known += known
-            self._places += places
+            if self._tabled:
+                known, places = read_tables(found)
+                self._known += known
+                self._places += places
         return list(chain.from_iterable([d.items() for d in dicts]))
 
     def _reserve(self, count: int) -> None:
@@ -290,7 +295,7 @@ class Maps(Lists):
         self.items = self.room.add("items", sum(self.lengths), self.width, self.refs)
         counts = np.array(self.lengths, np.int64)
         self._slots = 2 << np.ceil(np.log2(np.maximum(counts, 1))).astype(np.int64)
-        self._words = self._slots + 1 + (counts + 1 if set in self.kinds else 0)
+        self._words = self._slots + 1 + (counts + 1 if self._tabled else 0)
         self._tables = self.room.add("tables", int(self._words.sum()), 1)
 
     def place(self, heap: Heap) -> None:
@@ -310,7 +315,7 @@ class Maps(Lists):
         table = heap.table(self._tables)[:, 0]
         starts = np.cumsum(self._words) - self._words
         table[starts] = self._slots - 1
-        if set in self.kinds:
+        if self._tabled:
             known = starts + self._slots + 1
             table[known] = self._known
             table[(known + 1).repeat(counts) + number] = self._places

@@ -7,10 +7,10 @@ the key of the process that runs it (`host.sets`); those of constants and of mem
 from __future__ import annotations
 
 import ctypes
-import struct
 import sys
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
 from functools import cache
+from itertools import repeat
 
 import numpy as np
 
@@ -71,7 +71,7 @@ def known_sets() -> bool:
         some.discard(2**70)
         large = set(range(20, 40))
         tables, slots = read_tables([some, large])
-    except (ValueError, struct.error):
+    except ValueError:
         return False
     return tables == [17, 256] and slots == [4, 7, *range(20, 40)] and hash((1, -(2**61))) == _PAIR
 
@@ -118,14 +118,22 @@ def _turned(x: int, by: int) -> int:
     return (x << by | x >> (64 - by)) & _MASK
 
 
-def read_tables(sets: Iterable[Set[object]]) -> tuple[list[int], list[int]]:
+def read_tables(sets: Sequence[Set[object]]) -> tuple[list[int], list[int]]:
     """Return for sets 2 * slots of the table (+ 1 if elements were taken out), and the slots of all their elements."""
-    tables, slots = [], []
-    for s in sets:
-        fill, used, mask, at = struct.unpack("4n", ctypes.string_at(id(s) + _HEAD, 32))
-        if used != len(s) or mask & (mask + 1) or not used <= fill <= mask:
-            raise ValueError("sets have another layout")
-        table = np.frombuffer(ctypes.string_at(at, 16 * (mask + 1)), np.int64).reshape(-1, 2)
-        slots += np.flatnonzero((table[:, 0] != 0) & (table[:, 1] != -1)).tolist()
-        tables.append(2 * (mask + 1) + (fill != used))
-    return tables, slots
+    starts = [id(s) + _HEAD for s in sets]
+    heads = np.frombuffer(b"".join(map(ctypes.string_at, starts, repeat(_FIELDS))), np.int64).reshape(-1, _FIELDS // 8)
+    fill, used, mask = heads[:, 0], heads[:, 1], heads[:, 2]
+    if (used != list(map(len, sets))).any() or (mask & (mask + 1)).any() or ((used > fill) | (fill > mask)).any():
+        raise ValueError("sets have another layout")
+    tables = [
+        row[6:].tobytes() if slots == _SMALL else ctypes.string_at(int(row[3]), 16 * slots)
+        for row, slots in zip(heads, (mask + 1).tolist(), strict=True)
+    ]
+    table = np.frombuffer(b"".join(tables), np.int64).reshape(-1, 2)
+    first = np.cumsum(mask + 1) - mask - 1
+    found = np.flatnonzero((table[:, 0] != 0) & (table[:, 1] != -1))
+    return (2 * (mask + 1) + (fill != used)).tolist(), (found - first.repeat(used)).tolist()
+
+
+_SMALL = 8  # slots of a table that lies in the set itself
+_FIELDS = 48 + 16 * _SMALL  # bytes of the fields and of that table

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain
 from types import CodeType
 from typing import Any, overload
@@ -149,13 +149,16 @@ class Packer:
         Whether conversion is off: a number or list whose class is not that of its type does not conform.
     streams : Streams, optional
         Faster packing of columns of plain data, used from the second mini-batch on.
+    tables : bool
+        Whether the program reads Python's tables of sets, see `collect.Maps`.
     """
 
     def __init__(
         self, schema: Schema, layouts: Sequence[StructLayout], inherited: Inherited = _NOTHING, exact: bool = False,
-        streams: Streams | None = None,
+        streams: Streams | None = None, tables: bool = True,
     ) -> None:  # fmt: skip
         self.schema = schema
+        self._builder = partial(_LIBRARY["HeapBuilder"], tables=tables)
         self._exact = exact
         self._streams = streams
         self.layouts = tuple(layouts)
@@ -178,7 +181,7 @@ class Packer:
         """Return the packer of some of the parameters."""
         if params not in self._made:
             made = packer_text([self.schema.params[k] for k in params], self.layouts, self.visible, self._exact)
-            names = _LIBRARY | dict(made.names)
+            names = _LIBRARY | dict(made.names) | {"HeapBuilder": self._builder}
             exec(_compiled(made.text), names)  # made from types only
             self._made[params] = made, names["pack"]
         return self._made[params]
@@ -605,8 +608,7 @@ def _restore(
     array: Array | None,
 ) -> Packed:  # fmt: skip
     old_words, base, regions, pools, bases, rests, usable = state
-    new_words = aligned(old_words.size, np.int64)
-    new_words[:] = old_words
+    new_words = _aligned_copy(old_words)
     pools = {name: _aligned_copy(pool) for name, pool in pools.items()}
     heap = Heap(words=new_words, regions=regions, pools=pools, rests=rests)
     move = rebase(heap, base, bases)

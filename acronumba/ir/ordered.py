@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+from acronumba.ir import nodes as ir
 from acronumba.ir.types import ORDER, ListT, TupleT, Type, Word, entry_widths
 from acronumba.ir.values import List, WordValue, unflatten
 
@@ -14,6 +15,12 @@ _CHANGES = frozenset("put remove update erase meet minus narrow exclude toggle".
 def is_own(op: str, this: WordValue = None) -> bool:
     """Whether an operation on lists is one on sets in Python's order."""
     return op in _OWN or (op in _CHANGES and this.order is not None)
+
+
+def reads_tables(program: ir.Program) -> bool:
+    """Whether a program reads Python's tables of sets of the instance data."""
+    instrs = (i for f in program.functions for block in f.blocks for i in block.instrs)
+    return any(isinstance(i, ir.ListOp) and i.op == "clone" for i in instrs)
 
 
 def is_ordered(item: Type) -> bool:

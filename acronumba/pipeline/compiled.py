@@ -24,6 +24,7 @@ from acronumba.data.decoder import Decoder
 from acronumba.data.shared import SharedTree, describe
 from acronumba.errors.codes import reject
 from acronumba.generics import Value
+from acronumba.ir.ordered import reads_tables
 from acronumba.locks import lazy
 from acronumba.memory import Array
 from acronumba.pipeline.artifacts import Artifacts
@@ -135,9 +136,7 @@ class Compiled:
     @made_once
     def packer(self) -> Packer:
         """Packs instances of this schema."""
-        from acronumba.data.pack import Packer
-
-        return Packer(self.schema, self._read_layouts, self.lowered.inherited, streams=self._streams)
+        return self._new_packer(exact=False)
 
     @made_once
     def _streams(self) -> Streams:
@@ -149,9 +148,13 @@ class Compiled:
     @made_once
     def _exact_packer(self) -> Packer:
         """Packs instances whose types are those of this schema without any conversion."""
+        return self._new_packer(exact=True)
+
+    def _new_packer(self, exact: bool) -> Packer:
         from acronumba.data.pack import Packer
 
-        return Packer(self.schema, self._read_layouts, self.lowered.inherited, exact=True, streams=self._streams)
+        tables = reads_tables(self.program)
+        return Packer(self.schema, self._read_layouts, self.lowered.inherited, exact, self._streams, tables)
 
     @lazy
     def _read_layouts(self) -> tuple[StructLayout, ...]:
