@@ -91,15 +91,24 @@ def empty(w: Walker, base: MapVal) -> MapVal:
 @handles(PROTOCOLS, MapVal, MapView)
 def _turns(w: Walker, base: MapVal | MapView) -> Turns:
     """Iterate over a set made in the call, or over one of several sets, in Python's order."""
-    items = w.each(base.base if isinstance(base, MapView) else base, lambda one: _elements(w, one))
-    n = base.length(w)
+    view = begun(w, base)
+    items, n = view.begun
+    assert isinstance(n, Num)
 
     def length() -> Num:
+        assert isinstance(n, Num)
         w.check(w.scalar("eq", n, base.length(w)), "RuntimeError", "Set changed size during iteration")
         return n
 
     _, get = w.turns(items)
     return length, get
+
+
+def begun(w: Walker, val: Val) -> MapView:
+    """Return a set made in the call, or one of several sets, as an iterator that has begun here."""
+    view = val if isinstance(val, MapView) else MapView(val, "ordered")
+    items = view.begun or (w.each(view.base, lambda one: _elements(w, one)), view.length(w))
+    return MapView(view.base, "ordered", items)
 
 
 def _elements(w: Walker, base: Val) -> ListVal:

@@ -198,8 +198,17 @@ def grows(xs: list[int]) -> int:
     return len(s)
 
 
+@model
+def late(xs: list[int], n: int) -> list[int]:
+    s = set(xs)
+    it = iter(s)
+    s.add(n)
+    return list(it)
+
+
 def test_a_set_that_grows_in_a_loop_fails() -> None:
     same_everywhere(grows, [[1, 2], [1, 2, 3], []])
+    same_everywhere(late, [[1, 2], [1, 2, 3]], [2, 4])
 
 
 def test_other_rejections(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,6 +49,7 @@ from acronumba.frontend.lists import list_slice
 from acronumba.frontend.made import set_attribute
 from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.names import advanced_names
+from acronumba.frontend.ordered import begun
 from acronumba.frontend.overlay import has
 from acronumba.frontend.tensors import INFINITE, NOT_A_NUMBER
 from acronumba.ir.ops import MATH, SCALARS
@@ -261,6 +262,8 @@ def _iter(w: Walker, a: Args) -> Val:
     fixed = a["x"].python_class is str or (inner.is_mapping and inner.is_input)
     if fixed and advanced_names(w.frame.func.source.node):
         inner = to_list(w, inner)
+    if inner.python_class is set and not inner.is_input:
+        inner = begun(w, inner)
     return Stream(inner, advances=fixed or (inner.has_positions and a["x"].python_class in (list, tuple, range)))
 
 

@@ -234,6 +234,7 @@ class MapView(Value):
 
     base: Val  # a `MapVal`, or one of several
     what: str
+    begun: tuple[Val, ...] = ()  # of an iterator over sets: the list of the elements, and their number when it began
 
     stored_as = "list(...)"
 
@@ -250,10 +251,10 @@ class MapView(Value):
         return "view", self.what
 
     def children(self) -> tuple[Val, ...]:
-        return (self.base,)
+        return self.base, *self.begun
 
     def with_children(self, children: Sequence[Val]) -> Value:
-        return MapView(children[0], self.what)
+        return MapView(children[0], self.what, tuple(children[1:]))
 
     def _alike(self, other: Value) -> bool:
         assert isinstance(other, MapView)
