@@ -251,6 +251,13 @@ class Writer:
 
 _HELPERS = """from __future__ import annotations
 
+import copy
+
+
+def add(d, k):
+    d[k] += 1
+    return 0
+
 
 def change(d, k, v):
     d[k] = v
