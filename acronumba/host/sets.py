@@ -51,7 +51,7 @@ _MORE = 1024
 
 def is_ordered(word: Word) -> bool:
     """Whether a list is a set that keeps Python's table."""
-    return isinstance(word, ListT) and isinstance(word.item, TupleT) and word.item.items[-1] == ORDER
+    return isinstance(word, ListT) and isinstance(word.item, TupleT) and word.item.items[-1:] == (ORDER,)
 
 
 def new(w: Writer, out: Var) -> None:

@@ -1902,8 +1902,9 @@ def itertools_combinations(x, n, xs, ws, k):
 
 @of("Library")
 def itertools_permutations(x, n, xs, ws, k):
-    """`itertools.permutations` of known items"""
-    return [a * 10 + b for a, b in itertools.permutations((1, 2, 3), 2)], n
+    """`itertools.permutations(xs)`, `combinations(xs, r)`, `product(xs, repeat=r)` of run-time lengths"""
+    found = [c for r in range(3) for c in itertools.combinations(xs, r)]
+    return [a * 10 + b for a, b in itertools.permutations((1, 2, 3), 2)], next(itertools.permutations(xs)), found
 
 
 @of("Library")

@@ -145,6 +145,8 @@ def _of_python(f: Callable[..., Any], function: Any, iterator: bool) -> Handler:
             else:
                 a = a.replaced(name, _argument(w, val, function))
         out = None if function is None else _of_known(w, function, f, a)
+        if out is None and f in ROLLED and _is_unknown(w, a):
+            return w.call(w.constant(ROLLED[f]), *_bound(f, a))
         if out is None and iterator and w.handlers:  # an item fails in its turn, where another clause may catch it
             if f in LAZY:
                 return w.call(w.constant(LAZY[f]), *_bound(f, a))
@@ -160,6 +162,11 @@ def _of_python(f: Callable[..., Any], function: Any, iterator: bool) -> Handler:
     return handler
 
 
+def _is_unknown(w: Walker, a: Args) -> bool:
+    """Whether the last argument is None, or not known at compile time."""
+    return w.static(list(a.values.values())[-1]) in (None, NOT_CONST)
+
+
 def _argument(w: Walker, val: Val, function: Any) -> Val:
     """Return the iterable of an iterator; for a `function`, the items of a generator as a list."""
     val = val.origin
@@ -169,6 +176,8 @@ def _argument(w: Walker, val: Val, function: Any) -> Val:
 LAZY: dict[
     Callable[..., object], Callable[..., object]
 ] = {}  # code that computes all items at once; code that yields them
+# Code whose tuples have a length that is known at compile time, by its last parameter; code that yields tuples of any.
+ROLLED: dict[Callable[..., object], Callable[..., object]] = {}
 MOST = 257  # one more than the most items that are rearranged at compile time
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from acronumba.frontend.library.decorators import implements, rejected
+from acronumba.frontend.library.decorators import ROLLED, implements, rejected
 
 
 @implements(itertools.chain, iterator=True, rearranges=True)
@@ -110,6 +110,10 @@ def groupby(iterable, key=None):
 @implements(itertools.combinations, iterator=True, rearranges=True)
 def combinations(iterable, r):
     items = list(iterable)
+    if r < 0:
+        raise ValueError("r must be non-negative")
+    if r == 0:
+        return [()]
     if r == 1:
         return [(x,) for x in items]
     if r == 2:
@@ -120,6 +124,10 @@ def combinations(iterable, r):
 @implements(itertools.combinations_with_replacement, iterator=True, rearranges=True)
 def combinations_with_replacement(iterable, r):
     items = list(iterable)
+    if r < 0:
+        raise ValueError("r must be non-negative")
+    if r == 0:
+        return [()]
     if r == 1:
         return [(x,) for x in items]
     return [(items[i], *rest) for i in range(len(items)) for rest in combinations_with_replacement(items[i:], r - 1)]
@@ -128,11 +136,101 @@ def combinations_with_replacement(iterable, r):
 @implements(itertools.permutations, iterator=True, rearranges=True)
 def permutations(iterable, r=None):
     items = list(iterable)
+    if r < 0:
+        raise ValueError("r must be non-negative")
+    if r == 0:
+        return [()]
     if r == 1:
         return [(x,) for x in items]
+    return [(items[i], *part) for i in range(len(items)) for part in permutations(items[:i] + items[i + 1 :], r - 1)]
+
+
+def rolled_product(*iterables, repeat):
+    if repeat < 0:
+        raise ValueError("repeat argument cannot be negative")
+    pools = [list(x) for x in iterables]
+    length = len(pools) * repeat
+    if length == 0 or all(len(pool) > 0 for pool in pools):
+        places = [0] * length
+        i = 0
+        while i >= 0:
+            yield tuple([pools[k % len(pools)][places[k]] for k in range(length)])
+            i = length - 1
+            while i >= 0:
+                places[i] += 1
+                if places[i] < len(pools[i % len(pools)]):
+                    break
+                places[i] = 0
+                i -= 1
+
+
+def rolled_combinations(iterable, r):
+    items = list(iterable)
     n = len(items)
-    rest = (n if r is None else r) - 1
-    return [(items[i], *part) for i in range(n) for part in permutations(items[:i] + items[i + 1 :], rest)]
+    if r < 0:
+        raise ValueError("r must be non-negative")
+    if r <= n:
+        places = list(range(r))
+        i = 0
+        while i >= 0:
+            yield tuple([items[k] for k in places])
+            i = r - 1
+            while i >= 0 and places[i] == i + n - r:
+                i -= 1
+            if i >= 0:
+                places[i] += 1
+                for j in range(i + 1, r):
+                    places[j] = places[j - 1] + 1
+
+
+def rolled_combinations_with_replacement(iterable, r):
+    items = list(iterable)
+    n = len(items)
+    if r < 0:
+        raise ValueError("r must be non-negative")
+    if n > 0 or r == 0:
+        places = [0] * r
+        i = 0
+        while i >= 0:
+            yield tuple([items[k] for k in places])
+            i = r - 1
+            while i >= 0 and places[i] == n - 1:
+                i -= 1
+            if i >= 0:
+                places[i:] = [places[i] + 1] * (r - i)
+
+
+def rolled_permutations(iterable, r=None):
+    items = list(iterable)
+    n = len(items)
+    length = n if r is None else r
+    if length < 0:
+        raise ValueError("r must be non-negative")
+    if length <= n:
+        places = list(range(n))
+        left = list(range(n, n - length, -1))  # how many places are to come, at each position
+        i = 0
+        while i >= 0:
+            yield tuple([items[k] for k in places[:length]])
+            i = length - 1
+            while i >= 0:
+                left[i] -= 1
+                if left[i] > 0:
+                    break
+                places.append(places.pop(i))
+                left[i] = n - i
+                i -= 1
+            if i >= 0:
+                j = n - left[i]
+                places[i], places[j] = places[j], places[i]
+
+
+ROLLED |= {
+    product: rolled_product,
+    combinations: rolled_combinations,
+    combinations_with_replacement: rolled_combinations_with_replacement,
+    permutations: rolled_permutations,
+}
 
 
 @implements(itertools.takewhile, iterator=True)
