@@ -25,7 +25,7 @@ def reads_tables(program: ir.Program) -> bool:
 
 def is_ordered(item: Type) -> bool:
     """Whether lists with such elements are sets that have Python's order."""
-    return isinstance(item, TupleT) and item.items[-1] == ORDER
+    return isinstance(item, TupleT) and item.items[-1:] == (ORDER,)
 
 
 def new(item: Type, given: List | None = None) -> List:
