@@ -360,7 +360,10 @@ def old_key(w: Walker, base: MapVal, key: Val) -> Val:
 
     In Python an existing key stays, while a new key would keep its own type.
     """
-    if key.is_several and FLOAT in members(w.type_of(key)):
+    kinds = members(w.type_of(key)) if key.is_several else ()
+    if FLOAT in kinds:
+        if INT in kinds and not wrong_key(union(base.type.key, INT)):
+            widen_items(w, base, TupleT((INT, base.type.entry.items[1])))
         return w.each(key, lambda v: old_key(w, base, v))
     if not isinstance(key, Num):
         return key

@@ -190,6 +190,17 @@ def test_displays_of_constants() -> None:
 
 
 @model
+def most_frequent(rows: list[list[float | int]]) -> Any:
+    last = [row[-1] for row in rows]
+    return max(set(last), key=last.count)
+
+
+def test_elements_that_might_be_floats_are_ints_here() -> None:
+    rows = [[[1.5, 2.5, k % 2], [2.5, 3.5, 1], [0.5, 1.5, 1]] for k in range(3)]
+    same_everywhere(most_frequent, rows)
+
+
+@model
 def grows(xs: list[int]) -> int:
     s = set(xs)
     for x in s:
