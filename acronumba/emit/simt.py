@@ -23,6 +23,9 @@ from acronumba.records import record
 
 WARP = 32
 OWN = "own_kernel_"  # how the names of functions begin that call operations of the user's own
+# Functions of `kernels.write.math` whose divisors lie between 1 and 2**60: where a quotient may be out of range, the
+# division has a part that is called, and with a call in a kernel ptxas writes it twice, for warps that are divided.
+_NEAR = frozenset(("sigmoid_f32", "tanh_f32"))
 
 # Intrinsics that only this reading has. Lanes are those of the current warp.
 DEVICE = {
@@ -34,21 +37,38 @@ DEVICE = {
     "own": "vector -> scalar: the lane of the thread at hand",
     "exchange": "vector, Const d -> vector: lanes i and i ^ d change places",
     "meet": "-> nothing: what the block's threads stored before, all of them see after",
+    "meet_any": "i1 -> i1: meet; whether that holds for any thread",
     "meet_warp": "-> nothing: the same for the threads of a warp",
     **{
         f"tile_{kind}{right}": "of products, see `kernels.cuda.tiles`; the last, Const: gates, columns, rows, stages"
         for kind in ("float32", "tf32", "bf16", "float64")
         for right in ("", "_rows", "_columns")
     },
+    "stream_weights": "of `kernels.cuda.stream`: address; the last, Const: gates, units, terms",
+    "stream_products": "rows, sums, both in shared memory, which of four lanes; the last as before",
+    "stream_added": "sum (or none), address in shared memory, Const parts -> f32",
+    "shared_at": "address -> i64: of shared memory, as `load_near` and its like take it",
+    "load_near_word": "address in shared memory -> i64",
+    "store_near": "address in shared memory, f32 -> nothing",
+    "copy_near": "to (in shared memory), address, bytes -> nothing: begin to copy 16 bytes; 0: to clear",
+    "copy_one_near": "to (in shared memory), address, bytes -> nothing: begin to copy 4 bytes; 0: to clear",
+    "meet_lanes": "as meet_warp, where all lanes go the same way",
+    "nothing": "-> i64: 0, which the compiler does not know",
+    "copies_end": "-> nothing: of a group of copies",
+    "wait_for_copies": "-> nothing: all groups",
+    "wait_for_older_copies": "-> nothing: all groups but the last",
     "block_memory": "Const n -> i64: address of n bytes that the block's threads share",
 }
 # What the text calls, beside functions of its own: Numba's names, and those of `kernels.cuda.functions`.
 NAMES = frozenset(
     "cuda range f32 f64 i8 i16 i32 i64 u64 inf nan lane address ld st load load_if store select bits "
-    "unsigned truncated sdiv srem fdiv fma umin umax udiv urem lshr ult ule ugt uge exchange of_lane hsum hmax hmin "
-    "copy_bytes copy_later copies_end wait_for_copies wait_for_older_copies wait_for_oldest_copies "
-    "this_thread within tf32 mma bf16 mma_bf16".split()
+    "unsigned truncated sdiv srem fdiv fma umin umax udiv urem fdiv_near lshr ult ule ugt uge exchange of_lane hsum "
+    "hmax hmin copy_bytes copy_later copies_end wait_for_copies wait_for_older_copies wait_for_oldest_copies "
+    "this_thread within tf32 mma bf16 mma_bf16 shared_at load_near load_near_word load_four store_near copy_near "
+    "copy_one_near meet_lanes load_far_four nothing".split()
 )
+# Texts that stand in place of a call of an intrinsic, made of its arguments and the lane: `kernels.cuda` has them.
+INLINE: dict[str, Callable[[Sequence[str], str], list[str]]] = {}
 _WIDTH = re.compile(r"(?<=[a-z0-9])x\d+\b")
 
 
@@ -70,7 +90,7 @@ class SharedArray:
 class Setting:
     """Parameters of a function's text that depend on how it runs: launched alone (defaults), or as part of a kernel."""
 
-    thread: str = "i64(cuda.threadIdx.x)"
+    thread: str = "(i64(cuda.threadIdx.x) & 1023)"  # the compiler sees how large it is
     lane: str = "i64(cuda.laneid)"
     blocks: str = "i64(cuda.gridDim.x)"
     with_thread: frozenset[str] = frozenset()  # the functions whose first parameter is the thread
@@ -127,6 +147,7 @@ class _Printer(text._Printer):
         self.setting = setting
         self.found = _Found()
         self.uses_lane = False
+        self.near = False  # whether quotients are divided without care for large and small numbers
 
     def lane(self) -> str:
         self.uses_lane = self.found.asks = True
@@ -162,7 +183,7 @@ class _Printer(text._Printer):
                         text._COMPARE,
                     )
                 if op in ("//", "%", "/"):
-                    name = {"//": "sdiv", "%": "srem", "/": "fdiv"}[op]
+                    name = {"//": "sdiv", "%": "srem", "/": "fdiv_near" if self.near else "fdiv"}[op]
                     written = f"{name}({self.expr(left)}, {self.expr(right)})"
                     return self.narrow(written, type) if small else (written, text._ATOM)
                 level = text._LEVELS[op]
@@ -227,6 +248,8 @@ class _Printer(text._Printer):
                 return self.expr(e.args[0], text._ATOM)
             case "meet":
                 return "cuda.syncthreads()"
+            case "meet_any":
+                return f"(cuda.syncthreads_or(i32({args[0]})) != 0)"
             case "meet_warp":
                 return "cuda.syncwarp()"
             case "exchange":
@@ -248,6 +271,10 @@ class _Printer(text._Printer):
             case name if name.startswith(OWN):  # an operation of the user's own, see `kernels.cuda.own`
                 self.found.calls.add(name)
                 return f"{name}({self.lane()}, {', '.join(args)})"
+            case "stream_added":
+                return INLINE[e.name](args, "")[0]
+            case name if name in DEVICE and name in NAMES:
+                return f"{name}({', '.join(args)})"
             case "copy_bytes":
                 return f"copy_bytes({self.lane()}, {', '.join(args)})"
         if e.name in self.names:
@@ -277,6 +304,9 @@ class _Printer(text._Printer):
                 out(f"{pad}{target.name} = {self.expr(value)}")
             case tree.Do(tree.Call("prefetch" | "prefetch_far")):
                 pass
+            case tree.Do(tree.Call("stream_weights" | "stream_products" as name, args)):
+                for line in INLINE[name]([self.expr(a) for a in args], self.lane()):
+                    out(f"{pad}{line}")
             case tree.Store(address, value, left):
                 where = self.lane_at(address, value.type) if value.type.lanes > 1 else ""
                 if left is not None:
@@ -305,6 +335,7 @@ def _lines(
 ) -> tuple[list[text.Placed], _Found]:
     printer = _Printer([*names, function.name], setting)
     name = _WIDTH.sub("", function.name)
+    printer.near = name in _NEAR
     params = ", ".join([*setting.first, *(p.name for p in function.params)])
     out = [
         "@cuda.jit" if kernel else "@cuda.jit(device=True)",

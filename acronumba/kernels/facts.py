@@ -8,7 +8,7 @@ from typing import Any
 
 from acronumba.emit.tree import Note
 from acronumba.kernels.lookups import LookupPacking
-from acronumba.kernels.stages.weights import SideBySide, Step, ViewPacking
+from acronumba.kernels.stages.weights import InRegisters, SideBySide, Step, ViewPacking
 from acronumba.kernels.tiles import CodePacking, Packing, TileKey
 from acronumba.records import record
 
@@ -18,7 +18,7 @@ class SharedUse:
     """An entry of the table P: the address of a shared operand's array, or of a packed copy of one or more."""
 
     operands: tuple[int, ...]  # numbers of the operands in the spec
-    packing: Packing | CodePacking | ViewPacking | SideBySide | LookupPacking | None
+    packing: Packing | CodePacking | ViewPacking | SideBySide | InRegisters | LookupPacking | None
 
 
 @record()
@@ -53,7 +53,18 @@ class KernelFacts:
 
 _KINDS = {
     kind.__name__: kind
-    for kind in (SharedUse, StageWork, TileKey, Packing, CodePacking, ViewPacking, SideBySide, LookupPacking, Step)
+    for kind in (
+        SharedUse,
+        StageWork,
+        TileKey,
+        Packing,
+        CodePacking,
+        ViewPacking,
+        SideBySide,
+        InRegisters,
+        LookupPacking,
+        Step,
+    )
 }
 
 

@@ -63,15 +63,30 @@ def nothing_spilled(found: dict[str, compat.Machine]) -> None:
 
 
 @pytest.mark.parametrize("gpu", one_in(2, map(pytest.param, GPUS), ["sm_80", "sm_90a"]))
-def test_a_cell_uses_tensor_cores_and_copies_ahead(gpu: Any) -> None:
-    found = machines(cell(64), gpu)
+def test_a_cell_keeps_weights_in_registers_and_copies_rows(gpu: Any) -> None:
+    (machine,) = machines(cell(64), gpu).values()
+    if gpu == GPUS[1]:
+        assert machine.spills == machine.stack == 0 and machine.registers <= 168
+    else:  # an exchange is a call if ptxas does not know whether a warp is divided; a few registers are kept for it
+        assert machine.spills <= 64
+    assert "mma.sync" not in machine.ptx
+    assert "cp.async.cg.shared.global" in machine.ptx and "cp.async.wait_group 1" in machine.ptx
+    assert "ld.shared.v4.f32" in machine.ptx and "ld.global.v4.f32" in machine.ptx
+    assert ".f64" not in machine.ptx, "a number without a type"
+    assert "call" not in re.findall(r"^\t(\w+)", machine.ptx, re.M), "ptxas would write the products twice"
+    assert machine.ptx.count("bar.sync") + machine.ptx.count("barrier.sync") <= 4
+    assert machine.shared <= 48 << 10
+
+
+def test_less_precise_products_use_tensor_cores() -> None:
+    code = generate.generate(cell(64), precision="tf32")
+    found = compiled(code.text, code.entries, called=tuple(tile.text() for tile in code.tiles))
     nothing_spilled(found)
     (machine,) = found.values()
     assert "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32" in machine.ptx
-    assert "cp.async.cg.shared.global" in machine.ptx and "cp.async.wait_group 2" in machine.ptx
-    assert ".f64" not in machine.ptx, "a number without a type"
+    assert "cp.async.cg.shared.global" in machine.ptx and "cp.async.wait_group" in machine.ptx
     # the sums and products of the text are not contracted: `fma` is where the text has it
-    assert 20 << 10 < machine.shared <= 48 << 10
+    assert 10 << 10 < machine.shared <= 48 << 10
 
 
 def test_machine_code_is_kept_and_checked(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,7 +142,7 @@ def test_the_loop_over_launches_stops_at_an_error() -> None:
         return 0 if len(seen) < 3 else 700
 
     functions = np.array([7, 5, 0, 1, 8, 100, 1, 3], np.int64)
-    grids = np.array([[4, 1, 1, 0], [64, 3, 5, 0], [16, 4, 1, 0], [1, 4, 0, 0]], np.int64)
+    grids = np.array([[4, 1, 1, 0, 0], [64, 3, 5, 0, 0], [16, 4, 1, 0, 0], [1, 4, 0, 0, 0]], np.int64)
     kernels = np.array([0, 1, 0, 2], np.int64)
     table = np.array([[0, 9, 1000], [1, 65, 2000], [0, 0, 2500], [0, 1, 3000]], np.int64)
     table = np.pad(table, [(0, 0), (0, marshal.ROW.count - 3)])
@@ -160,7 +160,7 @@ def test_the_loop_over_launches_stops_at_an_error() -> None:
     # handle, blocks, threads, P, nodes, S, T; nothing is launched for no nodes; 7 runs with at most 5 blocks, 8 has its
     # second grid: on two multiprocessors 5 * 4 blocks of cost 1 are done before 2 * 3 of cost 5, and 65 * 4 are more
     # than can run
-    assert seen == [(7, 3, 128, 1000, 9, 11, 12), (7, 5, 128, 2000, 65, 11, 12), (8, 20, 128, 2000, 65, 11, 12)]
+    assert seen == [(7, 3, 256, 1000, 9, 11, 12), (7, 5, 256, 2000, 65, 11, 12), (8, 20, 256, 2000, 65, 11, 12)]
 
 
 @pytest.mark.parametrize(

@@ -436,20 +436,22 @@ def test_kernels_of_one_name_are_told_apart() -> None:
 
 def test_steps_are_written_for_all_functions() -> None:
     memory = interpret.InterpreterMemory()
-    kernels = [[(7, 50, [Grid(4, 1)])], [(8, 50, [Grid(64, 1, 9), Grid(16, 2, 1)]), (9, 50, [Grid(8, 3, counted=2)])]]
+    kernels = [[(7, 50, [Grid(4, 1)])], [(8, 50, [Grid(64, 1, 9), Grid(16, 2, 1)]), (9, 50, [Grid(8, 3, counted=2)])],
+               [(10, 50, [Grid(4, 1, panels=2)])]]  # fmt: skip
     made = launches(Entries(launch=0, cooperate=0, upload=0, record=0, reach=0), 0, 4, kernels)
     assert made["blocks"] == 50
     made["scratch"], made["warps"] = 31, 32
     starts = np.zeros((2, 66), np.int64)
     starts[1, 65] = 30
-    table = np.array([[0, 9, 1000, 0, 0, 0, 0], [1, 65, 2000, 0, 0, 0, starts.ctypes.data]], np.int64)
+    first, second = [0, 9, 1000, 0, 0, 0, 0], [1, 65, 2000, 0, 0, 0, starts.ctypes.data]
+    table = np.array([first, second, [2, 5, 3000, 0, 0, 0, 0], [2, 30, 4000, 0, 0, 0, 0]], np.int64)
     barrier = kernel.BARRIER.count
-    out = np.full(barrier + 3 * kernel.STEP.count, 7)
+    out = np.full(barrier + 5 * kernel.STEP.count, 7)
     about = np.zeros(ABOUT.count, np.int64)
     for name, word in (("word", 11), ("looks", 12), ("most", 20)):
         about[ABOUT.at[name]] = word
     stream = np.zeros(marshal.STREAM.count, np.int64)
-    for name, word in (("tail", out.ctypes.data), ("delta", 1 << 40), ("table", table.ctypes.data), ("launches", 2)):
+    for name, word in (("tail", out.ctypes.data), ("delta", 1 << 40), ("table", table.ctypes.data), ("launches", 4)):
         stream[marshal.STREAM.at[name]] = word
     for array in (made.words, made.kernels, made.functions, made.grids, table, starts, out, about, stream):
         memory.add(array)
@@ -459,8 +461,10 @@ def test_steps_are_written_for_all_functions() -> None:
     # 65 nodes: ten blocks of the second grid are done before two of the first; 30 of what is counted: 4 times 3 blocks
     there = out.ctypes.data + (1 << 40)
     assert out[:3].tolist() == [0, 11, 12] and about[ABOUT.at["widest"]] == 12
-    assert about[:5].tolist() == [there + 8 * barrier, 3, 31, 32, there]
-    assert out[barrier:].reshape(3, -1).tolist() == [[0, 9, 1000, 3], [1, 65, 2000, 10], [2, 65, 2000, 12]]
+    assert about[:5].tolist() == [there + 8 * barrier, 5, 31, 32, there]
+    # of two panels, two blocks of 4 nodes each; 8 blocks of a panel would not be at work on 4 processors at once
+    panels = [[3, 5, 3000, 4], [3, 30, 4000, 4]]
+    assert out[barrier:].reshape(5, -1).tolist() == [[0, 9, 1000, 3], [1, 65, 2000, 10], [2, 65, 2000, 12], *panels]
 
 
 def test_without_waiting_blocks_read_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -485,8 +489,8 @@ def test_the_driver_is_told_what_a_cooperative_launch_needs(  # the simulator ta
         driver.calls.clear()
         same_bits(run(xs), wanted)
     shared = run.executor.persistent._code.shared
-    # two blocks, as many as are resident, of 128 threads; shared memory; the stream
-    assert driver.together == [(2, 1, 1, 128, 1, 1, shared, run.device.stream)] * 3 and shared > 0
+    # two blocks, as many as are resident, of 256 threads; shared memory; the stream
+    assert driver.together == [(2, 1, 1, 256, 1, 1, shared, run.device.stream)] * 3 and shared > 0
     assert driver.calls.count("cuLaunchCooperativeKernel") == 1
     assert driver.calls.count("cuMemcpyHtoDAsync_v2") == 2  # what launches need, and steps
     measured = Batches(chain, xs, on=gpu.Gpu(0, driver), w=w)

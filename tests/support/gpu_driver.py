@@ -67,7 +67,7 @@ class Driver:
         return 0
 
     def _cuOccupancyMaxActiveBlocksPerMultiprocessor(self, out: Any, function: int, threads: int, shared: int) -> None:
-        assert threads == 128
+        assert threads == 256
         out._obj.value = 1 if shared else 2
 
     def _cuMemAlloc_v2(self, out: Any, size: int) -> int:

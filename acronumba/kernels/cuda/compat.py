@@ -43,7 +43,9 @@ def missing() -> str:
 
 _REGISTERS = 1 << 16  # of a multiprocessor
 _SHARED = 160 << 10  # bytes that blocks may share on a multiprocessor of compute capability 8.0; later ones have more
-_RESIDENT = (4, 3)  # blocks that should fit on a multiprocessor: while one waits, another computes
+_RESIDENT = (2,)  # blocks that should fit on a multiprocessor: while one waits, another computes
+_MISSING = 1.15  # of all registers, that blocks would like to have: with fewer, loads are waited for
+_ENOUGH = 168  # registers of a thread: ptxas takes more to load ahead what is not waited for
 
 Arch: TypeAlias = tuple[int | str, ...]  # compute capability, and a suffix
 
@@ -78,7 +80,7 @@ def _as_if_on(capability: tuple[int, int]) -> Iterator[None]:
 
 
 def compile_text(
-    text: str, entries: Mapping[str, int], capability: tuple[int, int], suffix: str = "", threads: int = 128,
+    text: str, entries: Mapping[str, int], capability: tuple[int, int], suffix: str = "", threads: int = 256,
     called: Sequence[str] = (), shared: int = 0, further: Mapping[str, Value] | None = None,
 ) -> dict[str, Machine]:  # fmt: skip
     """Compile kernels without a GPU.
@@ -150,12 +152,21 @@ def _fitted(entry: str, ptx: list[str], arch: Arch, threads: int, shared: int) -
     for blocks in _RESIDENT:
         if made.registers * threads * blocks <= _REGISTERS:
             break
-        if (made.shared + shared) * blocks <= _SHARED:
-            bounded = [re.sub(r"(\.maxntid [\d, ]+)", rf"\1\n.minnctapersm {blocks}", text) for text in ptx]
-            other = _bounded(entry, bounded, arch)
+        few = made.registers * threads * blocks <= _MISSING * _REGISTERS
+        if few and (made.shared + shared) * blocks <= _SHARED:
+            other = _bounded(entry, [_told(text, f".minnctapersm {blocks}") for text in ptx], arch)
             if other is not None and other.stack == other.spills == 0:
                 return other
+    if made.registers > _ENOUGH:
+        other = _bounded(entry, [_told(text, f".maxnreg {_ENOUGH}") for text in ptx], arch)
+        if other is not None and other.stack == other.spills == 0:
+            return other
     return made
+
+
+def _told(ptx: str, directive: str) -> str:
+    """Return PTX with a directive for its kernel."""
+    return re.sub(r"(\.maxntid [\d, ]+)", rf"\1\n{directive}", ptx)
 
 
 def _bounded(entry: str, ptx: list[str], arch: Arch) -> Machine | None:

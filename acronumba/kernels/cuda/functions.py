@@ -332,6 +332,17 @@ def _instructions() -> dict[str, DeviceFunction]:
             "cp.async.cg.shared.global [t], [$1], 16; }", "l,l,~{memory}", types.void, (i8, i8),
         ),
         "this_thread": ("mov.u32 $0, %tid.x;", "=r", i4, ()),  # unlike Numba's, never taken out of a loop
+        # shared memory by addresses of 32 bits
+        "shared_at": ("{ .reg .u64 s; cvta.to.shared.u64 s, $1; cvt.u32.u64 $0, s; }", "=r,l", i4, (i8,)),
+        "load_near": ("ld.shared.f32 $0, [$1];", "=f,r,~{memory}", f32, (i4,)),
+        "load_near_word": ("ld.shared.u64 $0, [$1];", "=l,r,~{memory}", i8, (i4,)),
+        "load_four": ("ld.shared.v4.f32 {$0,$1,$2,$3}, [$4];", "=f,=f,=f,=f,r,~{memory}", f4, (i4,)),
+        "store_near": ("st.shared.f32 [$0], $1;", "r,f,~{memory}", types.void, (i4, f32)),
+        "copy_near": ("cp.async.cg.shared.global [$0], [$1], 16, $2;", "r,l,r,~{memory}", types.void, (i4, i8, i4)),
+        "copy_one_near": ("cp.async.ca.shared.global [$0], [$1], 4, $2;", "r,l,r,~{memory}", types.void, (i4, i8, i4)),
+        "meet_lanes": ("bar.warp.sync -1;", "~{memory}", types.void, ()),  # where all lanes of a warp go the same way
+        "nothing": ("mov.u64 $0, 0;", "=l", i8, ()),
+        "load_far_four": ("ld.global.v4.f32 {$0,$1,$2,$3}, [$4];", "=f,=f,=f,=f,l,~{memory}", f4, (i8,)),
         "copies_end": ("cp.async.commit_group;", "~{memory}", types.void, ()),
         "wait_for_copies": ("cp.async.wait_group 0;", "~{memory}", types.void, ()),
         "wait_for_older_copies": ("cp.async.wait_group 1;", "~{memory}", types.void, ()),
@@ -354,7 +365,7 @@ def _functions() -> dict[str, DeviceFunction]:
                 out[f"{row.name}_{suffix}"] = getattr(libdevice, f"{row.c}{end}")
     for name, kind in _INTEGERS.items():
         out[f"abs_{name}"] = _device(lambda x, kind=kind: kind(abs(x)))
-    return {**out, "within": _device(_within)}
+    return {**out, "within": _device(_within), "fdiv_near": _device(_fdiv_near)}
 
 
 def _lanes() -> dict[str, DeviceFunction]:
@@ -380,11 +391,23 @@ def _memory() -> dict[str, DeviceFunction]:
     return {"copy_bytes": _device(copy_bytes), "ld": _device(lambda address, index=0: ld_at(address, index))}
 
 
+_fma_of = _intrinsic("_fma_of", *_TYPED["fma"])
+_rcp = _assembly("_rcp", "rcp.approx.ftz.f32 $0, $1;", "=f,f", types.float32, (types.float32,))
+
 # Python that Numba compiles for the device.
 
 
 def _within(a, b, most):  # type: ignore[no-untyped-def]
     return (libdevice.fabsf(a) < most) & (libdevice.fabsf(b) < most)
+
+
+def _fdiv_near(a, b):  # type: ignore[no-untyped-def]
+    """The quotient, as exact as a division where no part of it leaves the range of float32."""
+    r = _rcp(b)
+    r = _fma_of(_fma_of(-b, r, types.float32(1.0)), r, r)
+    q = a * r
+    q = _fma_of(_fma_of(-b, q, a), r, q)
+    return _fma_of(_fma_of(-b, q, a), r, q)
 
 
 def _hsum(x):  # type: ignore[no-untyped-def]

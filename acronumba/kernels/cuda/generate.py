@@ -29,9 +29,10 @@ from acronumba.ir.spec import KernelSpec
 from acronumba.kernels.cpu import Generator, power
 from acronumba.kernels.cuda import own
 from acronumba.kernels.cuda.nodes import Counted, NodeTable
+from acronumba.kernels.cuda.streamed import Streams
 from acronumba.kernels.cuda.tiled import HEIGHTS, BlockTiles, counted
-from acronumba.kernels.cuda.tiles import Tile
-from acronumba.kernels.cuda.writer import WARPS, Grid, SimtWriter, whose
+from acronumba.kernels.cuda.tiles import Tile, kind_of
+from acronumba.kernels.cuda.writer import WARPS, Grid, SimtWriter, Tiles, whose
 from acronumba.kernels.facts import SharedUse
 from acronumba.kernels.stages.index import Poly, count
 from acronumba.kernels.stages.passes import passes_of
@@ -140,7 +141,10 @@ class _Generator(Generator):
                 # each pass is a function, with separate shared memory and registers
                 for one in passes_of(stage, self.stages, self.target) if stage.n else ():
                     w = self._writer(len(functions), "tiles of products")
-                    grids.append(w.tiles(stage, one))
+                    kind = kind_of(w.graph.dtype(stage.parts[0].product.value), self.precision)
+                    products = (Streams if kind == "float32" else Tiles)(w, stage, one)
+                    products.write()
+                    grids.append(products.grids())
                     called |= w.called
                     functions.append(w.f.function())
                 continue

@@ -46,6 +46,7 @@ Factors: TypeAlias = Callable[[NDArray[np.int32]], tuple[Float32s, Float32s]]  #
 MASK = (1 << 64) - 1
 _HALF = 1 << 63
 _EXPONENT = 0x7F800000  # bits of a float32, all set in infinities and NaN
+_LOW = (1 << 31) - 1
 _SWITCH = 0.01  # of stores, after which another thread goes on
 _IN_VAIN = 1000  # times that threads look whether others have come, while no other can go on
 
@@ -126,6 +127,7 @@ class _Block:
         self.number = number
         self.memory = memory
         self.shared: dict[object, Array] = {}
+        self.windows: list[tuple[int, int]] = []  # of `shared`: address and bytes
         self.published = 0  # times
         self.knows: dict[int, int] = {}  # of each other block: how often it had published
         raw = np.full(pool + 16, 255, np.uint8)
@@ -157,7 +159,7 @@ class _Thread:
         self.waits: tuple[str | int, ...] | None = None  # for all threads that wait for the same
         self.gives: object = None
         self.given: Mapping[int, Any] = {}  # by lane, or by thread of the block
-        self.copies: list[list[tuple[int, int]]] = [[]]  # under way: groups, the last one not ended yet
+        self.copies: list[list[tuple[int, int, int]]] = [[]]  # under way: groups, the last one not ended yet
 
 
 class Simulator:
@@ -329,7 +331,7 @@ class Simulator:
             "load_if": lambda c, t, a: self._load(t, a) if c else t(0),
             "select": lambda c, a, b: a if c else b,
             "bits": _bits, "unsigned": _unsigned, "truncated": _truncated,
-            "sdiv": _quotient, "srem": lambda a, b: a - _quotient(a, b) * b, "fdiv": _divide,
+            "sdiv": _quotient, "fdiv_near": _divide, "srem": lambda a, b: a - _quotient(a, b) * b, "fdiv": _divide,
             "fma": _fma, "umin": _by_unsigned(min), "umax": _by_unsigned(max),
             "udiv": _by_unsigned(lambda a, b: a // b), "urem": _by_unsigned(lambda a, b: a % b), "lshr": _lshr,
             "ult": _compare(lambda a, b: a < b), "ule": _compare(lambda a, b: a <= b),
@@ -344,6 +346,13 @@ class Simulator:
             "wait_for_copies": lambda: self._wait_for_copies(0),
             "wait_for_older_copies": lambda: self._wait_for_copies(1),
             "wait_for_oldest_copies": lambda: self._wait_for_copies(2),
+            "shared_at": self._near, "load_near": lambda a: self.loads[np.float32](self._far(a)),
+            "load_near_word": lambda a: self.loads[int](self._far(a)),
+            "load_four": lambda a: tuple(map(self.loads[np.float32], range(at := self._far(a), at + 16, 4))),
+            "store_near": lambda a, x: self._store(self._far(a), x),
+            "copy_near": self._copy_near,
+            "copy_one_near": self._copy_one, "meet_lanes": lambda: self._meet_warp("warp", None),
+            "nothing": lambda: 0, "load_far_four": lambda a: tuple(map(self.loads[np.float32], range(a, a + 16, 4))),
             "within": _within,
             "tf32": _tf32, "mma": self._product("mma", _tf32_factors),
             "bf16": _bf16, "mma_bf16": self._product("mma_bf16", _bf16_factors),
@@ -390,6 +399,23 @@ class Simulator:
         for k in range(lane, size, WARP):
             self.stores[I8](to + k, self.loads[I8](source + k))
 
+    # ---- shared memory by addresses of 32 bits
+
+    def _near(self, address: int) -> I32:
+        """Return the address of 32 bits of a byte of the block's shared memory: its last 31."""
+        return I32(address & _LOW)
+
+    def _far(self, near: int) -> int:
+        """Return the address of which that is one."""
+        block = self.current.block
+        if len(block.windows) != len(block.shared):
+            block.windows = [(int(a.ctypes.data), a.nbytes) for a in block.shared.values()]
+        for start, size in block.windows:
+            offset = (int(near) - start) & _LOW
+            if offset < size:
+                return start + offset
+        raise IndexError(f"{near:#x} is in no shared memory of the block")
+
     # ---- copies that are under way until they are waited for
 
     def _copy_later(self, to: int, source: int) -> None:
@@ -397,7 +423,16 @@ class Simulator:
             raise IndexError(f"copy of 16 bytes misaligned: {to:#x}, {source:#x}")
         for k in range(0, 16, 8):
             self.memory.place(to + k, 8, 8, "copy", True)
-        self.current.copies[-1].append((to, source))
+        self.current.copies[-1].append((to, source, 16))
+
+    def _copy_near(self, to: int, source: int, size: int) -> None:
+        self._copy_later(self._far(to), source if size else 0)
+        if size == 0:
+            self.current.copies[-1][-1] = self._far(to), 0, 0
+
+    def _copy_one(self, to: int, source: int, size: int) -> None:
+        self.memory.place(self._far(to), 4, 4, "copy", True)
+        self.current.copies[-1].append((self._far(to), source if size else 0, 4))
 
     def _copies_end(self) -> None:
         self.current.copies.append([])
@@ -405,9 +440,9 @@ class Simulator:
     def _wait_for_copies(self, left: int) -> None:
         copies = self.current.copies
         while len(copies) > left + 1:
-            for to, source in copies.pop(0):
-                for k in range(0, 16, 8):
-                    self.stores[int](to + k, self.loads[int](source + k))
+            for to, source, size in copies.pop(0):
+                for k in range(0, size or 16, 4):
+                    self.stores[I32](to + k, self.loads[I32](source + k) if source else I32(0))
 
     # ---- tensor cores
 

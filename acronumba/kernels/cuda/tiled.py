@@ -11,9 +11,9 @@ from __future__ import annotations
 from acronumba.emit import tree
 from acronumba.emit.simt import WARP, device
 from acronumba.emit.tree import I64, Expr, Load, Local, const, select
-from acronumba.ir.spec import CHUNK, Dim
+from acronumba.ir.spec import Dim
 from acronumba.kernels.cuda.nodes import Counted
-from acronumba.kernels.cuda.tiles import MOST, MOST_STAGES, THREADS, Shape, Tile, kind_of
+from acronumba.kernels.cuda.tiles import MOST, MOST_STAGES, PART, THREADS, Shape, Tile, kind_of
 from acronumba.kernels.cuda.writer import SHARED_MEMORY, Grid, SimtWriter, columns_of
 from acronumba.kernels.stages.graph import stretch, through
 from acronumba.kernels.stages.index import ZERO, Index, Poly, count, size_poly
@@ -232,11 +232,11 @@ class BlockTiles:
             f.do(device("meet"))
 
     def terms(self, product: Product, outer: Index, first: Local, band: BandRows) -> Local:
-        """Return the first term of sums whose others before are 0: the beginning of a chunk."""
+        """Return the first term of sums whose others before are 0: the beginning of a part."""
         w, f, left = self.w, self.w.f, product.left
         assert w.stop is not None
         t = DTYPES[w.graph.dtype(left)]
-        low = w.local("chunk", band.low & -CHUNK)
+        low = w.local("part", band.low & -PART)
         f.comment("0 from there to the band")
         with w.rows_of_tile(w.graph.shape(left)[-2]) as i, w.loop("j", low, band.low, WARP) as j:
             place = Index(w.graph.shape(left), (*outer.at, Poly.of(i.name), w.named("at", j)))

@@ -17,7 +17,7 @@ In: a `Tile`. Out: the text of a function
 Rows are read in place, so that gathering and concatenating cost nothing. Steps of `STEP` elements of each row, and of
 as many rows of the weight, go through a ring in shared memory: while a step is computed, the next ones are fetched.
 The order of summation is the same for every row, whatever its position in the tile, the number of rows, and the part of
-a panel that a block computes: k ascending in steps of `STEP`, piece by piece, a new accumulator every `CHUNK` terms. So
+a panel that a block computes: k ascending in steps of `STEP`, piece by piece, a new accumulator every `PART` terms. So
 k is never shared out to warps or blocks, which would add up in another order.
 
 float32 products are computed by tensor cores, whose factors have 11 bits: each factor is split into a large part and a
@@ -43,12 +43,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from acronumba.emit import simt
-from acronumba.ir.spec import CHUNK
 from acronumba.records import record
 
 ROWS = 64  # of a tile, at most
 STEP = 16  # elements of each row that are fetched together
-THREADS = 128  # of a block
+THREADS = 256  # of a block
+PART = 64  # terms of a part of a sum, which is summed from zero
 WIDEST = 80  # columns of a tile: each thread has the sums of width / 2 elements in registers, twice
 MOST_STAGES = 4  # steps in shared memory at once
 LEFT_STEP = STEP + 4  # elements from row to row of the left operand in shared memory: no two threads read from one bank
@@ -171,14 +171,14 @@ def tile_{name}({here}rows, m, apart_rows, pieces, lengths, weight, first, power
     for e in range(thread, {rows} + {width}, {threads}):
         st(odd, e, 0)
     # a warp has 16 rows; as many warps as there are left share the columns, 8 and 8
-    share = 2 if m <= 16 else 1 if m <= 32 else 0
-    high = 64 >> share
+    share = 3 if m <= 16 else 2 if m <= 32 else 1
+    high = 128 >> share
     warp = thread // 32
-    row = (warp & ((4 >> share) - 1)) * 16 + (thread & 31) // 4
+    row = (warp & ((8 >> share) - 1)) * 16 + (thread & 31) // 4
     k_lane = thread & 3
     n_lane = (thread & 31) // 4
     mine = (({gates} << (power - 3)) + (1 << share) - 1) >> share
-    begin = (warp >> (2 - share)) * mine
+    begin = (warp >> (3 - share)) * mine
     mine = min(mine, ({gates} << (power - 3)) - begin)
     total = cuda.local.array(({tiles}, 4), f32)
     chunk = cuda.local.array(({tiles}, 4), f32)
@@ -397,7 +397,7 @@ class Tile:
 
     def _write(self, template: str, arrays: tuple[simt.SharedArray, ...], setting: simt.Setting) -> str:
         common = {
-            "name": self.name.removeprefix("tile_"), "threads": THREADS, "chunk": CHUNK, "rows": self.rows,
+            "name": self.name.removeprefix("tile_"), "threads": THREADS, "chunk": PART, "rows": self.rows,
             "width": self.width, "gates": self.gates, "columns": self.columns,
             "thread": setting.thread, "here": setting.call(self.name), **self._way(),
         }  # fmt: skip
@@ -406,7 +406,7 @@ class Tile:
         wait = {2: "wait_for_copies", 3: "wait_for_older_copies", 4: "wait_for_oldest_copies"}[self.stages]
         products = _PRODUCTS[self.kind].strip("\n").replace("\n", "\n    ")
         return template.replace("{products}", "    " + products).replace("{right}", _RIGHT[self.right]).format(
-            **common, step=STEP, quarters=STEP // 4, threads_per_row=THREADS // STEP, tiles=self.width // 8,
+            **common, step=STEP, quarters=STEP // 4, threads_per_row=THREADS // STEP, tiles=-(-self.width // 16),
             rows_per_turn=4 * THREADS // STEP, left_turns=-(-self.rows * STEP // (4 * THREADS)),
             right_turns=-(-self.width * STEP // (4 * THREADS)),
             left_step=LEFT_STEP, right_step=right_step(self.width), left_size=self.left, right_size=self.right_size,
@@ -457,7 +457,7 @@ class Shape:
         fetching (10 instructions for 4 elements of each thread), and the loop with its barrier.
         """
         width = gates * self.columns
-        tiles = -(-width // 8 // (ROWS // max(self.rows, 16)))
+        tiles = -(-width // 8 // (2 * ROWS // max(self.rows, 16)))
         products, prepare = {"float32": (24, 12), "tf32": (8, 8), "bf16": (4, 5)}.get(kind, (64, 16))
         return tiles * (products + prepare) + 2 * prepare + (self.rows + width) // 3 + 30
 

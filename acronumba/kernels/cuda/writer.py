@@ -51,6 +51,7 @@ class Grid:
     times: int
     cost: int = 1
     counted: int = 0  # if not 0, `nodes` are units of count number `counted - 1` of `NodeTable.counted`
+    panels: int = 0  # if not 0, so many blocks for each useful one, and only as many as are at work at once
 
 
 def columns_of(n: int, gates: int) -> int:
@@ -79,6 +80,7 @@ class SimtWriter(ProductWriter):
         self.table = table
         self.precision = precision
         self.called: set[Tile] = set()
+        self.totals: dict[int, list[Local]] = {}  # sums of products of the current element, by gate
         self.f.reserved = NAMES
         self.symbols["block"] = self.f["nodes"]
 
@@ -386,15 +388,6 @@ class SimtWriter(ProductWriter):
                     return rows, tiles, own
             rows //= 2
 
-    def tiles(self, stage: ProductStage, one: Pass) -> tuple[Grid, ...]:
-        """Write the tiles of a pass: a block of threads does some columns of a panel for some rows after the other.
-
-        How many of both is the smallest of the ladder of shapes that leaves no block without work.
-        """
-        tiles = _Tiles(self, stage, one)
-        tiles.write()
-        return tiles.grids()
-
     def thread(self) -> Expr:
         """Return the number of the thread in its block."""
         return self.bind("thread", device("thread", type=I64))
@@ -412,16 +405,21 @@ class SimtWriter(ProductWriter):
         self.row = self.node = self.bind("node", row)
 
     def from_panel(self, v: int, index: Index, t: Dtype) -> Expr:
-        acc, columns, _ = self.panels[v]
         own = self.own(v, index)
         offset = (own.at[-1] - self.panel_at[-1]).constant
         assert offset is not None and own.at[:-1] == self.panel_at[:-1], "the plan has checked that"
         gate = offset // self.panel_n
+        if v in self.totals:
+            return self.totals[v][gate]
+        acc, columns, _ = self.panels[v]
         return self.bind(self.kernel.names[v], Load(acc + gate * columns * t.size if gate else acc, t.memory))
 
 
-class _Tiles:
-    """Writes the tiles of a pass."""
+class Tiles:
+    """Writes the tiles of a pass: a block of threads does some columns of a panel for some rows after the other.
+
+    How many of both is the smallest of the ladder of shapes that leaves no block without work.
+    """
 
     def __init__(self, w: SimtWriter, stage: ProductStage, one: Pass) -> None:
         self.w, self.stage, self.one = w, stage, one

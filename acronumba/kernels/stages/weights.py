@@ -82,6 +82,36 @@ class SideBySide:
 
 
 @record()
+class InRegisters:
+    """Weights packed as one, in the order in which lanes of a GPU load them, 16 bytes at a time.
+
+    Of a panel, each lane has some columns, and of every 16 terms 4, see `kernels.cuda.stream`. Terms and gates beyond
+    those of the weight are 0.
+    """
+
+    side_by_side: Packing | ViewPacking | SideBySide
+    parts: int  # of the sum
+    quads: int  # groups of 16 terms of a part
+    share: int  # lanes that share the gates of a unit
+    own: int  # gates of a lane
+
+    def apply(self, *arrays: NDArray[np.generic], by: Packer | None = None) -> NDArray[np.generic]:
+        """Return the packed copy of the arrays, aligned to 64 bytes."""
+        inner = self.side_by_side
+        packed = inner.apply(*arrays) if isinstance(inner, SideBySide) else inner.apply(arrays[0])
+        panels, k, gates, units = packed.shape
+        padded = np.zeros((panels, self.parts * self.quads * 16, self.share * self.own, units), packed.dtype)
+        padded[:, :k, :gates] = packed
+        few = min(units, 8)
+        lanes = padded.reshape(panels, self.parts, self.quads, 4, 4, self.share, self.own, units // few, few)
+        lanes = lanes.transpose(0, 1, 2, 4, 7, 6, 3, 5, 8)
+        ordered = lanes.reshape(panels, self.parts, -1, 4, 32).swapaxes(3, 4)
+        out = allocated(ordered.shape, packed.dtype.name, by)
+        out[...] = ordered
+        return out
+
+
+@record()
 class Weight:
     """A shared matrix."""
 

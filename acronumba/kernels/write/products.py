@@ -318,7 +318,11 @@ class ProductWriter(OrderWriter):
     def weights(self, parts: Sequence[ProductPart], n: int, q: int, lanes: int, dtype: str) -> Local:
         """Return the address of the packed weights of some products, side by side."""
         operands = tuple(part.product.right for part in parts)
-        entry = self.kernel.share(operands, self.packing(parts, n, q, lanes, dtype))
+        return self.packed(operands, self.packing(parts, n, q, lanes, dtype))
+
+    def packed(self, operands: tuple[int, ...], packing: object) -> Local:
+        """Return the address of packed weights."""
+        entry = self.kernel.share(operands, packing)
         name = "_".join(self.kernel.names[v] for v in operands)
         return self.bind(f"{name}_packed", tree.load(self.f["P"], FIXED + self.kernel.results + entry))
 

@@ -76,7 +76,7 @@ def launches(
         counts[k] = len(functions), len(own)
         for handle, most, those in own:
             functions.append((handle, most, len(grids), len(those)))
-            grids += [(grid.nodes, grid.times, grid.cost, grid.counted) for grid in those]
+            grids += [(grid.nodes, grid.times, grid.cost, grid.counted, grid.panels) for grid in those]
     made = [
         np.array([*rows, (0,) * width], np.int64) for rows, width in ((functions, FUNCTION.count), (grids, GRID.count))
     ]

@@ -33,8 +33,9 @@ from acronumba.runtime.library.launch_words import (  # isort: skip
     ABOUT_BARRIER, ABOUT_COUNT, ABOUT_HANDLE, ABOUT_MOST, ABOUT_PARAMETERS, ABOUT_LOOKS, ABOUT_SCRATCH,
     ABOUT_SHARED, ABOUT_STEPS, ABOUT_WARPS, ABOUT_WIDEST, ABOUT_WORD, BARRIER_BYTES, BARRIER_COME, BARRIER_LOOKS,
     BARRIER_WORD, FUNCTION_BLOCKS, FUNCTION_BYTES, FUNCTION_COUNT, FUNCTION_GRIDS, FUNCTION_HANDLE, GRID_BYTES,
-    GRID_COST, GRID_COUNTED, GRID_NODES, GRID_TIMES, KERNEL_BYTES, KERNEL_COUNT, KERNEL_FIRST, LAUNCHED, LAUNCH_BLOCKS,
-    LAUNCH_COOPERATE, LAUNCH_DRIVE, LAUNCH_FUNCTIONS, LAUNCH_GRIDS, LAUNCH_KERNELS, LAUNCH_LAUNCH, LAUNCH_MOST,
+    GRID_COST, GRID_COUNTED, GRID_NODES, GRID_PANELS, GRID_TIMES, KERNEL_BYTES, KERNEL_COUNT, KERNEL_FIRST, LAUNCHED,
+    LAUNCH_BLOCKS, LAUNCH_COOPERATE, LAUNCH_DRIVE, LAUNCH_FUNCTIONS, LAUNCH_GRIDS, LAUNCH_KERNELS, LAUNCH_LAUNCH,
+    LAUNCH_MOST,
     LAUNCH_NODES, LAUNCH_P, LAUNCH_PROCESSORS, LAUNCH_REACH, LAUNCH_RECORD, LAUNCH_SCRATCH, LAUNCH_SCRATCH_SIZE,
     LAUNCH_STATUS, LAUNCH_STREAM, LAUNCH_UPLOAD, LAUNCH_WARPS, LAUNCH_WARPS_SIZE, LAUNCH_WHOLE, OWN, ROW_BYTES,
     ROW_KERNEL, ROW_NODES, ROW_P, ROW_STARTS, STEP_BLOCKS, STEP_BYTES, STEP_FUNCTION, STEP_NODES, STEP_P, STREAM_BATCH,
@@ -43,19 +44,23 @@ from acronumba.runtime.library.launch_words import (  # isort: skip
 )  # fmt: skip
 
 
-def wanted_of(grid: i64, row: i64) -> i64:
+def wanted_of(words: i64, grid: i64, row: i64) -> i64:
     """Return the number of useful blocks of a launch, by its number of nodes, or by a count of them."""
     nodes = ld(row, ROW_NODES)
     many = nodes
     if ld(grid, GRID_COUNTED) != 0:
         many = ld(ld(row, ROW_STARTS), (nodes + 1) * ld(grid, GRID_COUNTED) - 1)
-    return (many + ld(grid, GRID_NODES) - 1) // ld(grid, GRID_NODES) * ld(grid, GRID_TIMES)
+    wanted = (many + ld(grid, GRID_NODES) - 1) // ld(grid, GRID_NODES) * ld(grid, GRID_TIMES)
+    panels = ld(grid, GRID_PANELS)
+    if panels != 0:
+        wanted = min(wanted, max(ld(words, LAUNCH_PROCESSORS) // panels, 1)) * panels
+    return wanted
 
 
 def blocks_of(words: i64, function: i64, row: i64, most: i64) -> i64:
     """Return the number of blocks, at most `most`, of a launch of a function."""
     grid = ld(words, LAUNCH_GRIDS) + ld(function, FUNCTION_GRIDS) * GRID_BYTES
-    wanted = wanted_of(grid, row)
+    wanted = wanted_of(words, grid, row)
     blocks = min(wanted, most)
     if ld(function, FUNCTION_COUNT) == 1:
         return blocks
@@ -63,7 +68,7 @@ def blocks_of(words: i64, function: i64, row: i64, most: i64) -> i64:
     least = (wanted + processors - 1) // processors * ld(grid, GRID_COST)
     for _ in range(1, ld(function, FUNCTION_COUNT)):
         grid += GRID_BYTES
-        wanted = wanted_of(grid, row)
+        wanted = wanted_of(words, grid, row)
         if wanted <= most:
             time = (wanted + processors - 1) // processors * ld(grid, GRID_COST)
             if time < least:

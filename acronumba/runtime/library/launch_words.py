@@ -54,6 +54,7 @@ nodes           `Grid.nodes`
 times           `Grid.times`
 cost            `Grid.cost`
 counted         `Grid.counted`
+panels          `Grid.panels`
 """)
 ABOUT = RecordLayout("""
 steps           what the one kernel is told: address of its steps,

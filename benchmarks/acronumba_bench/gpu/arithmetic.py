@@ -376,6 +376,18 @@ def _predicates_packed(i: Instruction, block: Block) -> Step:
     return step
 
 
+def _predicates_unpacked(i: Instruction, block: Block) -> Step:
+    read, mask = integer(i.args[1], block), int(i.args[2], 16)
+
+    def step(w: Warp, active: Lanes) -> None:
+        x = np.broadcast_to(read(w), WARP)
+        for k in range(7):
+            if mask >> k & 1:
+                np.copyto(w.p[k], (x >> U32(k) & U32(1)) != 0, where=active)
+
+    return step
+
+
 def _halves(i: Instruction, block: Block) -> Step:
     """HFMA2 as a way to write a constant."""
     if any(a not in ("-RZ", "RZ") for a in i.args[1:3]):
@@ -451,5 +463,6 @@ ARITHMETIC: dict[str, Callable[[Instruction, Block], Step]] = {
     "FMUL": _simple(lambda a, b: _as_bits(np.asarray(a, F32) * np.asarray(b, F32)), floating),
     "FFMA": _simple(_fused, floating), "MUFU": _function, "I2F": _converted, "I2FP": _converted, "F2I": _converted,
     "LDC": _copied, "CS2R": _copied, "S2R": _special, "S2UR": _special, "SHFL": _shuffled, "P2R": _predicates_packed,
-    "P2UR": _predicates_packed, "HFMA2": _halves, "FCHK": _checked, "VOTE": _vote, "VOTEU": _vote, "HMMA": _tensor,
+    "P2UR": _predicates_packed, "R2P": _predicates_unpacked, "HFMA2": _halves, "FCHK": _checked, "VOTE": _vote,
+    "VOTEU": _vote, "HMMA": _tensor,
 }  # fmt: skip

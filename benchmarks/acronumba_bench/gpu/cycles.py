@@ -71,7 +71,13 @@ def _busy(one: Issued, m: Machine) -> int:
     """Return for how many cycles a scheduler's unit takes no other instruction."""
     unit = _UNIT.get(one.instruction.kind, "")
     if unit == "memory":
-        return 2 if one.instruction.kind == "LDC" else m.access * max(one.turns, 1)
+        return (
+            2
+            if one.instruction.kind == "LDC"
+            else m.access * max(one.turns, 1)
+            if one.turns or not one.instruction.guard
+            else 1
+        )
     return {"tensor": m.tensor, "alu": 2, "special": 8}.get(unit, 1)
 
 
@@ -126,7 +132,7 @@ class _Warp:
             self.ready += m.branch
         elif i.kind in ("BSYNC", "WARPSYNC"):
             self.ready += m.converge
-        elif i.kind == "LDGSTS":
+        elif i.kind == "LDGSTS" and one.turns:
             self.copies.append(now + m.copy)
         elif i.kind == "LDGDEPBAR":
             self.groups = [*self.groups[-8:], max(self.copies, default=now)]

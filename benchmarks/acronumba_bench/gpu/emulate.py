@@ -35,6 +35,7 @@ from acronumba_bench.gpu.operands import (
     is_predicate,
     pair,
     predicate,
+    setter,
     word,
     writer,
 )  # fmt: skip
@@ -94,6 +95,7 @@ class Block:
         constants[0:16] = struct.pack("<4I", threads, 1, 1, blocks)
         constants[_PARAMETERS:] = struct.pack(f"<{len(arguments)}q", *arguments)
         self.constants = np.frombuffer(bytes(constants), U32)
+        self.votes: dict[int, bool] = {}  # of the last barrier with a question, by warp
         self.steps = [_step(i, self) for i in code.body]
 
     def run(self, most: int = 4_000_000) -> list[list[Issued]]:
@@ -408,14 +410,22 @@ def _warp_meets(i: Instruction, block: Block) -> Step:
 
 
 def _block_meets(i: Instruction, block: Block) -> Step:
-    if i.parts[1] != "SYNC":
+    if i.parts[1] not in ("SYNC", "RED"):
         raise Unknown(i.text)
+    given = predicate(i.args[1]) if i.parts[1] == "RED" else None  # B2R reads what it has found
 
     def step(w: Warp, active: Lanes) -> None:
         w.waits = True
+        if given is not None:
+            w.block.votes[w.number] = bool((given(w) & active).any())
         w.join(w.pc + SIZE, active)
 
     return step
+
+
+def _voted(i: Instruction, block: Block) -> Step:
+    put = setter(i.args[1])
+    return lambda w, active: put(w, any(w.block.votes.values()), active)
 
 
 def _nothing(i: Instruction, block: Block) -> Step:
@@ -427,6 +437,6 @@ _UNIFORM = {"MOV", "IADD3", "IMAD", "LEA", "SHF", "LOP3", "ISETP", "SEL", "LDC",
 _MADE: dict[str, Callable[[Instruction, Block], Step]] = {
     **ARITHMETIC, "LDS": _load, "LD": _load, "LDG": _load, "STS": _store, "ST": _store, "STG": _store,
     "LDGSTS": _copy, "BRA": _branch, "CALL": _call, "RET": _return, "EXIT": _exit, "BSSY": _begin,
-    "BSYNC": _converge, "BREAK": _leave, "WARPSYNC": _warp_meets, "BAR": _block_meets,
+    "B2R": _voted, "BSYNC": _converge, "BREAK": _leave, "WARPSYNC": _warp_meets, "BAR": _block_meets,
     **dict.fromkeys(("NOP", "LDGDEPBAR", "DEPBAR", "MEMBAR", "ERRBAR", "CCTL", "YIELD"), _nothing),
 }  # fmt: skip

@@ -29,6 +29,8 @@ Array = NDArray[Any]
 def blocks_of(grids: tuple[Grid, ...], nodes: int, most: int) -> int:
     """Return the number of blocks of a launch, as `runtime.library.launch.blocks_of` chooses it."""
     wanted = [-(-nodes // g.nodes) * g.times for g in grids]
+    if grids[0].panels:
+        return grids[0].panels * min(wanted[0], max(cycles.PROCESSORS // grids[0].panels, 1))
     times = [-(-n // cycles.PROCESSORS) * g.cost for n, g in zip(wanted, grids, strict=True)]
     best = 0
     for k in range(1, len(grids)):

@@ -1,0 +1,139 @@
+"""Products of a GPU in float32: weights lie in registers, rows stream past them.
+
+In: a `Core`. Out: text that stands in a kernel, for the threads of a block. A block computes a panel of a weight: all
+gates of some hidden units. The sum over k is cut into parts of `PART` terms. A warp has a part: its lanes keep that
+part's weights in registers, copy that part of the rows into memory that only the warp reads, and leave the sums of the
+part beside them. Then the parts are added, the first first.
+
+*Order of summation.* It depends on the number of terms alone. Each part is summed from zero: four sums, of every fourth
+group of four terms, in ascending order, with fused multiply-add; they are added as (0 + 2) + (1 + 3). The parts are
+added from the first to the last. So it does not matter how many warps and blocks there are, or how many rows and gates
+a block has: the bits of a row depend on nothing else. What a part has too little is filled up with zeros.
+
+A lane has one of the four sums of a part (`sub`, lane // 8) and some columns of the panel (`group`, lane % 8): with 8
+units or more, all gates of some units; with less, some gates of one unit. So four lanes share a column: each has the
+sums of four rows, of which it gets one by exchange.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from acronumba.emit import simt
+from acronumba.kernels.cuda.tiles import PART, THREADS
+from acronumba.records import record
+
+TILE = 16  # rows of a block at a time
+GROUP = 4  # rows of a warp at a time
+WIDE = 40  # columns of a panel at most: each lane has five, of which it keeps 16 terms in registers
+UNITS = 16  # hidden units of a panel at most: each thread finishes one element of a tile
+STEP = PART + 8  # elements from row to row of a part, in shared memory: what 16 lanes read at once lies in other banks
+PART_BYTES = TILE * STEP * 4  # of a part's rows, where its sums lie later
+
+
+def units_of(n: int, gates: int) -> int:
+    """Return the hidden units of a panel: fewer where panels would be few."""
+    units = UNITS
+    while units > 1 and (units * gates > WIDE or (units > 8 and -(-n // units) < UNITS)):
+        units //= 2
+    return units
+
+
+def together(parts: int) -> int:
+    """Return how many warps share each of so many parts: they have other rows."""
+    return max(n for n in (1, 2, 4) if n == 1 or n * parts <= THREADS // 32)
+
+
+@record()
+class Core:
+    """Products of one left operand: `gates` columns of each unit, of `terms` terms."""
+
+    gates: int
+    units: int  # of a panel
+    terms: int
+
+    @property
+    def parts(self) -> int:
+        return max(-(-self.terms // PART), 1)
+
+    @property
+    def share(self) -> int:
+        """Groups of lanes that share the gates of a unit."""
+        return max(8 // self.units, 1)
+
+    @property
+    def own(self) -> int:
+        """Gates of a lane."""
+        return -(-self.gates // self.share)
+
+    @property
+    def columns(self) -> list[tuple[int, int]]:
+        """Of each column of a lane: what it adds to the lane's first unit and first gate."""
+        return [(8 * half, gate) for half in range(max(self.units // 8, 1)) for gate in range(self.own)]
+
+    @property
+    def quads(self) -> int:
+        """Groups of four terms of a lane."""
+        return max(-(-min(self.terms, PART) // 16), 1)
+
+    @property
+    def apart(self) -> int:
+        """Elements between the sums of two units of a row: odd, so that units lie in different banks."""
+        return self.own * self.share | 1
+
+    @property
+    def loads(self) -> int:
+        """Loads of 16 bytes with which a lane gets the weights of a part."""
+        return 4 * self.quads * len(self.columns) // 4
+
+    def weights(self, at: str) -> list[str]:
+        """Return statements that load the weights of a lane, whose first ones are at an address."""
+        names = [
+            f"weight_{q * 16 + i}_{c}" for q in range(self.quads) for i in range(4) for c in range(len(self.columns))
+        ]
+        return [f"{', '.join(names[4 * n : 4 * n + 4])} = load_far_four({at} + {512 * n})" for n in range(self.loads)]
+
+    def products(self, rows: str, sums: str, sub: str) -> list[str]:
+        """Return statements that multiply four rows with the weights, and leave the sums of one row of each lane.
+
+        `rows`: address, in shared memory, of the lane's first term of the first row. `sums`: of its first sum. The rows
+        that a lane multiplies first, second, ... are its own, then those of the lanes with which it exchanges sums.
+        """
+        columns = range(len(self.columns))
+        out = [f"row_{r} = {rows} + ({sub} ^ {r}) * {STEP * 4}" for r in range(GROUP)]
+        out += [f"sum_{r}_{c} = f32(0.0)" for r in range(GROUP) for c in columns]
+        for q in range(self.quads):
+            for r in range(GROUP):
+                out.append(f"x0, x1, x2, x3 = load_four(row_{r} + {q * 64})")
+                out += [
+                    f"sum_{r}_{c} = fma(weight_{q * 16 + i}_{c}, x{i}, sum_{r}_{c})" for i in range(4) for c in columns
+                ]
+        for bit, half in ((16, 2), (8, 1)):
+            out += [
+                f"sum_{r}_{c} = sum_{r}_{c} + exchange(sum_{r + half}_{c}, {bit})" for r in range(half) for c in columns
+            ]
+        out.append("meet_lanes()")
+        out += [
+            f"store_near({sums} + {4 * (unit * self.apart + gate)}, sum_0_{c})"
+            for c, (unit, gate) in enumerate(self.columns)
+        ]
+        return out
+
+
+def _added(args: Sequence[str], lane: str) -> list[str]:
+    """Return the sum of parts in shared memory, the first first; of what comes before, if there is something."""
+    *before, at, parts = args
+    return [" + ".join([*before, *(f"load_near({at} + {p * PART_BYTES})" for p in range(int(parts)))])]
+
+
+def _weights(args: Sequence[str], lane: str) -> list[str]:
+    at, *numbers = args
+    return Core(*map(int, numbers)).weights(at)
+
+
+def _products(args: Sequence[str], lane: str) -> list[str]:
+    rows, sums, sub, *numbers = args
+    return Core(*map(int, numbers)).products(rows, sums, sub)
+
+
+simt.INLINE |= {"stream_added": _added, "stream_weights": _weights, "stream_products": _products}

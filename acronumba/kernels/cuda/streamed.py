@@ -1,0 +1,415 @@
+"""Writes passes of float32 products for a GPU, whose rows stream past weights in registers (`kernels.cuda.stream`).
+
+In: a `ProductStage` and a `Pass`. Out: statements of one function. A block computes a panel, all gates of some hidden
+units, for a share of the rows, a tile of `stream.TILE` rows after the other. Products with several left operands, or of
+more than 8 parts, take several rounds. Each thread finishes one element of a tile; what it needs for that besides the
+sums, it asks for before the products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from acronumba.emit import tree
+from acronumba.emit.simt import WARP, device
+from acronumba.emit.tree import F32, I1, I32, I64, Const, Expr, Load, Local, const, convert, select
+from acronumba.kernels.cuda import stream
+from acronumba.kernels.cuda.nodes import Counted
+from acronumba.kernels.cuda.tiles import PART
+from acronumba.kernels.cuda.writer import SHARED_MEMORY, WARPS, Grid, SimtWriter
+from acronumba.kernels.stages.index import ZERO, Index, Poly, count, size_poly
+from acronumba.kernels.stages.passes import Pass
+from acronumba.kernels.stages.steps import Step
+from acronumba.kernels.stages.tasks import ProductPart, ProductStage
+from acronumba.kernels.stages.weights import InRegisters, SideBySide, ViewPacking
+from acronumba.kernels.tiles import Packing
+from acronumba.records import record
+
+SIZE = 4  # bytes of an element
+
+
+@record(eq=False)
+class Member:
+    """Products of one left operand: its pieces, of which the first is row `first` of the table of addresses."""
+
+    parts: list[ProductPart]
+    lefts: tuple[int, ...]
+    first: int
+    core: stream.Core
+
+
+@record(eq=False)
+class Warp:
+    """What a warp has in a round: which part of the sum (of those of the round), and which rows of a tile.
+
+    Warps without a part do what the last part's warps do, into memory of their own: so all warps go the same way.
+    """
+
+    member: Member
+    many: int  # parts of the round
+    slot: Expr  # of shared memory
+    share: Expr  # its first group of rows
+    every: int  # how many groups of rows it goes on by
+    part: Expr  # of the sum
+    terms: Expr  # the first one of its part
+
+
+def divided(a: Expr, b: Expr) -> Expr:
+    """Return the quotient of numbers of less than 31 bits: a division of 64 bits is a call."""
+    return convert(convert(a, I32) // convert(b, I32), I64)
+
+
+class Streams:
+    """Writes the products of a pass, and its tail.
+
+    Parameters
+    ----------
+    w
+        Of the function.
+    stage
+        The stage.
+    one
+        The pass.
+    """
+
+    def __init__(self, w: SimtWriter, stage: ProductStage, one: Pass) -> None:
+        self.w, self.stage, self.one = w, stage, one
+        rows = count(stage.lead)
+        self.counted = Counted(rows) if rows.constant is None else None
+        found = [(p, l) for call in one.calls for p, l in zip(call.members, call.lefts, strict=True)]
+        gates = [sum(part.gates for part in parts) for parts, _ in found]
+        self.units = stream.units_of(stage.n, max(gates))
+        self.bits = self.units.bit_length() - 1
+        self.panels = -(-stage.n // self.units)
+        self.members: list[Member] = []
+        self.pieces = 0
+        for (parts, lefts), many in zip(found, gates, strict=True):
+            core = stream.Core(many, self.units, w.inner(parts[0].product))
+            self.members.append(Member(parts, lefts, self.pieces, core))
+            self.pieces += len(lefts)
+        most = (SHARED_MEMORY - 64 - 8 * stream.TILE * (self.pieces + 1)) // stream.PART_BYTES
+        self.most = max(p for p in (1, 2, 4, 8) if p <= max(most, 1))  # parts of a round
+        self.rounds = [(m, first) for m in self.members for first in range(0, m.core.parts, self.most)]
+        self.totals: dict[int, list[Local]] = {}  # the sums of each product, of the thread's element
+
+    def grids(self) -> tuple[Grid, ...]:
+        """Return the grid: a block for every `stream.GROUP` rows of each panel, if so many are at work at once."""
+        lead = count(self.stage.lead).constant or 1
+        counted = self.w.table.counted.index(self.counted) + 1 if self.counted is not None else 0
+        group = stream.GROUP
+        return (Grid(max(1, group // lead), -(-lead // group), counted=counted, panels=self.panels),)
+
+    def write(self) -> None:
+        """Write the function: the shares of the blocks, their tiles, and what is done for each."""
+        w, f = self.w, self.w.f
+        blocks = w.bind("blocks", device("blocks", type=I64))
+        if self.counted is None:
+            self.starts, total = None, w.rows_of(self.stage, f["nodes"])
+        else:
+            self.starts = w.starts(self.counted)
+            total = w.bind("total", tree.load(self.starts, f["nodes"]))
+        self.memory()
+        many = w.local("groups", blocks // self.panels)
+        f.set(many, select(many < 1, 1, many))
+        # rows of a share: whole groups of rows, so that no warp has less than it could have
+        share = w.local("share", divided(total + (many * stream.GROUP - 1), many * stream.GROUP) * stream.GROUP)
+        units = w.local("units", many * self.panels)
+        u = w.local("u", device("block", type=I64))
+        with f.while_(u < units), w.scope():
+            which = w.local("group", u // self.panels)
+            self.panel = w.local("panel", u - which * self.panels)
+            start = w.local("start", which * share)
+            stop = w.local("stop", select(start + share < total, start + share, total))
+            alone = len(self.rounds) == 1
+            warp = self.round(*self.rounds[0]) if alone else None
+            if warp is not None:
+                self.weights(warp)
+            with w.loop("a", start, stop, stream.TILE) as a:
+                m = w.local("m", select(stop - a < stream.TILE, stop - a, stream.TILE) & 31)  # a small number
+                self.tile(a, m, warp, self.addresses(a, m))
+                with f.when(a + stream.TILE < stop):
+                    f.do(device("meet"))
+            f.set(u, u + blocks)
+            with f.when(u < units):
+                f.do(device("meet"))
+
+    def memory(self) -> None:
+        """Allocate shared memory of the block: rows of parts, addresses of rows."""
+        w = self.w
+        self.thread = w.thread()
+        self.lane = w.local("lane_at", self.thread & (WARP - 1))
+        self.warp = w.local("warp_at", self.thread >> (WARP.bit_length() - 1))
+        most = max(min(m.core.parts, self.most) for m in self.members)
+        parts = WARPS // stream.together(most) * stream.PART_BYTES
+        size = parts + 8 * stream.TILE * (self.pieces + (self.starts is not None))
+        memory = w.local("memory", device("block_memory", const(size, I64), type=I64))
+        self.near = w.local("near", device("shared_at", memory, type=I64))
+        self.table = w.local("rows", memory + parts)
+        self.table_near = parts
+        self.owners = w.local("owners", self.table + 8 * stream.TILE * self.pieces) if self.starts is not None else None
+
+    def addresses(self, a: Expr, m: Expr) -> Local:
+        """Write the addresses of rows a..a+m of the left operands, the last one as often as a tile has more rows.
+
+        Return whether one of the thread's is no multiple of 16 bytes.
+        """
+        w, f, stage = self.w, self.w.f, self.stage
+        f.comment("the rows of the left operand")
+        odd = w.local("odd", const(0, I64))
+        with w.anew(), w.when(self.thread < stream.TILE):
+            row = w.local("r", a + select(self.thread < m, self.thread, m - 1))
+            if self.starts is not None and self.owners is not None:
+                f.store(self.owners, self.thread, w.find("of_node", self.starts, row, f["nodes"]))
+            at = self.enter(row, self.thread)
+            for member in self.members:
+                for k, piece in enumerate(member.lefts, member.first):
+                    place = Index((*stage.lead, w.graph.shape(piece)[-1]), (*at, ZERO))
+                    address = w.local("row_at", w.address(piece, place))
+                    f.store(self.table + self.thread * 8, k * stream.TILE, address)
+                    f.set(odd, odd | address)
+        w.home_depth = 0
+        return odd
+
+    def enter(self, row: Local, e: Expr) -> list[Poly]:
+        """Find the node of a row, number `e` of the tile; return the index of the row in the node."""
+        w, lead = self.w, self.stage.lead
+        if self.starts is None or self.owners is None:
+            return w.enter_row(row, lead)
+        node = w.local("node_of", tree.load(self.owners, e))
+        w.home_depth = len(w.scopes) - 1
+        w.enter_node(node)
+        return w.place_of(w.bind("row_of_node", row - tree.load(self.starts, node)), lead)
+
+    # ---- the products
+
+    def round(self, member: Member, first: int) -> Warp:
+        """Share out the parts of a round to warps; of a few parts, each is shared by warps that have other rows."""
+        w = self.w
+        many = min(member.core.parts - first, self.most)
+        every = stream.together(many)
+        slots = WARPS // every
+        share = w.local("share_of_part", self.warp >> (slots.bit_length() - 1))
+        slot = w.local("slot", self.warp & (slots - 1))
+        part: Expr = slot if many == slots else select(slot < many, slot, many - 1)
+        part = w.local("part", part + first)
+        return Warp(member, many, slot, share, every, part, w.local("terms", part * PART))
+
+    def weights(self, warp: Warp) -> None:
+        """Load the weights of the warp's part of the current panel."""
+        w, core, parts = self.w, warp.member.core, warp.member.parts
+        packing = w.packing(parts, self.stage.n, 1, self.units, "float32")
+        assert isinstance(packing, Packing | ViewPacking | SideBySide)
+        with w.anew():
+            own = InRegisters(packing, core.parts, core.quads, core.share, core.own)
+            packed = w.packed(tuple(part.product.right for part in parts), own)
+        at = (self.panel * core.parts + warp.part) * (core.loads * WARP * 16) + self.lane * 16
+        w.f.do(device("stream_weights", w.local("weight_at", packed + at), *self.numbers(core)))
+
+    def place(self, group: Expr, core: stream.Core) -> tuple[Expr, Local]:
+        """Return the first unit and the first gate of a group of lanes."""
+        if core.share == 1:
+            return group, self.w.local("gate", const(0, I64))
+        return group & (self.units - 1), self.w.local("gate", (group >> self.bits) * core.own)
+
+    @staticmethod
+    def numbers(core: stream.Core) -> tuple[Const, ...]:
+        return tuple(Const(n, I64) for n in (core.gates, core.units, core.terms))
+
+    def products(self, warp: Warp, m: Local) -> Callable[[], None]:
+        """Write the addresses that a round needs; return what writes the round.
+
+        Each warp multiplies groups of rows; the others are fetched while the first is multiplied.
+        """
+        w, core = self.w, warp.member.core
+        mine = w.local("mine", self.near + warp.slot * stream.PART_BYTES)
+        fetch = self.fetcher(warp, mine)
+        group, sub = w.local("lane_group", self.lane & 7), w.local("sub", self.lane >> 3)
+        unit, gate = self.place(group, core)
+        further = warp.share * (stream.GROUP * stream.STEP * SIZE)
+        rows = w.local("rows_at", mine + further + sub * 16)
+        sums = w.local("sums_at", mine + further + (sub * stream.STEP + unit * core.apart + gate) * SIZE)
+        turns = w.local("turns", (m + (stream.GROUP * warp.every - 1)) // (stream.GROUP * warp.every))
+        return lambda: self.multiply(warp, fetch, turns, rows, sums, sub)
+
+    def multiply(
+        self, warp: Warp, fetch: Callable[[Local], None], turns: Local, rows: Local, sums: Local,
+        sub: Local,
+    ) -> None:  # fmt: skip
+        """Write the copies and the products of a round."""
+        w, f = self.w, self.w.f
+        fetch(turns)
+        with w.loop("turn", 0, turns) as turn:
+            with w.when(turn.eq(0)):
+                f.do(device("wait_for_older_copies"))
+            with f.otherwise(), w.scope():
+                f.do(device("wait_for_copies"))
+            f.do(device("meet_lanes"))
+            further = w.local("further", turn * (warp.every * stream.GROUP * stream.STEP * SIZE))
+            f.do(device("stream_products", w.local("x_at", rows + further), w.local("to", sums + further), sub,
+                        *self.numbers(warp.member.core)))  # fmt: skip
+        f.do(device("meet"))
+
+    def fetcher(self, warp: Warp, mine: Local) -> Callable[[Local], None]:
+        """Return what writes the copy of a part of four rows each: 16 lanes copy a row of it, 16 bytes each, twice."""
+        w, f = self.w, self.w.f
+        k = w.local("k", warp.terms + (self.lane & 15) * 4)
+        piece, offset, left = self.piece_of(warp.member, k)
+        table = w.local("table_at", self.near + self.table_near + (piece + warp.member.first) * (8 * stream.TILE))
+        half, column = w.local("half", self.lane >> 4), w.local("column", (self.lane & 15) * 16)
+
+        divided, whole = self.divided(warp.member), warp.member.core.terms % PART == 0
+        has = const(1, I64) if whole else w.local("has_terms", select(left > 0, const(1, I64), 0))
+
+        def place(row: Expr) -> tuple[Expr, Local]:
+            """Return where a row of the part is copied to, and from."""
+            word = device("load_near_word", table + row * 8, type=I64)
+            return mine + row * (stream.STEP * SIZE) + column, w.local("source", w.local("row_at", word) + offset)
+
+        def fetch(groups: Sequence[Expr]) -> None:
+            rows = [w.local("row_of_part", g * stream.GROUP + (half + 2 * h)) for g in groups for h in range(2)]
+            for to, source in [place(row) for row in rows]:
+                f.do(device("copy_near", to, source, has * 16))
+
+        def fetch_slowly(turns: Expr) -> None:
+            many = 8 if divided else 2
+            e = w.local("e", const(0, I64))
+            with f.while_(e < turns * many), w.scope():
+                n = w.local("n", e // (many // 2))
+                group = (n >> 1) * warp.every + warp.share
+                row = w.local("row_of_part", group * stream.GROUP + (half + (n & 1) * 2))
+                if divided:
+                    to = mine + row * (stream.STEP * SIZE) + column + (e & 3) * SIZE
+                    self.element(warp, w.local("term", k + (e & 3)), row, w.local("to", to))
+                else:
+                    to, source = place(row)
+                    for i in range(4):
+                        f.do(device("copy_one_near", to + i * SIZE, source + i * SIZE, has * 4))
+                f.set(e, e + (device("nothing", type=I64) + 1))  # the compiler does not write the loop several times
+
+        def fetch_all(turns: Local) -> None:
+            slow = self.odd | (left < 4) | (offset & 15).ne(0) if divided else self.odd
+            fast = w.local("fast", select(slow, const(0, I64), 1))
+            with w.when(fast.eq(0)):
+                fetch_slowly(turns)
+            with f.otherwise(), w.scope():
+                fetch([warp.share])
+            f.do(device("copies_end"))
+            count = stream.TILE // (stream.GROUP * warp.every)
+            if later := [n * warp.every + warp.share for n in range(1, count)]:
+                with w.when((turns > 1) & fast.ne(0)):
+                    fetch(later)
+            f.do(device("copies_end"))
+
+        return fetch_all
+
+    def divided(self, member: Member) -> bool:
+        """Whether a row's piece may end within four terms that are copied together."""
+        lengths = [self.w.graph.shape(piece)[-1] for piece in member.lefts] if len(member.lefts) > 1 else []
+        return any(not isinstance(n, int) or n % 4 for n in (*lengths, member.core.terms))
+
+    def element(self, warp: Warp, k: Local, row: Expr, to: Expr) -> None:
+        """Write the copy of one element of a part; where the row has none, it is 0."""
+        w, f = self.w, self.w.f
+        piece, offset, left = self.piece_of(warp.member, k)
+        table = self.near + self.table_near + (piece + warp.member.first) * (8 * stream.TILE)
+        source = w.local("source", device("load_near_word", table + row * 8, type=I64))
+        x = w.local("x", const(0.0, F32))
+        with w.when(left > 0):
+            f.set(x, Load(source + offset, F32))
+        f.do(device("store_near", to, x))
+
+    def piece_of(self, member: Member, k: Local) -> tuple[Local, Local, Local]:
+        """Return which piece of a row a term lies in, its offset in bytes there, and how many terms are left of it."""
+        w, f = self.w, self.w.f
+        lengths = [w.graph.shape(piece)[-1] for piece in member.lefts]
+        ends: list[Expr] = []
+        for length in lengths if len(lengths) > 1 else [member.core.terms]:
+            ends.append(w.bind("end_of_piece", (ends[-1] if ends else const(0, I64)) + w.number(size_poly(length))))
+        piece, first, end = w.local("piece", const(0, I64)), w.local("first", const(0, I64)), w.local("end", ends[0])
+        for n, (before, after) in enumerate(pairwise(ends), 1):
+            f.set(piece, select(k >= before, n, piece))
+            f.set(first, select(k >= before, before, first))
+            f.set(end, select(k >= before, after, end))
+        return piece, w.local("offset", (k - first) * SIZE), w.local("left_of_piece", end - k)
+
+    # ---- the tail
+
+    def tile(self, a: Expr, m: Local, warp: Warp | None, odd: Local) -> None:
+        """Write the products and the tail of a tile: what the tail loads that no product depends on goes before."""
+        w, f = self.w, self.w.f
+        w.note_names(self.one.tail)
+        if self.starts is not None:
+            f.do(device("meet"))  # rows' nodes are known to all threads
+        with f.nested() as early, w.anew(), w.scope():
+            row = w.local("e_row", self.thread >> self.bits)
+            self.row = w.local("e", select(row < m, row, m - 1))
+            self.column = w.local("c", self.thread & (self.units - 1))
+            j = w.local("j", self.panel * self.units + self.column)
+            self.inside: Expr = row < m
+            if self.stage.n % self.units:
+                self.inside = self.inside & (j < self.stage.n)
+                j = w.local("j", select(j < self.stage.n, j, self.stage.n - 1))
+            self.inside = w.local("inside", self.inside)
+            at = self.enter(w.local("r", a + self.row), self.row)
+            with f.nested() as late, w.scope():
+                self.begin_totals()
+                self.tail(at, j)
+        f.body += early
+        places = [w.local("sum_at", self.near + (self.row * stream.STEP + self.column * member.core.apart) * SIZE)
+                  for member in self.members]  # fmt: skip
+        first = self.products(warp, m) if warp is not None else None
+        # whether no row can be copied 16 bytes at a time
+        self.odd = w.local("any_odd", device("meet_any", (odd & 15).ne(0), type=I1))
+        for number, (member, part) in enumerate(self.rounds):
+            if number:
+                f.do(device("meet"))
+            with w.anew():
+                self.a_round(member, part, m, first, places[self.members.index(member)])
+        with f.when(self.inside):
+            f.body += late
+
+    def begin_totals(self) -> None:
+        """Make the locals of the sums, which values of the tail cannot leave."""
+        w = self.w
+        self.totals = {}
+        for member in self.members:
+            for part in member.parts:
+                locals_ = []
+                for _ in range(part.gates):
+                    local = Local(w.f.fresh("total"), F32)
+                    w.f.locals[local.name] = local
+                    w.depth[local.name] = len(w.scopes) - 1
+                    locals_.append(local)
+                self.totals[part.product.value] = locals_
+
+    def tail(self, at: list[Poly], j: Local) -> None:
+        """Write what finishes the thread's element; loads of operands go before the products."""
+        w, stage, tail = self.w, self.stage, self.one.tail
+        if not tail:
+            return
+        w.symbols[j.name] = j
+        w.extents[j.name] = stage.n
+        w.home_depth = len(w.scopes) - 1
+        barrier, w.barrier = w.barrier, w.home_depth - 1
+        w.totals = self.totals
+        w.panels = {v: (const(0, I64), self.units, const(0, I64)) for v in self.totals}
+        w.panel_n = stage.n
+        w.panel_at = (*at, ZERO if stage.n == 1 else Poly.of(j.name))
+        w.inline = {v for v in tail if v not in self.totals}
+        w.finish_vector(stage, Step(done=list(tail)))
+        w.totals, w.panels, w.inline = {}, {}, set()
+        w.barrier, w.home_depth = barrier, 0
+
+    def a_round(self, member: Member, part: int, m: Local, write: Callable[[], None] | None, at: Local) -> None:
+        """Write a round, and what the thread's sums gain by it."""
+        f = self.w.f
+        if write is None:
+            warp = self.round(member, part)
+            self.weights(warp)
+            write = self.products(warp, m)
+        write()
+        many = min(member.core.parts - part, self.most)
+        for gate, total in enumerate(t for p in member.parts for t in self.totals[p.product.value]):
+            place = at + gate * SIZE if gate else at
+            f.set(total, device("stream_added", *([total] if part else []), place, const(many, I64), type=F32))

@@ -1,0 +1,132 @@
+"""Products of a GPU whose rows stream past weights in registers: their bits depend on nothing but the terms."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from acronumba.ir.spec import KernelSpec
+from acronumba.kernels.cuda import generate, stream
+from acronumba.kernels.stages.weights import InRegisters
+from acronumba.kernels.tiles import Packing
+from tests.support.chosen import one_in
+from tests.support.kernel_cases import evaluate, inputs
+from tests.support.kernel_runs import SpecBuilder
+from tests.support.simt_runs import Simulated
+
+
+def product(n: int, *pieces: int) -> KernelSpec:
+    """A product with a vector in pieces; there is an element-wise operation on it."""
+    b = SpecBuilder("product")
+    xs = [b.tensor(f"x{k}", size) for k, size in enumerate(pieces)]
+    w, bias = b.shared("w", n, sum(pieces)), b.tensor("b", n)
+    x = xs[0] if len(xs) == 1 else b.op("concat", *xs, shape=(sum(pieces),), attrs=(0,))
+    return b.spec(b.op("add", b.op("matmul", w, x, shape=(n,)), bias, shape=(n,)))
+
+
+def defined(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """The sums of a row, by the order that `kernels.cuda.stream` describes."""
+    x64, w64, total = x.astype(np.float64), w.astype(np.float64), None
+    for first in range(0, len(x), stream.PART):
+        four = [np.zeros(len(w), np.float32) for _ in range(4)]
+        for k in range(first, min(first + stream.PART, len(x))):
+            s = (k - first) // 4 % 4
+            four[s] = (four[s] + w64[:, k] * x64[k]).astype(np.float32)  # rounded once, but for the sum of float64
+        part = (four[0] + four[2]) + (four[1] + four[3])
+        total = part if total is None else total + part
+    assert total is not None
+    return total
+
+
+def run(spec: KernelSpec, rows: list[Any], shared: dict[int, Any], **how: Any) -> np.ndarray:
+    ((found,), _) = Simulated(spec, generate.generate(spec), how.pop("seed", 0))(rows, shared, **how)
+    return found
+
+
+@pytest.mark.parametrize("pieces", one_in(2, map(pytest.param, [(70, 58), (600,), (3, 130, 7), (64,), (512,)])))
+def test_sums_are_those_of_the_order(pieces: tuple[int, ...]) -> None:
+    spec = product(5, *pieces)
+    assert "load_four(" in generate.generate(spec).text
+    rows, shared = inputs(spec, 5)
+    found = run(spec, rows, shared, units=2)
+    for row, got in zip(rows, found, strict=True):
+        *xs, bias = row
+        assert got.tobytes() == (defined(np.concatenate(xs), next(iter(shared.values()))) + bias).tobytes()
+
+
+def test_bits_depend_on_no_company() -> None:
+    """Batches of many sizes, other rows beside a row, other numbers of blocks, other orders of threads."""
+    spec = product(9, 24, 44)
+    rows, shared = inputs(spec, 20)
+    whole = run(spec, rows, shared, units=1)
+    rng = np.random.default_rng(0)
+    for m, units in ((1, 1), (5, 3), (17, 2)):
+        those = rng.choice(len(rows), m, replace=False)
+        got = run(spec, [rows[i] for i in those], shared, units=units, seed=m)
+        assert got.tobytes() == whole[those].tobytes(), (m, units)
+
+
+@pytest.mark.slow
+def test_bits_of_batches_of_all_sizes() -> None:
+    spec = product(9, 40, 30)
+    rows, shared = inputs(spec, 300)
+    whole = run(spec, rows, shared, units=3)
+    for m in range(1, 301):
+        assert run(spec, rows[:m], shared, units=m % 5 + 1, seed=m).tobytes() == whole[:m].tobytes()
+
+
+def test_infinities_and_nan_stay_in_their_rows_and_columns() -> None:
+    spec = product(5, 20)
+    rows, shared = inputs(spec, 6)
+    clean = run(spec, rows, shared)
+    rows[1][0][3], rows[2][0][7], rows[3][0][19] = np.inf, np.nan, 3.4e38
+    (w,) = shared.values()
+    w[4, 0] = -np.inf
+    with np.errstate(all="ignore"):
+        got, wanted = run(spec, rows, shared), [evaluate(spec, row, shared)[0] for row in rows]
+    assert np.allclose(got, wanted, rtol=1e-5, equal_nan=True)
+    assert got[[0, 4, 5], :4].tobytes() == clean[[0, 4, 5], :4].tobytes()
+
+
+@pytest.mark.parametrize(("terms", "bound"), one_in(2, [(512, 2.5e-7), (256, 2e-7)]))
+def test_errors_are_smaller_than_those_of_one_chain(terms: int, bound: float) -> None:
+    rng = np.random.default_rng(0)
+    x = np.tanh(rng.standard_normal((60, terms))).astype(np.float32)
+    w = (rng.standard_normal((60, terms)) / np.sqrt(terms)).astype(np.float32)
+    found = np.stack([defined(row, w) for row in x])
+    exact = x.astype(np.float64) @ w.T.astype(np.float64)
+    chain = np.zeros_like(found)
+    for k in range(terms):
+        chain = (chain + x[:, k : k + 1].astype(np.float64) * w[:, k].astype(np.float64)).astype(np.float32)
+    error, other = (np.abs(y - exact).max() / np.abs(exact).max() for y in (found, chain))
+    assert error < bound and error < other / 2
+
+
+@pytest.mark.parametrize(
+    ("gates", "n", "units"), [(1, 5, 8), (1, 256, 16), (2, 256, 16), (3, 256, 8), (5, 256, 8), (6, 64, 4), (12, 9, 2)]
+)
+def test_cores(gates: int, n: int, units: int) -> None:
+    """Weights of a lane fit in its registers, sums of a row in the row's place; each weight is one lane's."""
+    assert stream.units_of(n, gates) == units
+    core = stream.Core(gates, units, 200)
+    assert len(core.columns) <= 5 and units * core.apart <= stream.STEP and core.apart >= gates
+    packing = Packing(gates=gates, n=n, k=200, q=1, lanes=units, dtype="float32", transposed=True)
+    w = np.arange(1, gates * n * 200 + 1, dtype=np.float32).reshape(gates * n, 200)
+    made = InRegisters(packing, core.parts, core.quads, core.share, core.own).apply(w)
+    assert made.shape == (-(-n // units), core.parts, core.loads, 32, 4)
+    assert np.array_equal(np.sort(made[made > 0]), np.sort(w.reshape(-1)))
+    names = [re.match(r"(.*) = ", line)[1].split(", ") for line in core.weights("at")]  # type: ignore[index]
+    lane, part = 13, 2
+    group, sub = lane % 8, lane // 8
+    for load, four in enumerate(names):
+        for i, name in enumerate(four):
+            term, c = map(int, name.split("_")[1:])
+            unit, gate = core.columns[c]
+            unit += group if units >= 8 else group % units
+            gate += 0 if units >= 8 else group // units * core.own
+            k = part * stream.PART + term // 16 * 16 + sub * 4 + term % 16
+            known = gate < gates and unit < n and k < 200
+            assert made[0, part, load, lane, i] == (w[gate * n + unit, k] if known else 0)
