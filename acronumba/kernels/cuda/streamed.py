@@ -41,7 +41,7 @@ class Member:
 
 @record(eq=False)
 class Warp:
-    """What a warp has in a round: which part of the sum (of those of the round), and which rows of a tile.
+    """The share of a warp in a round: which part of the sum (of those of the round), and which rows of a tile.
 
     Warps without a part do what the last part's warps do, into memory of their own: so all warps go the same way.
     """

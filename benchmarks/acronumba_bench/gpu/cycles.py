@@ -215,3 +215,12 @@ def cycles(blocks: Sequence[Traces], m: Machine = HOPPER) -> int:
                 raise RuntimeError("nothing goes on")
             return now
         now = max(min(times), now + 1)
+
+
+def behind(block: Traces, m: Machine = HOPPER) -> int:
+    """Return the cycles of a block from its first barrier on: what is before reads nothing that a batch computes."""
+    before = []
+    for trace in block:
+        first = next(k for k, one in enumerate(trace) if one.instruction.kind == "BAR")
+        before.append(trace[: first + 1])
+    return cycles([block], m) - cycles([before], m)
