@@ -251,7 +251,7 @@ class Streams:
         f.do(device("meet"))
 
     def fetcher(self, warp: Warp, mine: Local) -> Callable[[Local], None]:
-        """Return what writes the copy of a part of four rows each: 16 lanes copy a row of it, 16 bytes each, twice."""
+        """Return a writer of copies of a part of rows: of four at a time, 16 lanes copy a row, 16 bytes each, twice."""
         w, f = self.w, self.w.f
         k = w.local("k", warp.terms + (self.lane & 15) * 4)
         piece, offset, left = self.piece_of(warp.member, k)
