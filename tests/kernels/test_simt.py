@@ -114,7 +114,7 @@ def test_the_shape_of_tiles_changes_no_bit() -> None:
     product = b.op("matmul", w, x, shape=(64,))
     halves = [b.op("slice", product, shape=(32,), attrs=((k,), (1,))) for k in (0, 32)]
     spec = b.spec(b.op("mul", *halves, shape=(32,)))
-    run = simulated(spec)
+    run = Simulated(spec, generate.generate(spec, precision="tf32"))
     (ladder,) = run.code.grids
     assert [(g.nodes, g.times) for g in ladder] == [(64, 1), (64, 2), (32, 2), (32, 4), (16, 4)]
     rows, shared = inputs(spec, 18)
@@ -125,7 +125,7 @@ def test_the_shape_of_tiles_changes_no_bit() -> None:
         for blocks in (2, 4, 8):
             assert run(rows, shared, units=blocks)[0][0].tobytes() == whole[0].tobytes()
         (clean,) = evaluate(spec, rows[0], shared)
-    assert np.isinf(clean[5]) and close(whole[0][0], clean)
+    assert np.isinf(clean[5]) and np.allclose(whole[0][0], clean, rtol=5e-3, atol=5e-3)
 
 
 def test_a_long_sum_is_as_exact_as_a_float32_allows() -> None:
@@ -262,7 +262,7 @@ def test_a_tile_reads_rows_in_pieces_wherever_they_lie(pieces: tuple[int, ...], 
 
 
 def test_sums_may_lie_where_steps_were() -> None:
-    """Of three times eight columns two warps do two and two do one: these are done first."""
+    """Of three times eight columns three warps have eight each: the others are done first."""
     left, weight = factors(18, 16, width=24)
     apart = tile(left, weight, again=False)
     for seed in range(3):
