@@ -7,9 +7,9 @@ its compiled specialisations are shared with the models made from it by `on` and
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Mapping, Sequence
-from functools import update_wrapper
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, overload
 
@@ -95,9 +95,11 @@ class Model(Generic[P, R]):
         if source is not None:
             BY_SOURCE.add(source)
             self._native, fn = fn, source
+        elif isinstance(fn, functools._lru_cache_wrapper):
+            self._native, fn = fn, fn.__wrapped__
         if not callable(fn) or hasattr(type(fn), "__acronumba_gradients__"):
             raise TypeError(f"@model expects a function, not {type(fn).__name__}")
-        update_wrapper(self, fn)
+        functools.update_wrapper(self, fn)
         self._options = options or Options()
         self._device = device
         self._signature: Signature | None = None

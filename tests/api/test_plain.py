@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from dataclasses import dataclass
@@ -202,3 +203,15 @@ def test_check_stops_a_plain_call_that_the_batch_has_ended() -> None:
     done = run(halves, call)
     verdict = check(model(by_while), call.columns, call.shared, done).verdicts[0]
     assert verdict.verdict == "different" and "does not end" in verdict.where
+
+
+@functools.cache
+def fibonacci(n):
+    return n if n < 2 else fibonacci(n - 1) + fibonacci(n - 2)
+
+
+def test_the_plain_call_of_a_cached_function_uses_its_cache():
+    f = model(fibonacci)
+    assert list(f.batch([5, 10])) == [5, 55]
+    assert f(80) == 23416728348467685
+    assert fibonacci.cache_info().currsize > 80

@@ -324,3 +324,11 @@ def by_percent(s):
 
 def test_texts_by_percent() -> None:
     assert list(model(by_percent).batch(WORDS)) == list(map(by_percent, WORDS))
+
+
+def test_a_static_method_of_a_string_does_not_read_it():
+    def complement(s):
+        return s.translate(s.maketrans("ATCG", "TAGC")), s.maketrans("ab", "cd", "e")
+
+    xs = ["GCTA", "", "abc"]
+    assert list(model(complement).batch(xs)) == [complement(x) for x in xs]

@@ -171,3 +171,16 @@ def test_texts_of_computed_floats_are_close() -> None:
     w = rng.standard_normal((30, 40)).astype(np.float32)
     columns = list(rng.standard_normal((20, 40)).astype(np.float32))
     assert model(lambda x, *, w: f"sum {float(np.tanh(w @ x).sum())}").check(columns, w=w).count("different") == 0
+
+
+def filled_ints(n):
+    return (
+        f"{n:08x}", "%08x" % n, format(n, "04x"), f"{n:0=8X}", f"{n:#010x}", f"{n: 012x}", f"{n:08b}", f"{n:#06o}",
+        f"{n:=+9d}",
+    )  # fmt: skip
+
+
+def test_zeros_in_front_of_digits_that_look_like_a_prefix() -> None:
+    """The digits of 27 are `1b`."""
+    rand = random.Random(4)
+    same(filled_ints, [27, 0, 11, 187, -27, *(rand.randrange(-(10**k), 10**k) for k in range(1, 18) for _ in range(9))])

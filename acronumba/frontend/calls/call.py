@@ -446,7 +446,8 @@ def call_method(w: Walker, owner: Val, name: str, args: list[Val], kwargs: dict[
         return own
     known = row_of(getattr(owner.shown or cls, name, None))
     if known is not None:
-        return call_row(w, known, [owner, *args], kwargs)
+        static = isinstance(inspect.getattr_static(owner.shown or cls, name), staticmethod)
+        return call_row(w, known, args if static else [owner, *args], kwargs)
     if name == "_replace":
         return replace_fields(w, [owner, *args], kwargs)
     seen = f"the method .{name} of {w.describe(owner)}"

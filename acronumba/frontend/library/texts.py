@@ -40,7 +40,7 @@ def placed(text, width, fill, align):
         return text + gap
     if align == "=":
         start = 1 if text[:1] == "-" or text[:1] == "+" or text[:1] == " " else 0
-        if len(text) > start + 1 and text[start + 1] in "boxX":
+        if len(text) > start + 1 and text[start] == "0" and text[start + 1] in "boxX":
             start += 2  # a prefix, as of "0x1f"
         return text[:start] + gap + text[start:]
     if align == "^":
