@@ -26,7 +26,7 @@ from acronumba.frontend.kinds.objects import ObjectValue
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
 from acronumba.frontend.naming import note_named
-from acronumba.frontend.numbering import Key, Numbering, fits, gives_natural
+from acronumba.frontend.numbering import Key, Naturals, Numbering, fits, gives_natural
 from acronumba.frontend.raised import (
     TOO_LARGE,
     ZERO_DIVISION,
@@ -134,7 +134,7 @@ class Blocks(Catching):
         self.left_out: dict[Loc, None] = {}  # calls that only tell
         self.widenings: dict[Loc, None] = {}  # where float32 becomes float64 by NumPy's rules
         self.unwrapped: set[Callable[..., Constant]] = set()  # functions of models and of cached functions
-        self.naturals: dict[ir.Var, None] = {}  # variables that are never negative: extents, lengths, counters
+        self.naturals = Naturals(lambda: self.block, lambda: self.code)
         # exclusive upper bounds of variables of loops over a range that starts at 0
         self.below: dict[ir.Var, Num] = {}
         self.came_in: set[ir.Var] = set()  # variables of values that were certainly not made in the call
@@ -508,7 +508,7 @@ class Blocks(Catching):
         (out,) = writes(self.once(key, made))
         self.code.numbering.made[out] = op, args
         if result == INT and gives_natural(op, args, self.naturals):
-            self.naturals[out] = None
+            self.naturals.add(out)
         return Num(result, var=out)
 
     def _check_defined(self, op: str, args: Sequence[Num], result: Type) -> None:
@@ -602,13 +602,13 @@ class Blocks(Catching):
             return ir.ExtentOf(out=self.var(name, INT), tensor=ref, axis=axis, loc=self.loc)
 
         (out,) = writes(self.once(("extent", ref, axis), made))
-        self.naturals[out] = None
+        self.naturals.add(out)
         return out
 
     def note_extents(self, ref: ArrayRef) -> ArrayRef:
         """Note that the variable extents of an array are not negative."""
         extents = (*(a.extent for a in ref.axes), *(n for c in ref.cuts for n in (c.extent, c.count)))
-        self.naturals.update(dict.fromkeys(n for n in extents if isinstance(n, ir.Var)))
+        self.naturals.tested(extents)
         return ref
 
 

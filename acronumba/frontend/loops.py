@@ -354,7 +354,7 @@ def iterate(
         out = w.state[index_key]
         assert isinstance(out, Num)
         if out.var is not None:
-            w.naturals[out.var] = None
+            w.naturals.add(out.var)
         return out
 
     def test() -> Fork:

@@ -9,16 +9,55 @@ arrays of these extents match without a check at run time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from acronumba.frontend.kinds.numbers import Num, number
 from acronumba.frontend.kinds.value import NOT_CONST
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import INT
 
+if TYPE_CHECKING:
+    from acronumba.frontend.block import FunctionCode
+
 _FAR = 64  # maximal number of dominating blocks that are searched
 Key = tuple[Any, ...]  # the operation and operands of an instruction
+
+
+class Naturals:
+    """The variables of ints that are not negative: lengths and counters, and extents where an array has them.
+
+    An int that the user computed is an extent from the instruction on that has tested it: on other paths it may be
+    negative. Such a variable is known together with this instruction, as long as the instruction stays.
+    """
+
+    def __init__(self, block: Callable[[], int | None], code: Callable[[], FunctionCode]) -> None:
+        self._block, self._code = block, code
+        self._always: set[ir.Var] = set()
+        self._tested: dict[ir.Var, list[tuple[int, int, ir.Instr]]] = {}  # block, position, instruction there
+
+    def add(self, var: ir.Var) -> None:
+        """Note a variable that is never negative, by its making."""
+        self._always.add(var)
+
+    def tested(self, extents: Iterable[ir.Extent | None]) -> None:
+        """Note extents that the last instruction of the current block has found not to be negative."""
+        block = self._block()
+        if block is None or not (instrs := self._code().blocks[block]):
+            return
+        for n in extents:
+            if isinstance(n, ir.Var) and n not in self._always:
+                self._tested.setdefault(n, []).append((block, len(instrs) - 1, instrs[-1]))
+
+    def __contains__(self, var: object) -> bool:
+        if var in self._always:
+            return True
+        found, block = self._tested.get(var), self._block()  # type: ignore[call-overload]
+        if not found or block is None:
+            return False
+        code = self._code()
+        ways = code.numbering.ways(block)
+        return any(b in ways and k < len(code.blocks[b]) and code.blocks[b][k] is instr for b, k, instr in found)
 
 
 class Numbering:
@@ -33,13 +72,13 @@ class Numbering:
     def begin(self, block: int, over: Sequence[int]) -> None:
         """Note a new block; every path to it passes one of the blocks `over`."""
         self.true.pop(block, None)
-        ways = [self._ways(b) for b in over]
+        ways = [self.ways(b) for b in over]
         common = [b for b in ways[0] if all(b in w for w in ways[1:])] if ways else []
         self.over.pop(block, None)
         if common:
             self.over[block] = common[0]
 
-    def _ways(self, block: int) -> list[int]:
+    def ways(self, block: int) -> list[int]:
         """Return a block and its known dominators, the nearest first."""
         out = [block]
         while len(out) < _FAR and out[-1] in self.over:
@@ -54,7 +93,7 @@ class Numbering:
         places = self.there.get(key)
         if places is None:
             return None
-        for b in self._ways(block) if far else (block,):
+        for b in self.ways(block) if far else (block,):
             found = places.get(b)
             if found is not None:
                 k, instr = found
@@ -68,14 +107,14 @@ class Numbering:
 
     def holds(self, block: int, var: ir.Var) -> bool:
         """Whether every path to a block has found that a bool holds."""
-        return any(self.true.get(b) is var for b in self._ways(block))
+        return any(self.true.get(b) is var for b in self.ways(block))
 
     def follows(self, a: ir.Var, b: ir.Var) -> bool:
         """Whether `a` is `b + 1`."""
         op, parts = self.made.get(a, ("", ()))
         return op == "add" and parts[0].var is b and parts[1].const == 1
 
-    def simplified(self, op: str, args: Sequence[Num], naturals: Mapping[ir.Var, None]) -> Num | None:
+    def simplified(self, op: str, args: Sequence[Num], naturals: Container[ir.Var]) -> Num | None:
         """Return the result of an operation on ints if it is one of its arguments or a constant; else None."""
         if not args or any(a.type != INT for a in args[-2:]):
             return None
@@ -122,7 +161,7 @@ class Numbering:
                     return part
         return None
 
-    def _not_above_zero(self, a: Num, naturals: Mapping[ir.Var, None]) -> bool:
+    def _not_above_zero(self, a: Num, naturals: Container[ir.Var]) -> bool:
         if a.const is not NOT_CONST:
             return bool(a.const <= 0)
         made, parts = self.made.get(a.var, ("", ())) if a.var is not None else ("", ())
@@ -140,19 +179,19 @@ def below(a: Num) -> bool:
     return a.const is not NOT_CONST and bool(a.const < 0)
 
 
-def is_natural(a: Num, naturals: Mapping[ir.Var, None]) -> bool:
+def is_natural(a: Num, naturals: Container[ir.Var]) -> bool:
     """Whether an int is known not to be negative."""
     if a.const is not NOT_CONST:
         return a.type == INT and bool(a.const >= 0)
     return a.var is not None and a.var in naturals
 
 
-def fits(op: str, args: Sequence[Num], naturals: Mapping[ir.Var, None]) -> bool:
+def fits(op: str, args: Sequence[Num], naturals: Container[ir.Var]) -> bool:
     """Whether the result of an operation on ints is known to fit a word, so that it needs no check."""
     return op in ("neg", "abs", "sub") and all(is_natural(a, naturals) for a in args)
 
 
-def gives_natural(op: str, args: Sequence[Num], naturals: Mapping[ir.Var, None]) -> bool:
+def gives_natural(op: str, args: Sequence[Num], naturals: Container[ir.Var]) -> bool:
     """Whether the result of an operation on ints is known not to be negative."""
     known = [is_natural(a, naturals) for a in args]
     match op:

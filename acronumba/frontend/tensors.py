@@ -51,11 +51,11 @@ class TensorOps:
         """Emit one operation and return its result, which may be a view of `base`."""
         t = TensorT(dtype, tuple(d if isinstance(d, int) else None for d in dims))
         out = self.w.var("", t)
-        self.w.naturals.update(dict.fromkeys(d for d in dims if isinstance(d, ir.Var)))
         if self.w.block is not None:
             self.w.emit(
                 ir.Op(out=out, op=op, args=tuple(args), attrs=attrs, shape=tuple(dims), site=site, loc=self.w.loc)
             )
+            self.w.naturals.tested(dims)
         return Tensor(t, out, tuple(dims), fresh=base is None, base=base)
 
     def from_number(self, num: Num, dtype: str) -> Tensor:
@@ -302,7 +302,7 @@ class TensorOps:
 
     def list_lengths(self, val: ListVal) -> Num:
         out = self.w.var("length", INT)
-        self.w.naturals[out] = None
+        self.w.naturals.add(out)
         if self.w.block is not None:
             self.w.emit(ir.ListOp(outs=(out,), op="len", width=self.width(val), args=(val.var,), loc=self.w.loc))
         return Num(INT, var=out)

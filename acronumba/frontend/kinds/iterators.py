@@ -401,5 +401,5 @@ def apart(w: Walker, value: Num, counter: Num) -> Num:
     out = w.var("", INT)
     w.emit(ir.Copy(out=out, src=value.var, loc=w.loc))
     if is_natural(value, w.naturals):
-        w.naturals[out] = None
+        w.naturals.add(out)
     return Num(INT, var=out)

@@ -177,7 +177,7 @@ class MapVal(_Container):
 
     def length(self, w: Walker) -> Num:
         out = w.var("size", INT)
-        w.naturals[out] = None
+        w.naturals.add(out)
         w.emit(ir.ListOp(outs=(out,), op="len", width=self.width, args=(self.var,), loc=w.loc))
         return Num(INT, var=out)
 
