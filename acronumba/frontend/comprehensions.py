@@ -212,13 +212,13 @@ def to_list(w: Walker, val: Val) -> ListVal:
 def extend(w: Walker, base: ListVal, val: Val) -> None:
     """Append the items of an iterable to a list."""
     base.mutable(w)
+    if w.handlers and isinstance(val, Generator):  # what is appended before an item fails is there
+        iterate(w, val, lambda v: append(w, base, v))
+        return
     items = w.items_of(val)
     if items is not None:
         for v in items:
             append(w, base, v)
-        return
-    if w.handlers and isinstance(val, Generator):  # what is appended before an item fails is there
-        iterate(w, val, lambda v: append(w, base, v))
         return
     other = to_list(w, val)
     if other.item == NEVER:

@@ -72,3 +72,20 @@ def after(x, k: int, c: int):
 @pytest.mark.parametrize("f", [branch, handler, loop, reassigned, reshaped, after], ids=lambda f: f.__name__)
 def test_extents_are_natural_where_they_were_tested(f):
     agree(outcomes(f.batch, XS, KS, CS), plain(f, XS, KS, CS))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda k: np.linspace(0, 1, k).sum(),
+        lambda k: np.repeat(np.arange(3), k),
+        lambda k: np.repeat(np.arange(2.0), np.array([1, k])),
+        lambda k: np.indices((k,)),
+        lambda k: np.fromfunction(lambda i: i + 1, (k,)),
+        lambda k: np.diag_indices(k),
+        lambda k: np.bincount(np.array([1]), minlength=k),
+    ],
+    ids=["linspace", "repeat", "repeat_each", "indices", "fromfunction", "diag_indices", "bincount"],
+)
+def test_negative_counts(f):
+    agree(outcomes(model(f).batch, KS), plain(f, KS))

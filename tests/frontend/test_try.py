@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import struct
 from collections.abc import Callable, Sequence
@@ -93,3 +94,37 @@ def test_texts_are_the_numbers_that_python_reads() -> None:
     for text in ("1e400", "5e-324", "2.4703282292062328e-324", "9007199254740993", *(number() for _ in range(400))):
         assert outcome(parsing.float_of, text) == outcome(float, text), text
         assert outcome(parsing.int_of, text) == outcome(int, text), text
+
+
+def shouted(x):
+    if x == "b":
+        raise ValueError
+    return x + "!"
+
+
+def known_items(k: int):
+    out = ["init"]
+    with contextlib.suppress(ValueError):
+        out.extend(shouted(x) for x in ("a", "b"))
+    return out
+
+
+def chosen_items(k: int):
+    out = ["init"]
+    with contextlib.suppress(ValueError):
+        out.extend(shouted(x) for x in ("a", "b" if k > 0 else "c"))
+    return out
+
+
+def with_a_name(k: int):
+    out = [0]
+    inverses = (10 // x for x in (1, k))
+    with contextlib.suppress(ZeroDivisionError):
+        out.extend(inverses)
+    return out
+
+
+@pytest.mark.parametrize("f", [known_items, chosen_items, with_a_name], ids=lambda f: f.__name__)
+def test_extend_by_a_generator(f):
+    ks = [0, 1, 2]
+    assert list(model(f).batch(ks)) == [f(k) for k in ks]

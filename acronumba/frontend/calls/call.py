@@ -436,7 +436,8 @@ def call_method(w: Walker, owner: Val, name: str, args: list[Val], kwargs: dict[
         given = _arguments(w, f".{name}", signature_of(getattr(cls, name)), [owner, *args], kwargs)
         named = {k: v for k, v in given.items() if k in kwargs}
         args, kwargs = [v for k, v in given.items() if k not in named][1:], named
-    if w.handlers and cls is not list and name in MUTATORS and any(isinstance(v, Generator) for v in args):
+    adds = name in MUTATORS or name == "extendleft"
+    if w.handlers and cls is not list and adds and any(isinstance(v, Generator) for v in args):
         seen = f".{name}() of {w.describe(owner)} with a generator, of which an item may fail, in `try`"
         raise w.reject("ACR101", seen=seen, rewrite=f"make it a list first: x.{name}(list(...))")
     if name in MUTATORS and (owner.is_list or owner.is_mapping):

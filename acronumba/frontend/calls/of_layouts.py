@@ -103,22 +103,29 @@ def _meshgrid(w: Walker, a: Args) -> Val:
     return TupleVal(tuple([grids[1], grids[0], *grids[2:]] if swapped else grids))
 
 
+def _counted(w: Walker, dims: Sequence[ir.Extent], dtype: str) -> list[Tensor]:
+    """Return the numbers of the places along each of several axes."""
+    w.ops.not_negative(dims)
+    return [w.ops.iota(d, dtype) for d in dims]
+
+
 @row("dimensions dtype sparse", np.indices)
 def _indices(w: Walker, a: Args) -> Val:
-    rows = [w.ops.iota(d, a.dtype() or "int64") for d in extents(w, a, "dimensions")]
+    rows = _counted(w, extents(w, a, "dimensions"), a.dtype() or "int64")
     grids = _grids(w, rows, a.flag("sparse"))
     return TupleVal(tuple(grids)) if a.flag("sparse") else w.ops.stack(grids, 0)
 
 
 @row("function shape dtype", np.fromfunction, whole=True)
 def _fromfunction(w: Walker, a: Args) -> Val:
-    rows = [w.ops.iota(d, a.dtype() or "float64") for d in extents(w, a)]
+    rows = _counted(w, extents(w, a), a.dtype() or "float64")
     return w.call(a["function"], tuple(_grids(w, rows, False)), {})
 
 
 @row("n ndim", np.diag_indices)
 def _diag_indices(w: Walker, a: Args) -> Val:
-    return TupleVal((w.ops.iota(extents(w, a, "n")[0], "int64"),) * a.whole("ndim"))
+    n = w.as_extent(w.scalar("max", number(0), w.extent(extents(w, a, "n")[0])))
+    return TupleVal((w.ops.iota(n, "int64"),) * a.whole("ndim"))
 
 
 @row("*args", np.ix_)

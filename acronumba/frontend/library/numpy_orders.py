@@ -273,6 +273,8 @@ def setxor1d(ar1, ar2):
 @implements(np.bincount)
 def bincount(x, weights, minlength):
     """Return the number of occurrences of each integer, or the sum of its weights."""
+    if minlength < 0:
+        raise ValueError("'minlength' must not be negative")
     x = np.asarray(x)
     if len(x) == 0:
         return np.zeros(minlength, np.int64)

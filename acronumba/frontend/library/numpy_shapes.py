@@ -86,6 +86,8 @@ def vander(x, N, increasing):
 @implements(np.linspace)
 def linspace(start, stop, num, endpoint, dtype):
     """Return evenly spaced numbers."""
+    if num < 0:
+        raise ValueError("Number of samples must be non-negative.")
     start = (np.asarray(start) if np.ndim(start) else start) * 1.0  # Python's numbers stay weak
     stop = (np.asarray(stop) if np.ndim(stop) else stop) * 1.0
     kind = np.result_type(start, stop, float(num))
@@ -163,6 +165,8 @@ def repeat(a, repeats, axis):
         a, axis = a.reshape(-1), 0
     axis = axis % a.ndim
     times = np.asarray(repeats)
+    if np.any(times < 0):
+        raise ValueError("repeats may not contain negative values.")
     if times.ndim == 0:
         rows = np.arange(a.shape[axis] * int(times)) // max(int(times), 1)
         return np.take(a, rows, axis)
