@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -89,3 +91,24 @@ def test_extents_are_natural_where_they_were_tested(f):
 )
 def test_negative_counts(f):
     agree(outcomes(model(f).batch, KS), plain(f, KS))
+
+
+ROWS = [np.array([3.0, 1, 2]), np.array([1.0, 2]), np.array([5.0]), np.array([2.0, 7, 1, 9]), np.array([3.0, 1, 2])]
+BOUNDS = [-1, 2, 0, 1, 5]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, k: (np.partition(x, k)[k], np.argpartition(x, k)[k]),
+        lambda x, k: np.unravel_index(k, (2, 2)),
+        lambda x, k: np.ravel_multi_index((k, 1), (2, 3)),
+        lambda x, k: np.linalg.solve(np.eye(3) * 2, x),
+        lambda x, k: (np.resize(x, k), np.fft.fftfreq(k + 1)),
+        lambda x, k: np.lexsort((x, np.ones(3))),
+        lambda x, k: list(itertools.islice([1.0, 2.0], k, None)),
+    ],
+    ids=["partition", "unravel_index", "ravel_multi_index", "solve", "resize", "lexsort", "islice"],
+)
+def test_arguments_out_of_bounds(f):
+    agree(outcomes(model(f).batch, ROWS, BOUNDS), plain(f, ROWS, BOUNDS))

@@ -51,6 +51,11 @@ def _call(w: Walker, operation: Operation, a: Args) -> Val:
                     w.source_guard.item(f.__globals__, name)
             for cell in f.__closure__ or ():
                 w.source_guard.place(cell, "")
+    if w.handlers:
+        seen = f"the operation {operation.__name__} in `try`: which exception its kernel raises is not known"
+        raise w.reject(
+            "ACR101", seen=seen, rewrite="call it outside of `try`, or return a value that tells the failure"
+        )
     vals = list(a.values.values())
     found = [_argument(w, operation, a, name) for name in a.values]
     shapes = _shapes(w, operation, vals)

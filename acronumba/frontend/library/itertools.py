@@ -74,6 +74,9 @@ def zip_longest(*iterables, fillvalue=None):
 @implements(itertools.islice, iterator=True, rearranges=True)
 def islice(iterable, *bounds):
     items = list(iterable)
+    for bound in bounds:
+        if bound is not None and bound < 0:
+            raise ValueError("the bounds of islice must be None or not negative")
     if len(bounds) == 1:
         return items[: bounds[0]]
     if len(bounds) == 2:

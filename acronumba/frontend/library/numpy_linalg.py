@@ -67,6 +67,8 @@ def backwards(upper, right):
 def solve(a, b):
     """Return the solution x of ``a @ x = b``."""
     a, b = one_matrix(a), np.asarray(b)
+    if b.shape[0] != a.shape[0]:
+        raise ValueError("the right side has another number of rows")
     kind = np.result_type(a, b) if b.dtype.kind == "f" else a.dtype if a.dtype == np.float64 else np.dtype(np.float64)
     upper, right, _ = eliminated(a.astype(kind), b.astype(kind).reshape(a.shape[0], -1))
     if np.any(np.diagonal(upper) == 0):

@@ -44,15 +44,24 @@ def sort_in_place(a, axis, kind, order, stable):
     a[...] = np.sort(a.copy(), axis)
 
 
+def check_kth(a, kth, axis):
+    n = np.size(a) if axis is None else np.shape(a)[axis]
+    for k in kth if isinstance(kth, (tuple, list)) else (kth,):
+        if isinstance(k, int) and not -n <= k < n:
+            raise ValueError("kth out of bounds")
+
+
 @implements(np.partition, axis="flat", choices={"order": [None]})
 def partition(a, kth, axis, order):
     """Return a sorted copy, which is a valid partition at any `kth`."""
+    check_kth(a, kth, axis)
     return np.sort(a, axis)
 
 
 @implements(np.argpartition, np.ndarray.argpartition, axis="flat", choices={"order": [None]})
 def argpartition(a, kth, axis, order):
     """Return the indices that sort an array, which is a valid partition at any `kth`."""
+    check_kth(a, kth, axis)
     return np.argsort(a, axis)
 
 
@@ -61,6 +70,8 @@ def lexsort(keys, axis):
     """Return the indices that sort by several keys, of which the last is the primary one."""
     out = np.argsort(keys[0], axis)
     for k in range(1, len(keys)):
+        if np.shape(keys[k]) != np.shape(keys[0]):
+            raise ValueError("all keys need to be the same shape")
         out = np.take_along_axis(out, np.argsort(np.take_along_axis(np.asarray(keys[k]), out, axis), axis), axis)
     return out
 

@@ -239,6 +239,8 @@ def kron(a, b):
 def cross_of_three(x1, x2):
     """Return the cross products of vectors with three components."""
     a, b = np.asarray(x1), np.asarray(x2)
+    if a.shape[-1] != 3 or b.shape[-1] != 3:
+        raise ValueError("both input arrays must be (arrays of) 3-dimensional vectors")
     a, b = np.broadcast_arrays(a, b)
     return np.stack([a[..., i] * b[..., j] - a[..., j] * b[..., i] for i, j in ((1, 2), (2, 0), (0, 1))], axis=-1)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from acronumba import nn
@@ -165,7 +167,7 @@ def repeat(a, repeats, axis):
         a, axis = a.reshape(-1), 0
     axis = axis % a.ndim
     times = np.asarray(repeats)
-    if np.any(times < 0):
+    if np.any(times < 0) if not isinstance(repeats, int) else repeats < 0:
         raise ValueError("repeats may not contain negative values.")
     if times.ndim == 0:
         rows = np.arange(a.shape[axis] * int(times)) // max(int(times), 1)
@@ -271,6 +273,8 @@ def resize(a, new_shape):
     shape = new_shape if isinstance(new_shape, tuple) else (new_shape,)
     total = 1
     for n in shape:
+        if n < 0:
+            raise ValueError("all elements of `new_shape` must be non-negative")
         total *= n
     return flat[np.arange(total) % max(len(flat), 1)].reshape(shape)
 
@@ -304,6 +308,8 @@ def take_along_axis(arr, indices, axis):
 @implements(np.unravel_index, choices={"order": ["C"]})
 def unravel_index(indices, shape, order):
     """Return the index on each axis of flat (C order) indices."""
+    if isinstance(indices, int) and not 0 <= indices < math.prod(shape):
+        raise ValueError("the index is out of bounds for the shape")
     at = np.asarray(indices)
     out = ()
     for k in range(len(shape) - 1, 0, -1):
@@ -315,6 +321,9 @@ def unravel_index(indices, shape, order):
 @implements(np.ravel_multi_index, choices={"order": ["C"]})
 def ravel_multi_index(multi_index, dims, order):
     """Return the flat (C order) indices of indices on each axis."""
+    for k in range(len(dims)):
+        if isinstance(multi_index[k], int) and not 0 <= multi_index[k] < dims[k]:
+            raise ValueError("invalid entry in coordinates array")
     out = np.asarray(multi_index[0])
     for k in range(1, len(dims)):
         out = out * dims[k] + np.asarray(multi_index[k])
@@ -342,6 +351,8 @@ def interp(x, xp, fp, left, right):
 @implements(np.fft.fftfreq)
 def fftfreq(n, d):
     """Return the sample frequencies of a discrete Fourier transform."""
+    if n < 0:
+        raise ValueError("negative dimensions are not allowed")
     k = np.arange(n)
     return np.where(k < (n - 1) // 2 + 1, k, k - n) * (1.0 / (n * d))
 
