@@ -110,8 +110,8 @@ MUTANTS = (
     ),
     Mutant(
         "sharing: what moves in a list stays where it was", "analysis/sharing/facts.py",
-        'if instr.op in ("pop", "insert", "sort", "reverse", "remove"):',
-        'if instr.op in ("pop", "insert", "reverse", "remove"):',
+        'if instr.op in ("pop", "insert", "sort", "reverse", "remove", "narrow", "exclude", "toggle"):',
+        'if instr.op in ("pop", "insert", "reverse", "remove", "narrow", "exclude", "toggle"):',
         "tests/analysis/test_sharing.py",
     ),
     Mutant(

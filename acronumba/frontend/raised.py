@@ -96,13 +96,16 @@ def exception_class(error: str) -> type | None:
 # Messages of the library where it lacks something: the plain call would not raise these.
 LIMITS = frozenset((
     "int() or float() of a string with digits that are not ASCII",
-    "a text of more than 15 digits: make it after the batch",
+    "a replacement with a backslash that only run time knows",
+    "a standard deviation that is no normal float",
+    "a variance of more than 63 bits",
     "pow() of a negative exponent and a modulus: compute the inverse first",
     "the distance of empty vectors, which is no float in SciPy",
     "scatter_add with an index that is smaller than the tensor is not supported",
     "squeeze(dim) of a last dimension whose size of 1 only run time knows",
     "squeeze(dim) of a dimension whose size only run time knows, and that is not 1",
     "squeeze() of a dimension whose size of 1 only run time knows: write squeeze(dim)",
+    "statistics of ints of more than 53 bits",
 ))  # fmt: skip
 
 TOO_LARGE = "the result does not fit 64 bits"

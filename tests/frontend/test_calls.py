@@ -145,7 +145,7 @@ SELF: dict[Any, str] = {np.ndarray.searchsorted: "v", np.ndarray.squeeze: "np.on
 WRAPPED: dict[Any, str] = {  # what cannot be a result, or is not determined
     np.empty: "np.zeros_like({})", np.empty_like: "np.zeros_like({})", np.result_type: "np.zeros(2, {})",
     np.promote_types: "np.zeros(2, {})", np.finfo: "np.zeros({}.bits)", np.iinfo: "np.zeros({}.bits)",
-    range: "list({})", zip: "list({})", enumerate: "list({})", reversed: "list({})", iter: "list({})",
+    vars: "len({})", range: "list({})", zip: "list({})", enumerate: "list({})", reversed: "list({})", iter: "list({})",
     map: "list({})", filter: "list({})", type: "{}(7)", slice: "x[:, {}]", deque: "list({})", defaultdict: "dict({})",
     OrderedDict: "dict({})", Counter: "dict({})", itertools.count: "list(zip({}, [n, 2]))", re.compile: "{}.pattern",
     **dict.fromkeys((re.match, re.search, re.fullmatch), "{}.end()"), re.finditer: "len(list({}))",

@@ -15,6 +15,7 @@ from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.kinds.functions import Static
+from acronumba.frontend.kinds.numbers import NoneVal
 from acronumba.frontend.kinds.patterns import PatternValue
 from acronumba.frontend.kinds.strings import joined, string
 from acronumba.frontend.kinds.tuples import TupleVal
@@ -196,6 +197,18 @@ def replacement(pattern, repl, match):
     raise NotImplementedError
 
 
+def _looked_at(w: Walker, a: Args) -> Val:
+    if a["repl"].python_class is str and w.static(a["repl"]) is NOT_CONST:
+        w.call(w.constant(without_backslash), (a["repl"],), {})
+    return NoneVal()
+
+
+@primitive(rule=_looked_at, whole=True)
+def looked_at(repl):
+    """Reject a replacement of run time with a backslash, whether a match is found or not."""
+    raise NotImplementedError
+
+
 @row("pattern flags", re.compile, whole=True)
 def _compile(w: Walker, a: Args) -> Val:
     def one(val: Val) -> Val:
@@ -274,6 +287,7 @@ def sub(self, repl, string, count=0):
 
 @implements(re.Pattern.subn)
 def subn(self, repl, string, count=0):
+    looked_at(repl)
     out = []
     start = 0
     matches = all_of(self, string, most=count)
