@@ -115,13 +115,13 @@ def package_lines() -> int:
 # kinds, of lines and of `Any` may go up by those of a feature that users asked for, as PyTorch's code and data without
 # classes.
 COUNTS: dict[str, tuple[Callable[[], int], int]] = {
-    "classes of abstract values": (lambda: len(kinds()), 33),
+    "classes of abstract values": (lambda: len(kinds()), 37),
     "functions that tell three or more of them apart": (dispatching, 3),
     "functions that fork and join control flow themselves": (branching_by_hand, 27),
     "parameters `node` that hand on a position": (node_parameters, 22),
     'docstrings that begin with "What"': (nameless_docstrings, 2),
-    "lines with `Any`": (lines_with_any, 716),
-    "lines of Python in the package": (package_lines, 116_398),
+    "lines with `Any`": (lines_with_any, 720),
+    "lines of Python in the package": (package_lines, 122_974),
 }
 
 if __name__ == "__main__":

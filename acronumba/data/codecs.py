@@ -39,8 +39,8 @@ from acronumba.ir.types import (
     NoneT,
     NoValue,
     OpaqueT,
-    OrderT,
     ScalarT,
+    SetOrderT,
     StrT,
     StructT,
     TensorT,
@@ -646,7 +646,7 @@ def _by_case(number: Callable[[Words], Any], takes: dict[int, Take]) -> Take:
 
 
 CODECS: dict[type, Codec[Any]] = {
-    IntT: _Int(), FloatT: _Float(), BoolT: _Bool(), NoneT: _None(), UnsetT: _Unset(), OrderT: _None(), StrT: _Str(),
+    IntT: _Int(), FloatT: _Float(), BoolT: _Bool(), NoneT: _None(), UnsetT: _Unset(), SetOrderT: _None(), StrT: _Str(),
     TextT: _Text(), FunctionT: _Function(),
     EnumT: _Enum(), ScalarT: _Scalar(), TensorT: _Tensor(), Array0T: _Array0(), ArrayT: _Array(), TorchT: _Torch(),
     StructT: _Struct(),

@@ -48,7 +48,7 @@ class UnsetT(NoneT):
 
 
 @record()
-class OrderT(NoneT):
+class SetOrderT(NoneT):
     """Stands for the items of a set made in the call for which Python's table is kept: see `host.sets`."""
 
 
@@ -263,7 +263,7 @@ Type: TypeAlias = (
 Word: TypeAlias = IntT | FloatT | BoolT | TextT | TensorT | RefT | ListT
 
 INT, FLOAT, BOOL, NONE, NEVER, UNSET, TEXT = IntT(), FloatT(), BoolT(), NoneT(), NeverT(), UnsetT(), TextT()
-ORDER = OrderT()
+ORDER = SetOrderT()
 # Types of the values of Python's own classes; data, annotations, keys and `isinstance` ask this table.
 PLAIN: Mapping[type, Type] = {int: INT, float: FLOAT, bool: BOOL, str: TEXT, type(None): NONE}
 MOST_CONSTANTS = 16  # strings that are cases of a union of their own
@@ -363,7 +363,7 @@ def _merge(a: Type, b: Type) -> Type | None:
         case MapT(), MapT() if (a.item is None, a.given) == (b.item is None, b.given):
             item = None if a.item is None or b.item is None else union(a.item, b.item)
             return MapT(union(a.key, b.key), item, a.given, a.ordered or b.ordered)
-        case (OrderT(), NoneT()) | (NoneT(), OrderT()):
+        case (SetOrderT(), NoneT()) | (NoneT(), SetOrderT()):
             return ORDER
     return None
 

@@ -155,7 +155,7 @@ def test_what_pages_say_in_words_is_so() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(
     "row",
-    result("schedules-emeraldrapids-2cores")["rows"],
+    result("schedules-znver4-2cores")["rows"],
     ids=lambda row: f"{row['model']}-{row['size']}-{row['instances']}",
 )
 def test_the_schedules_make_as_many_batches_as_the_table_says(row: dict[str, Any]) -> None:

@@ -241,7 +241,7 @@ def equal_table() -> str:
 
 def schedules_table() -> str:
     """Return batches and times of the schedules."""
-    rows = result("schedules-emeraldrapids-2cores")["rows"]
+    rows = result("schedules-znver4-2cores")["rows"]
     labels = list(rows[0]["batches"])
     lines = [
         f"{'':20}   at" + "".join(f"{label:>13}" for label in labels),
@@ -258,12 +258,12 @@ def schedules_table() -> str:
 
 def schedule_times(label: str) -> list[float]:
     """Return how many times as long a schedule takes as the default."""
-    return [row["times"][label] for row in result("schedules-emeraldrapids-2cores")["rows"]]
+    return [row["times"][label] for row in result("schedules-znver4-2cores")["rows"]]
 
 
 def fewer(label: str) -> int:
     """Return in how many cases a schedule has fewer batches than the default."""
-    rows = result("schedules-emeraldrapids-2cores")["rows"]
+    rows = result("schedules-znver4-2cores")["rows"]
     return sum(row["batches"][label] < row["batches"]["default"] for row in rows)
 
 
@@ -416,6 +416,6 @@ def markdown(heads: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 TEXTS: dict[str, Callable[[], str]] = {
     "shares-znver4-2cores": shares_table,
     "equal-emeraldrapids-2cores": equal_table,
-    "schedules-emeraldrapids-2cores": schedules_table,
+    "schedules-znver4-2cores": schedules_table,
     "first-lesson-emeraldrapids-2cores": lesson_table,
 }
