@@ -105,7 +105,7 @@ MUTANTS = (
     ),
     Mutant(
         "sharing: what a list is given is not met", "analysis/sharing/facts.py",
-        'store(place, [of(v) for v in instr.args[1:]], "tail")', 'store(place, [], "tail")',
+        'store(place, [of(v) for v in instr.args[1:]], "tail" if', 'store(place, [], "tail" if',
         "tests/analysis/test_sharing.py",
     ),
     Mutant(

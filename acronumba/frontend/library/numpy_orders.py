@@ -47,7 +47,7 @@ def sort_in_place(a, axis, kind, order, stable):
 def check_kth(a, kth, axis):
     n = np.size(a) if axis is None else np.shape(a)[axis]
     for k in kth if isinstance(kth, (tuple, list)) else (kth,):
-        if isinstance(k, int) and not -n <= k < n:
+        if isinstance(k, int) and n > 0 and not -n <= k < n:
             raise ValueError("kth out of bounds")
 
 
