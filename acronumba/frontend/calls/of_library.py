@@ -147,8 +147,11 @@ def dispatched(w: Walker, generic: types.FunctionType, args: Sequence[Val], kwar
 @row("x", callable, whole=True)
 def _callable(w: Walker, a: Args) -> Val:
     def one(val: Val) -> Val:
-        if val.object_classes():
-            raise w.reject("ACR117", seen=f"callable() of {w.describe(val)}")
+        if classes := val.object_classes():
+            found = {any("__call__" in vars(base) for base in c.__mro__) for c in classes}
+            if len(found) > 1:
+                raise w.reject("ACR117", seen=f"callable() of {w.describe(val)}")
+            return number(found.pop())
         return number(val.is_choosable)
 
     return w.each(a["x"], one)
