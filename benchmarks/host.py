@@ -9,16 +9,14 @@ has the processor time of each stage in nanoseconds per node, nodes that were eq
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
-from pathlib import Path
 from typing import Any
 
 from acronumba.api.dispatch import bind, specialise
-from acronumba.bench.measure import write_rows
 from acronumba.bench.workloads import inputs
 from acronumba.runtime.trace import STAGES
+from acronumba_bench import by_model
 from acronumba_bench.workloads import WORKLOADS
 
 MODELS = ("nested_rnn", "birnn", "bilstm_tagger", "tree_lstm")
@@ -51,22 +49,5 @@ def row(name: str, batch: int, rounds: int, trees: str | None) -> dict[str, Any]
     return {"model": name, "instances": batch, "nodes": nodes, "equal": equal, **stages, "least": least}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--models", nargs="*", default=MODELS)
-    parser.add_argument("--batch", nargs="*", type=int, default=[8, 64])
-    parser.add_argument("--rounds", type=int, default=60)
-    parser.add_argument("--trees")
-    parser.add_argument("--json", type=Path)
-    args = parser.parse_args()
-    rows = []
-    for name in args.models:
-        for batch in args.batch:
-            rows.append(row(name, batch, args.rounds, args.trees))
-            print(" ".join(f"{k} {v}" for k, v in rows[-1].items()), flush=True)
-    if args.json:
-        write_rows(args.json, rows)
-
-
 if __name__ == "__main__":
-    main()
+    by_model.main(__doc__, MODELS, 60, row)

@@ -12,17 +12,14 @@ driver's own time for a launch is in no figure. Microseconds; medians.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
-from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.api.dispatch import bind, specialise
-from acronumba.bench.measure import write_rows
 from acronumba.bench.workloads import inputs
 from acronumba.emit import compile as compiler
 from acronumba.emit import tree
@@ -32,6 +29,7 @@ from acronumba.pipeline.link_device import link_device
 from acronumba.runtime.devices.executor import DeviceExecutor
 from acronumba.runtime.devices.launches import Driver
 from acronumba.runtime.trace import STAGES
+from acronumba_bench import by_model
 from acronumba_bench.workloads import WORKLOADS
 
 MODELS = ("tree_lstm", "birnn", "listops", "child_sum_lstm")
@@ -149,22 +147,5 @@ def row(name: str, batch: int, rounds: int, trees: str | None) -> dict[str, Any]
     return {**about, **medians, "added": added("run"), "steps": added("together")}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--models", nargs="*", default=MODELS)
-    parser.add_argument("--batch", nargs="*", type=int, default=[8, 64])
-    parser.add_argument("--rounds", type=int, default=200)
-    parser.add_argument("--trees")
-    parser.add_argument("--json", type=Path)
-    args = parser.parse_args()
-    rows = []
-    for name in args.models:
-        for batch in args.batch:
-            rows.append(row(name, batch, args.rounds, args.trees))
-            print(" ".join(f"{k} {v}" for k, v in rows[-1].items()), flush=True)
-    if args.json:
-        write_rows(args.json, rows)
-
-
 if __name__ == "__main__":
-    main()
+    by_model.main(__doc__, MODELS, 200, row)

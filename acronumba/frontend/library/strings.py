@@ -265,26 +265,24 @@ def istitle(s):
     return some
 
 
-@implements(str.isupper)
-def isupper(s):
+def _in_one_case(s, case):
     some = False
     for c in s:
-        upper = of_character("isupper", c)
-        if not upper and _is_cased(c):
+        found = of_character(case, c)
+        if not found and _is_cased(c):
             return False
-        some = some or upper
+        some = some or found
     return some
+
+
+@implements(str.isupper)
+def isupper(s):
+    return _in_one_case(s, "isupper")
 
 
 @implements(str.islower)
 def islower(s):
-    some = False
-    for c in s:
-        lower = of_character("islower", c)
-        if not lower and _is_cased(c):
-            return False
-        some = some or lower
-    return some
+    return _in_one_case(s, "islower")
 
 
 @implements(str.isidentifier)

@@ -173,13 +173,7 @@ class Streams:
 
     def enter(self, row: Local, e: Expr) -> list[Poly]:
         """Find the node of a row, number `e` of the tile; return the index of the row in the node."""
-        w, lead = self.w, self.stage.lead
-        if self.starts is None or self.owners is None:
-            return w.enter_row(row, lead)
-        node = w.local("node_of", tree.load(self.owners, e))
-        w.home_depth = len(w.scopes) - 1
-        w.enter_node(node)
-        return w.place_of(w.bind("row_of_node", row - tree.load(self.starts, node)), lead)
+        return self.w.enter_row_of_tile(self.stage.lead, self.starts, self.owners, row, e)
 
     # ---- the products
 

@@ -401,6 +401,17 @@ class SimtWriter(ProductWriter):
         finally:
             self.scopes = outer
 
+    def enter_row_of_tile(
+        self, lead: tuple[Size, ...], starts: Expr | None, owners: Expr | None, row: Local, e: Expr
+    ) -> list[Poly]:
+        """Find the node of row `e` of a tile by the tables of first rows and owners, if nodes differ in their rows."""
+        if starts is None or owners is None:
+            return self.enter_row(row, lead)
+        node = self.local("node_of", tree.load(owners, e))
+        self.home_depth = len(self.scopes) - 1
+        self.enter_node(node)
+        return self.place_of(self.bind("row_of_node", row - tree.load(starts, node)), lead)
+
     def enter_node(self, row: Expr) -> None:
         self.row = self.node = self.bind("node", row)
 
@@ -525,13 +536,7 @@ class Tiles:
 
     def enter(self, row: Local, e: Expr) -> list[Poly]:
         """Find the node of a row, number `e` of the tile; return the index of the row in the node."""
-        w, lead = self.w, self.stage.lead
-        if self.starts is None or self.owners is None:
-            return w.enter_row(row, lead)
-        node = w.local("node_of", tree.load(self.owners, e))
-        w.home_depth = len(w.scopes) - 1
-        w.enter_node(node)
-        return w.place_of(w.bind("row_of_node", row - tree.load(self.starts, node)), lead)
+        return self.w.enter_row_of_tile(self.stage.lead, self.starts, self.owners, row, e)
 
     def sum(self, m: Expr, panel: Local, column: Local) -> tuple[dict[int, int], Local]:
         """Call the tiles; return where each product is in a row of the sums, and where the last sums lie."""
