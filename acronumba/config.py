@@ -22,7 +22,7 @@ import difflib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from acronumba.errors.codes import reject
 from acronumba.strategy import DEFAULT, Strategy
@@ -97,7 +97,7 @@ class Options:
             return chosen
         return dataclasses.replace(chosen, vertical=self.fuse, horizontal=self.horizontal, gather=self.gather_fusion)
 
-    def replace(self, **changes: Any) -> Options:
+    def replace(self, **changes: Unpack[Changes]) -> Options:
         """Return options that differ in the given ones."""
         names = [f.name for f in dataclasses.fields(self)]
         for name in changes:
@@ -106,6 +106,33 @@ class Options:
                 rewrite = f"did you mean `{near[0]}`?" if near else f"one of: {', '.join(names)}"
                 raise reject("ACR705", message=f"there is no option `{name}`", rewrite=rewrite)
         return dataclasses.replace(self, **changes)
+
+
+class Changes(TypedDict, total=False):
+    """The fields of `Options`, for type checkers: what `model` and `Model.with_options` take by name."""
+
+    reuse: bool
+    duplicate: bool
+    hoist: bool
+    phases: bool
+    blocks: bool
+    fuse: bool
+    horizontal: bool
+    gather_fusion: bool
+    forkjoin: bool
+    ragged: bool
+    equal: bool
+    recycle: bool
+    parts: bool
+    schedule: str | Callable[..., Any]
+    effort: int | None
+    threads: int | None
+    memory_limit: int | None
+    max_steps: int
+    precision: str
+    persistent: bool | None
+    state: str
+    strategy: Strategy | None
 
 
 def _switches(**facts: Any) -> tuple[str, ...]:

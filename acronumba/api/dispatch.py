@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Unpack, cast
 
 from acronumba.api.arguments import Call, Signature
 from acronumba.api.columns import groups, is_packed
@@ -34,6 +34,7 @@ from acronumba.tuned import options_for
 
 if TYPE_CHECKING:
     from acronumba.api.running import Running
+    from acronumba.config import Changes
     from acronumba.pipeline.compiled import Compiled
     from acronumba.pipeline.rejected import Attempt
     from acronumba.runtime.recorded import Failure
@@ -62,7 +63,7 @@ class Batched(Protocol):
     def options(self) -> Options: ...
     @property
     def device(self) -> str: ...
-    def with_options(self, **changes: Any) -> Batched: ...
+    def with_options(self, **changes: Unpack[Changes]) -> Batched: ...
     def _numbered(self, call: Call) -> Call: ...
     def _plain_call(self, shared: Mapping[str, Value], options: Options | None = None) -> PlainCall: ...
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from acronumba.config import OPTIMISATIONS, SCHEDULES, Options
+from acronumba.generics import Value
 from acronumba.kernels.account import Account, accountant
 from acronumba.views.explained import Count, Effect
 
@@ -49,9 +50,9 @@ def count(trace: TraceData, options: Options) -> Count:
     )
 
 
-def changes(options: Options) -> list[tuple[str, bool | str]]:
+def changes(options: Options) -> list[tuple[str, Value]]:
     """Return the single-option changes that `effects` tries: each optimisation, and each other schedule."""
-    out: list[tuple[str, bool | str]] = [(name, not getattr(options, name)) for name in OPTIMISATIONS]
+    out: list[tuple[str, Value]] = [(name, not getattr(options, name)) for name in OPTIMISATIONS]
     return out + [("schedule", name) for name in SCHEDULES if name != options.schedule]
 
 

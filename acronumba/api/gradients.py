@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from acronumba.api.wanted import Choices, Selection, Totals, wanted_of
 from acronumba.data.row_grad import Gradient, total
 from acronumba.errors import AcronumbaError, InstanceErrors, InternalError, one_frame
 from acronumba.errors.codes import reject
-from acronumba.generics import Value
+from acronumba.generics import G, Value
 from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, TensorT, TorchT, TupleT, Type, UnionT, type_text, words
 from acronumba.pipeline.boundary import def_loc
 from acronumba.runtime.recorded import Failure
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from acronumba.api.specialisations import Fit
     from acronumba.api.stages import Stages
     from acronumba.api.trace import Trace
+    from acronumba.config import Changes
     from acronumba.data.pack import Batch
+    from acronumba.generics import S, Whole
     from acronumba.ir.notes import Note
     from acronumba.ir.tape import Recorder
     from acronumba.pipeline.compiled import Compiled
@@ -44,23 +46,34 @@ if TYPE_CHECKING:
     from acronumba.runtime.trace import BackRecord
 
 
+if TYPE_CHECKING:
+
+    class _Pair(tuple[Value, G]):  # so that type checkers know what it unpacks into
+        def __new__(cls, **fields: Value) -> Self: ...
+
+else:
+    _Pair = Generic
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Gradients:
+class Gradients(_Pair[G]):
     """The loss of a mini-batch and its gradients; unpacks into `value, grads`."""
 
-    value: Any  # the mean or sum of the losses, a NumPy scalar
-    grads: Any  # in the structure of the parameters; the arrays belong to the caller
+    value: Value  # the mean or sum of the losses, a NumPy scalar
+    grads: G  # in the structure of the parameters; the arrays belong to the caller
     losses: Results  # per instance; None where one failed
     aux: Results | None = None  # the second item of the model's result, per instance
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter((self.value, self.grads))
+    if not TYPE_CHECKING:
 
-    def __len__(self) -> int:
-        return 2
+        def __iter__(self) -> Iterator[Value]:
+            return iter((self.value, self.grads))
 
-    def __getitem__(self, k: int) -> Any:
-        return (self.value, self.grads)[k]
+        def __len__(self) -> int:
+            return 2
+
+        def __getitem__(self, k: int) -> Value:
+            return (self.value, self.grads)[k]
 
     def __repr__(self) -> str:
         return f"Gradients(value={self.value!r}, of {len(self.losses)} instances)"
@@ -70,12 +83,13 @@ class Lossy(Batched, Protocol):
     """The interface of a model that gradients need."""
 
     def on(self, device: str) -> Lossy: ...
-    def with_options(self, **changes: Any) -> Lossy: ...
-    def trace(self, *columns: Any, **shared: Any) -> Trace: ...
+    def with_options(self, **changes: Unpack[Changes]) -> Lossy: ...
+    @property
+    def trace(self) -> Callable[..., Trace]: ...
     def _explained(self, call: Call, notes: Callable[..., Sequence[Note]]) -> Explanation: ...
 
 
-class ValueAndGrad:
+class ValueAndGrad(Generic[G]):
     """The loss of a model and its gradients. Made by `Model.value_and_grad`, or `value_and_grad`."""
 
     __acronumba_gradients__ = True  # how the front end knows it inside a model
@@ -87,7 +101,11 @@ class ValueAndGrad:
     def __repr__(self) -> str:
         return f"<value and gradients of {self.model!r}>"
 
-    def __call__(self, *args: Any, **shared: Any) -> Gradients:
+    @overload
+    def __call__(self: ValueAndGrad[Whole], *args: Value, **shared: S) -> Gradients[S]: ...
+    @overload
+    def __call__(self, *args: Value, **shared: Value) -> Gradients: ...
+    def __call__(self, *args: Value, **shared: Value) -> Gradients:
         """Return the loss of one instance and its gradients, computed by the reference."""
         with one_frame:
             call = bind(self.model, [[a] for a in args], shared)
@@ -96,7 +114,11 @@ class ValueAndGrad:
                 raise error
             return done
 
-    def batch(self, *columns: Any, **shared: Any) -> Gradients:
+    @overload
+    def batch(self: ValueAndGrad[Whole], *columns: Value, **shared: S) -> Gradients[S]: ...
+    @overload
+    def batch(self, *columns: Value, **shared: Value) -> Gradients: ...
+    def batch(self, *columns: Value, **shared: Value) -> Gradients:
         """Return the loss of a mini-batch and its gradients.
 
         Parameters
@@ -121,7 +143,7 @@ class ValueAndGrad:
             done, errors = self._run(call, together=True)
             if errors:
                 error = InstanceErrors(errors, done.losses)
-                error.results = done  # type: ignore[assignment]
+                error.results = done
                 raise error
             return done
 
@@ -192,11 +214,11 @@ class ValueAndGrad:
         where = self._in_program(call, compiled, leaves)
         return backward_notes(compiled.derivatives.active(*where), compiled.derivatives.backward(*where))
 
-    def on(self, device: str) -> ValueAndGrad:
+    def on(self, device: str) -> ValueAndGrad[G]:
         """Return a copy for another device: see `Model.on`."""
         return ValueAndGrad(self.model.on(device), self.choices)
 
-    def with_options(self, **changes: Any) -> ValueAndGrad:
+    def with_options(self, **changes: Unpack[Changes]) -> ValueAndGrad[G]:
         """Return a copy with other options: see `Model.with_options`."""
         return ValueAndGrad(self.model.with_options(**changes), self.choices)
 

@@ -6,22 +6,37 @@ In: a model, or a function. Out: a `ValueAndGrad` (see `api.gradients`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, overload
 
 from acronumba.api.gradients import ValueAndGrad
 from acronumba.api.model import Model
 from acronumba.api.wanted import DEFAULT, Choices
 from acronumba.errors.codes import reject
+from acronumba.generics import Value
+
+if TYPE_CHECKING:
+    from acronumba.generics import Whole
 
 
+@overload
+def value_and_grad(f: Callable[..., Value], *, reduce: str = "mean", aux: bool = False) -> ValueAndGrad[Whole]: ...
+@overload
 def value_and_grad(
-    f: Callable[..., Any],
+    f: Callable[..., Value],
     *,
     wrt: str | Sequence[str] | None = None,
     reduce: str = "mean",
     aux: bool = False,
     sparse: bool | Sequence[str] = (),
-) -> ValueAndGrad:
+) -> ValueAndGrad[None]: ...
+def value_and_grad(
+    f: Callable[..., Value],
+    *,
+    wrt: str | Sequence[str] | None = None,
+    reduce: str = "mean",
+    aux: bool = False,
+    sparse: bool | Sequence[str] = (),
+) -> ValueAndGrad[Value]:
     """Return a function that computes the loss of a mini-batch and its gradients.
 
     Parameters

@@ -11,7 +11,7 @@ import functools
 import types
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Generic, overload
+from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
 
 from acronumba.api import dispatch
 from acronumba.api.arguments import Call, Signature
@@ -28,7 +28,7 @@ from acronumba.config import Options
 from acronumba.errors import InstanceErrors, one_frame
 from acronumba.errors.codes import reject
 from acronumba.foreign import BY_SOURCE, source_function
-from acronumba.generics import P, R, Value
+from acronumba.generics import P, R, Value, of_columns
 from acronumba.memory import Array
 from acronumba.pipeline.boundary import compiling
 from acronumba.runtime.devices.names import check_device, default_device
@@ -42,16 +42,18 @@ if TYPE_CHECKING:
     from acronumba.api.gradients import ValueAndGrad
     from acronumba.api.nan import FirstNaN
     from acronumba.api.stages import Stages
+    from acronumba.config import Changes
+    from acronumba.generics import Whole
     from acronumba.ir.notes import Note
     from acronumba.pipeline.compiled import Compiled
     from acronumba.runtime.trace import TraceData
 
 
 @overload
-def model(fn: Callable[P, R], /, **options: Any) -> Model[P, R]: ...
+def model(fn: Callable[P, R], /, **options: Unpack[Changes]) -> Model[P, R]: ...
 @overload
-def model(fn: None = None, /, **options: Any) -> Callable[[Callable[P, R]], Model[P, R]]: ...
-def model(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+def model(fn: None = None, /, **options: Unpack[Changes]) -> Callable[[Callable[P, R]], Model[P, R]]: ...
+def model(fn: Callable[..., Any] | None = None, /, **options: Unpack[Changes]) -> Any:
     """Turn a function into a model: decorate it with ``@model``, or ``@model(schedule="agenda")``.
 
     Positional parameters vary by instance, keyword-only parameters are shared by all instances of a batch.
@@ -168,7 +170,7 @@ class Model(Generic[P, R]):
         checked = check_device(device)
         return self._like(self._options, checked)._share(self._cache)
 
-    def with_options(self, **changes: Any) -> Model[P, R]:
+    def with_options(self, **changes: Unpack[Changes]) -> Model[P, R]:
         """Return a model with other options (see `Options`) that shares the specialisations of this one."""
         options = self._options.replace(**changes)
         return self._like(options, self._device)._share(self._cache)
@@ -181,7 +183,8 @@ class Model(Generic[P, R]):
         """Return the plain call of one instance, with bounds."""
         return PlainCall.of(self.__wrapped__, shared, options or self.options)
 
-    def batch(self, *columns: Any, **shared: Any) -> Results[R]:
+    @of_columns
+    def batch(self, *columns: Value, **shared: Value) -> Results[R]:
         """Return the results of the plain call of each instance, computed as one mini-batch.
 
         Parameters
@@ -210,7 +213,8 @@ class Model(Generic[P, R]):
                 raise InstanceErrors(done.errors, done.results)
             return done.results
 
-    def trace(self, *columns: Any, **shared: Any) -> Trace:
+    @of_columns
+    def trace(self, *columns: Value, **shared: Value) -> Trace:
         """Run and record: nodes, batches, times. Failures are in `Trace.errors`; nothing is raised for them.
 
         If the types of the instances are incompatible, the results and failures are of all instances; the nodes,
@@ -285,7 +289,8 @@ class Model(Generic[P, R]):
             schedules=schedules, options=options, runs=runs,
         )  # fmt: skip
 
-    def explain(self, *columns: Any, **shared: Any) -> Explanation:
+    @of_columns
+    def explain(self, *columns: Value, **shared: Value) -> Explanation:
         """Explain the compiler's decisions, on the user's source lines, and the effect of each option.
 
         The mini-batch is recorded and scheduled, with the present options and with each option changed alone. No kernel
@@ -314,7 +319,8 @@ class Model(Generic[P, R]):
         with compiling(self.__wrapped__):
             return explanation(compiled, trace, call.count, found, notes(compiled, leaves), remarks)
 
-    def stages(self, *columns: Any, **shared: Any) -> Stages:
+    @of_columns
+    def stages(self, *columns: Value, **shared: Value) -> Stages:
         """Return the text of every stage of the compiler, a mapping in order."""
         from acronumba.api.stages import Stages
 
@@ -322,14 +328,15 @@ class Model(Generic[P, R]):
             return Stages(self._compiled(columns, shared))
 
     @property
-    def value_and_grad(self) -> ValueAndGrad:
+    def value_and_grad(self) -> ValueAndGrad[Whole]:
         """The same model as a loss with gradients of its keyword-only parameters; see `acronumba.value_and_grad`."""
         from acronumba.api.gradients import ValueAndGrad
         from acronumba.api.wanted import DEFAULT
 
         return ValueAndGrad(self, DEFAULT)
 
-    def check(self, *columns: Any, **shared: Any) -> Check:
+    @of_columns
+    def check(self, *columns: Value, **shared: Value) -> Check:
         """Compare the batched run with the plain call and a float64 run of the function, instance by instance.
 
         No compiled code takes part in the plain call and the float64 run.
@@ -341,7 +348,8 @@ class Model(Generic[P, R]):
             done = dispatch.run(self, call) if call.count else Done(Results.of([]), {})
             return check(self, call.columns, call.shared, done)
 
-    def find_nan(self, *columns: Any, **shared: Any) -> FirstNaN | None:
+    @of_columns
+    def find_nan(self, *columns: Value, **shared: Value) -> FirstNaN | None:
         """Return where the first NaN of the results comes from, None if they have no NaN and no infinity.
 
         The mini-batch is run; then the plain call of the first instance whose result has a NaN is followed line by

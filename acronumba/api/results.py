@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, overload
 
 import numpy as np
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from acronumba.api.arguments import Call
     from acronumba.pipeline.compiled import Compiled
     from acronumba.runtime.trace import TraceData
+
+    _Arrays = TypeVar("_Arrays", bound=Array | tuple[Array, ...] | list[Array] | dict[Value, Array])
 
 _UNSET: Any = object()
 MANY = 64  # largest number of results decoded together, so that access to the first one is fast
@@ -132,7 +134,13 @@ class Results(Sequence[T]):
         """
         return self if self._there is None else Results(len(self), self._there)
 
-    def stack(self) -> Any:
+    @overload
+    def stack(self: Results[_Arrays]) -> _Arrays: ...
+    @overload
+    def stack(self: Results[float]) -> Array: ...
+    @overload
+    def stack(self: Results[Value]) -> Value: ...
+    def stack(self) -> Value:
         """Return one value of the structure of a result whose leaves are the stacked leaves of all results.
 
         Arrays get a leading axis, numbers and bools become arrays, None stays None. Nothing is copied if the arrays

@@ -7,7 +7,7 @@ until the pullback is called or dropped; where there is no compiled backward pas
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Unpack
 
 from acronumba.api.cotangents import matched
 from acronumba.api.dispatch import bind, function_of
@@ -18,12 +18,14 @@ from acronumba.api.results import Results
 from acronumba.api.wanted import Choices, wanted_of
 from acronumba.errors import InstanceErrors, one_frame
 from acronumba.errors.codes import reject
+from acronumba.generics import R
 
 if TYPE_CHECKING:
     from acronumba.api.arguments import Call
+    from acronumba.config import Changes
 
 
-def vjp(f: Callable[..., Any], *, wrt: str | Sequence[str] | None = None) -> Vjp:
+def vjp(f: Callable[..., R], *, wrt: str | Sequence[str] | None = None) -> Vjp[R]:
     """Return a function that computes a model's results, and a pullback from their cotangents to gradients.
 
     Parameters
@@ -49,7 +51,7 @@ def vjp(f: Callable[..., Any], *, wrt: str | Sequence[str] | None = None) -> Vjp
     return Vjp(f if isinstance(f, Model) else Model(f), Choices.of(wrt, "sum", False, ()))
 
 
-class Vjp:
+class Vjp(Generic[R]):
     """A model with results and a pullback. Made by `vjp`."""
 
     __acronumba_gradients__ = True  # how the front end knows it inside a model
@@ -60,7 +62,7 @@ class Vjp:
     def __repr__(self) -> str:
         return f"<results and pullback of {self.model!r}>"
 
-    def __call__(self, *args: Any, **shared: Any) -> tuple[Any, Pullback]:
+    def __call__(self, *args: Any, **shared: Any) -> tuple[R, Pullback]:
         """Return the result of one instance and its pullback, computed by the reference."""
         with one_frame:
             call = bind(self.model, [[a] for a in args], shared)
@@ -69,7 +71,7 @@ class Vjp:
                 raise error
             return forward.results[0], Pullback(forward, one=True)
 
-    def batch(self, *columns: Any, **shared: Any) -> tuple[Results, Pullback]:
+    def batch(self, *columns: Any, **shared: Any) -> tuple[Results[R], Pullback]:
         """Return the results of a mini-batch, and their pullback.
 
         Parameters
@@ -97,11 +99,11 @@ class Vjp:
                 raise error
             return done
 
-    def on(self, device: str) -> Vjp:
+    def on(self, device: str) -> Vjp[R]:
         """Return a copy for another device: see `Model.on`."""
         return Vjp(self.model.on(device), self.choices)
 
-    def with_options(self, **changes: Any) -> Vjp:
+    def with_options(self, **changes: Unpack[Changes]) -> Vjp[R]:
         """Return a copy with other options: see `Model.with_options`."""
         return Vjp(self.model.with_options(**changes), self.choices)
 

@@ -65,7 +65,7 @@ class TorchValueAndGrad(ValueAndGrad):
             call = bind(self.model, columns, shared)
             found, errors = TorchValueAndGrad(self.model, into)._run(call, together=True)
             if errors:
-                raise InstanceErrors(errors, found)  # type: ignore[arg-type]
+                raise InstanceErrors(errors, found)
             if into is not None:
                 _accumulate(into, found.grads)
             return found

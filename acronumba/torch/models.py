@@ -23,7 +23,7 @@ from acronumba.errors import AcronumbaError, InstanceErrors, InternalError, one_
 from acronumba.errors.codes import reject
 from acronumba.frontend.calls.objects import is_foreign
 from acronumba.frontend.kinds.errors import conversion
-from acronumba.generics import Value
+from acronumba.generics import Value, of_columns
 from acronumba.pipeline.boundary import compiling
 from acronumba.torch.autograd import Output, follow
 from acronumba.torch.entries import calling, calling_module
@@ -131,6 +131,7 @@ class TorchModel(Model[..., Any]):
         """The plain call of the module, method or function."""
         return self.target(*args, **kwargs)
 
+    @of_columns
     @retried
     def batch(self, *columns: Any, **shared: Any) -> TensorResults[Any]:
         """Return the results of the plain call of each instance, computed as one mini-batch.
@@ -162,11 +163,11 @@ class TorchModel(Model[..., Any]):
                 raise InstanceErrors(done.errors, results)
             return results
 
-    trace = retried(Model.trace)
+    trace = of_columns(retried(Model.trace))
     explore = retried(Model.explore)
-    explain = retried(Model.explain)
-    stages = retried(Model.stages)
-    check = retried(Model.check)
+    explain = of_columns(retried(Model.explain))
+    stages = of_columns(retried(Model.stages))
+    check = of_columns(retried(Model.check))
     _interpret = retried(Model._interpret)
 
     @property

@@ -1,13 +1,16 @@
-"""Types of models, as type checkers see them. Skipped without mypy."""
+"""Types of models, as type checkers see them. Skipped without mypy or pyright."""
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
+
+from acronumba.config import Changes, Options
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TYPED = ROOT / "tests" / "support" / "typed.py"
@@ -26,9 +29,12 @@ def test_models_keep_the_types_of_their_functions(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.skipif(shutil.which("pyright") is None, reason="needs pyright")
+@pytest.mark.skipif(find_spec("basedpyright") is None, reason='no basedpyright: pip install ".[types]"')
 def test_pyright_knows_the_same_types() -> None:
-    done = subprocess.run(
-        ["pyright", "--pythonpath", sys.executable, str(TYPED)], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable, "--level", "error", str(TYPED)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert not done.returncode, done.stdout
+
+
+def test_type_checkers_know_every_option() -> None:
+    assert get_type_hints(Changes) == get_type_hints(Options)
