@@ -21,7 +21,7 @@ def is_pure(instr: ir.Instr) -> bool:
             return instr.site < 0
         case ir.ListOp():
             return instr.op in (
-                "len", "get", "slice", "fill", "find", "join", "decimal", "match", "clone", "order"
+                "len", "get", "slice", "fill", "find", "join", "decimal", "pattern", "match", "clone", "order"
             )  # fmt: skip
         case ir.Check() | ir.Store() | ir.Call() | ir.Emit() | ir.Spawn() | ir.Join():
             return False

@@ -374,8 +374,9 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
 def _check_classes(sweep: Walker, result: Type, loc: Loc) -> None:
     """Reject exceptions and matches of patterns in the result."""
     within = list(classes_within(sweep.facts, result))
-    if any(cls in STANDS_FOR for cls in within):
-        raise sweep.reject("ACR308", loc, seen="a match of `re` in the result", rewrite="return its text: m.group()")
+    if found := next((cls for cls in within if cls in STANDS_FOR), None):
+        seen = f"a {STANDS_FOR[found].__name__.lower()} of `re` in the result"
+        raise sweep.reject("ACR308", loc, seen=seen, rewrite="return its text: m.group(), p.pattern")
     if any(issubclass(cls, BaseException) for cls in within):
         raise sweep.reject("ACR101", loc, seen="an exception in the result", rewrite="return its class or its text")
 

@@ -97,6 +97,8 @@ def exception_class(error: str) -> type | None:
 LIMITS = frozenset((
     "int() or float() of a string with digits that are not ASCII",
     "a replacement with a backslash that only run time knows",
+    "a pattern that only run time knows has something that compiled patterns lack",
+    "findall() by a pattern of several groups that only run time knows: use finditer()",
     "a standard deviation that is no normal float",
     "a variance of more than 63 bits",
     "pow() of a negative exponent and a modulus: compute the inverse first",

@@ -77,6 +77,9 @@ def raise_class(w: Walker, cls: type, name: str, args: Sequence[ast.expr], call:
     if (w.catcher(cls) is None and (calm or not w.handlers)) or (w.outer_loc is not None and text in LIMITS):
         w.fail(name, text, ours=True)
         return
+    if w.outer_loc is not None and calm:
+        throw(w, ObjectValue(cls, (), ()))  # the library has other messages than Python
+        return
     check_class(w, cls, len(args))
     before = w.mark()
     try:

@@ -91,6 +91,8 @@ def dynamic(w: Writer, segment: Segment, instr: ListOp) -> None:
             texts.join(w, segment, instr)
         case "decimal":
             decimals.decimal(w, segment, instr)
+        case "pattern":
+            patterns.compile(w, segment, instr)
         case "match":
             patterns.match(w, segment, instr)
         case "order":

@@ -21,6 +21,31 @@ from acronumba.ir.patterns import ADVANCE, ASCII, BITS, FULL, MOST, NUMBER, PLAC
 from acronumba.runtime import state
 
 
+def compile(w: Writer, segment: Segment, instr: ListOp) -> None:
+    """Look up the code of a pattern among those of the run; if it is not there, the caller adds it."""
+    texts.use(w)
+    w.helper("pattern_code", _KNOWN)
+    text, flags = (w[v] for v in instr.args)
+    code = w.b.let("code", tree.Call("pattern_code", (w.word("patterns"), text, flags), I64))
+    with w.b.when(code.eq(0)):
+        w.put("asked", text)
+        w.leave(state.NEW_PATTERN, flags, w.spill(segment))
+    w.assign(instr.outs[0], code)
+
+
+_KNOWN = """
+def pattern_code(table: i64, text: i64, flags: i64) -> i64:
+    \"\"\"Return the code of a pattern; 0 if it is not in the table.\"\"\"
+    size = ld(table)
+    k = (text_hash(text) ^ flags) & (size - 1)
+    while ld(table, 3 * k + 3) != 0:
+        if ld(table, 3 * k + 2) == flags and text_same(ld(table, 3 * k + 1), text) != 0:
+            return ld(table, 3 * k + 3)
+        k = (k + 1) & (size - 1)
+    return 0
+"""
+
+
 def match(w: Writer, segment: Segment, instr: ListOp) -> None:
     """Match a pattern: the list of the marks of its groups and the last group; an empty list if it does not match."""
     b, reg, top = w.b, w.reg, w.reg["top"]

@@ -18,7 +18,7 @@ from acronumba.runtime.state import FRAME
 
 # Operations on lists without a static bound.
 DYNAMIC = frozenset(
-    "append insert extend slice fill sort put update join decimal match "
+    "append insert extend slice fill sort put update join decimal pattern match "
     "order clone meet minus narrow exclude toggle".split()
 )
 

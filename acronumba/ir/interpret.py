@@ -20,7 +20,7 @@ from acronumba.ir import nodes as ir
 from acronumba.ir import ordered
 from acronumba.ir.evaluate import OperationFailed, WrongResult, apply
 from acronumba.ir.ops import SCALARS, Attrs, decimal
-from acronumba.ir.patterns import marks_of
+from acronumba.ir.patterns import code_at_run_time, marks_of
 from acronumba.ir.shapes import field_of, layout_of
 from acronumba.ir.types import INT, UNSET, BoolT, FloatT, IntT, ListT, TensorT, TorchT, members
 from acronumba.ir.values import (
@@ -491,6 +491,8 @@ def _list_rule(i: ir.ListOp, args: list[WordValue]) -> tuple[WordValue, ...]:
         return (List(i.outs[0].type.item, args[1:] * max(args[0], 0), max(args[0], 0)),)
     if i.op == "decimal":
         return (decimal(*args),)
+    if i.op == "pattern":
+        return (code_at_run_time(*args),)
     if i.op == "match":
         marks = marks_of(*args)
         return (List(INT, list[WordValue](marks), len(marks)),)

@@ -188,7 +188,8 @@ class ListOp:
     slice     list            list, start, step, count        a new list; elements start + step * k, k < count
     fill      list            count, words                    a new list of count equal elements
     decimal   string          float, int, int                 its text, as in `ops.decimal`: a letter, places
-    match     list            code, string, first, last, how  a new list of ints: see `ir.patterns`
+    pattern   string          string, int                     the code of a pattern and its flags, see `ir.patterns`
+    match     list            code, string, first, last, how  a new list of ints, see `ir.patterns`
     sort      -               list, keys, descending     stable, by a list of as many int, float or bool keys (width 1)
 
     A dict is a list of entries (a key, what lies under it), in the order in which the keys came, made empty by
@@ -219,7 +220,7 @@ class ListOp:
     loc: Loc
 
 
-OF_NUMBERS = ("fill", "decimal")  # operations whose first argument is no list
+OF_NUMBERS = ("fill", "decimal", "pattern")  # operations whose first argument is no list
 
 
 @record(kw_only=True)

@@ -4,6 +4,7 @@ In: a pattern of `re`, as Python's own parser reads it. Out: a string, so that a
 of the program. Its characters are numbers:
 
     start, marks, registers, flags, length, source...   of the pattern itself, which `ir.interpret` gives to `re`
+    length, names of its groups...                      of patterns that only run time knows, each behind a zero
     instructions and tables
 
 A table is a set of characters: a bit for each of ASCII, and in order the places where it begins or ceases to have those
@@ -44,11 +45,30 @@ class NotSupported(Exception):
 
 
 @cache
-def code_of(pattern: re.Pattern[str]) -> str:
-    """Return the code of a pattern; raise `NotSupported`."""
+def code_of(pattern: re.Pattern[str], named: bool = False) -> str:
+    """Return the code of a pattern, with the names of its groups if `named`; raise `NotSupported`."""
     if not isinstance(pattern.pattern, str):
         raise NotSupported("bytes")
-    return "".join(map(chr, _Coder(pattern).out))
+    return "".join(map(chr, _Coder(pattern, names_of(pattern) if named else ()).out))
+
+
+def names_of(pattern: re.Pattern[str]) -> tuple[str, ...]:
+    """Return the names of the groups of a pattern, group 0 included; "" if a group has none."""
+    names = {k: name for name, k in pattern.groupindex.items()}
+    return tuple(names.get(k, "") for k in range(pattern.groups + 1))
+
+
+INVALID, LACKING = "\0", "\1"  # what begins the text of the reason, in place of a code
+
+
+def code_at_run_time(text: str, flags: int) -> str:
+    """Return the code of a pattern that only run time knows, or why there is none."""
+    try:
+        return code_of(re.compile(text, flags), named=True)
+    except NotSupported as error:
+        return f"{LACKING}{error}"
+    except (re.error, ValueError, OverflowError, RecursionError) as error:
+        return f"{INVALID}{error}"
 
 
 def pattern_of(code: str) -> re.Pattern[str]:
@@ -73,10 +93,14 @@ def marks_of(code: str, text: str, first: int, last: int, how: int) -> list[int]
 class _Coder:
     """Writes the code of a pattern."""
 
-    def __init__(self, pattern: re.Pattern[str]) -> None:
+    def __init__(self, pattern: re.Pattern[str], names: Sequence[str]) -> None:
         self.registers = 2 * pattern.groups + 3
         source = list(map(ord, pattern.pattern))
-        self.out = [HEADER + len(source), self.registers, 0, pattern.flags & ~re.DEBUG, len(source), *source]
+        self.out = [0, self.registers, 0, pattern.flags & ~re.DEBUG, len(source), *source]
+        if names:
+            known = list(map(ord, "".join(f"\0{name}" for name in names)))
+            self.out += (len(known), *known)
+        self.out[0] = len(self.out)
         self.tables: list[tuple[int, tuple[int, ...]]] = []  # where the place of a table is to be written
         self.all(_parser.parse(pattern.pattern, pattern.flags), pattern.flags)
         self.put("END")

@@ -256,6 +256,10 @@ class Rules:
             self._words(i.args, (FLOAT, INT, INT))
             self._results((TEXT,), i.outs)
             return
+        if i.op == "pattern":
+            self._words(i.args, (TEXT, INT))
+            self._results((TEXT,), i.outs)
+            return
         if i.op == "match":
             self._words(i.args, (TEXT, TEXT, INT, INT, INT))
             self._results((ListT(INT),), i.outs)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from acronumba.ir.spec import plan_words
 from acronumba.memory import Array, DType, Words, address, aligned
 from acronumba.runtime.kernel_table import KernelTable
+from acronumba.runtime.known_patterns import KnownPatterns
 from acronumba.runtime.state import (
     AT,
     GROW_CHAINS,
@@ -206,6 +207,7 @@ class Buffers:
         self["scratch"], self["scratch_size"] = address(self.scratch), len(self.scratch)
         self.lives: Words = np.empty(0, np.int64)
         self.queues: dict[str, Words] = {}  # `runnable` and `waiting`; not there if the program does not wait
+        self.patterns = KnownPatterns(reach)
         self.tight = False  # whether buffers grow in small steps
         self.last_run = (0, 0)  # nodes of the last run, bytes of the heap that it used
         self._given: tuple[int, ...] = ()  # the numbers of the arrays that the last run was given
@@ -275,6 +277,11 @@ class Buffers:
         """Note how many nodes and bytes of the heap the finished run has used."""
         self.last_run = (self["n"], self["top"] - self.starts[0] if self.used == 1 else 0)
 
+    def add_pattern(self) -> None:
+        """Add the pattern that the host program has not found to those that it looks up."""
+        self.patterns.add(self["asked"], self["need"])
+        self["patterns"] = self.patterns.address
+
     # ---- heap
 
     def trim(self) -> None:
@@ -297,6 +304,8 @@ class Buffers:
             self.add_chunk(_LEAST_CHUNK if self.tight else _CHUNK)
         self.used = 0
         self.next_chunk(0)
+        self.patterns.begin()
+        self["patterns"] = self.patterns.address
 
     def add_chunk(self, size: int) -> None:
         chunk = np.empty((size + 7) // 8, np.int64)

@@ -132,12 +132,7 @@ class MemoryPolicy:
             case state.PAUSE:
                 pass  # Python looks for signals between two calls
             case state.FUEL:
-                left = min(state.SLICE, buffers["left"])
-                if left:
-                    buffers["fuel"] = buffers["granted"] = left
-                    buffers["left"] -= left
-                else:
-                    self._abandon(m, STEPS)
+                self._refuel(m)
             case state.GROW_CHAINS | state.GROW_EDGES:
                 buffers.grow_tables(status)
                 self._check(buffers)
@@ -166,10 +161,22 @@ class MemoryPolicy:
                 self.fail_nodes(m)
             case state.GROW_NOTES:
                 buffers.grow_notes(2 * buffers["notes_room"])
+            case state.NEW_PATTERN:
+                buffers.add_pattern()
             case state.ASTRAY:
                 raise Astray
             case _:
                 raise AssertionError(f"status {status}")
+
+    def _refuel(self, m: MiniBatch) -> None:
+        """Let the instance that runs take more steps; if there are none left, it fails."""
+        buffers = m.buffers
+        left = min(state.SLICE, buffers["left"])
+        if left:
+            buffers["fuel"] = buffers["granted"] = left
+            buffers["left"] -= left
+        else:
+            self._abandon(m, STEPS)
 
     def _may_plan(self, m: MiniBatch) -> bool:
         """Whether results could share memory, and do not yet."""

@@ -253,6 +253,8 @@ ended_count         number of them
 until               of an epoch: address of a word; while it is 0, and nobody has ended, `drive` goes on with the next
                     round. 0: it does not
 etop_known          `etop` when it was looked at
+patterns            address of the table of patterns that only run time knows: see `runtime.known_patterns`
+asked               word of the pattern that is to be added
 given               bytes of `kept` that hold nothing but results of earlier parts
 part_most           most bytes that an earlier part has used of its arena and of the work area
 free                heads of the lists of free frames follow, and for each kernel the first node that is looked for
@@ -319,9 +321,9 @@ TO_RECORD, TO_SCHEDULE, TO_LAYOUT, TO_EXECUTE, EXECUTED = range(5)  # values of 
 # What `drive` and the machine return. GROW_*: make room for `need` and call again. FUEL: the instance has none left.
 # PAUSE: look whether anything has happened (a signal), and call again. WAIT (of the machine): every fiber waits for a
 # value. NODES_FAILED: nodes of a round have failed; their instances are to be marked as DEAD before the next. ASTRAY: a
-# read is to be told a value, and none is left.
+# read is to be told a value, and none is left. NEW_PATTERN: add a regular expression to `patterns`, and call again.
 DONE, GROW_NODES, GROW_HEAP, GROW_ARENA, GROW_SCRATCH, GROW_EDGES, FUEL, PAUSE, GROW_CHAINS = range(9)
-GROW_FIBERS, WAIT, NODES_FAILED, GROW_LIVES, GROW_FOUND, GROW_WORK, GROW_NOTES, ASTRAY = range(9, 17)
+GROW_FIBERS, WAIT, NODES_FAILED, GROW_LIVES, GROW_FOUND, GROW_WORK, GROW_NOTES, ASTRAY, NEW_PATTERN = range(9, 18)
 
 NOTED, READS_GIVEN = 1, 2  # values of `reading`
 RECORDED, MEASURED = 1, 2  # values of `placed`

@@ -12,7 +12,7 @@ from acronumba.errors import InstanceErrors, Unsupported
 from acronumba.ir.patterns import FULL, MATCH, SEARCH, NotSupported, code_of, marks_of
 from tests.support.chosen import by_ways
 from tests.support.models_of_regex import CASES, NUMBER, STRINGS
-from tests.support.patterns import Machine, check
+from tests.support.patterns import Machine, check, is_pattern, random_patterns
 from tests.support.plain_call import WAYS
 
 # Pattern, flags, strings.
@@ -86,12 +86,37 @@ def test_a_long_match_takes_memory_and_steps() -> None:
     assert list(caught.value.errors) == [1] and "max_steps" in str(caught.value.errors[1])
 
 
+def test_random_patterns_of_run_time() -> None:
+    def f(p, s):
+        m = re.search(p, s)
+        return None if m is None else (m.span(), m.groups(), m.groupdict())
+
+    texts = [(p, s) for p, s in random_patterns(3, 400)]
+    with pytest.raises(InstanceErrors) as caught:
+        model(f).batch(*zip(*texts, strict=True))
+    out, errors = caught.value.results, caught.value.errors
+    for k, (p, s) in enumerate(texts):
+        if k in errors:
+            assert "compiled patterns lack" in str(errors[k]) or not is_pattern(p), (p, s, errors[k])
+        else:
+            assert out[k] == f(p, s), (p, s)
+    assert len(errors) < 100
+
+
 def returned(s):
     return NUMBER.match(s)
 
 
-def of_the_data(s, p):
-    return re.match(p, s) is None
+def of_flags(s, n):
+    return re.match("a", s, n) is None
+
+
+def with_backslash(s, p):
+    return re.sub(p, r"<\g<0>>", s)
+
+
+def pattern_returned(s, p):
+    return re.compile(p)
 
 
 def of_bytes(s):
@@ -106,12 +131,15 @@ def wrong(s):
     ("f", "text"),
     [
         (returned, "a match of `re` in the result"),
-        (of_the_data, "a pattern that only run time knows"),
+        (of_flags, "flags of a pattern that only run time knows"),
+        (with_backslash, "with a pattern of run time"),
+        (pattern_returned, "a pattern of `re` in the result"),
         (of_bytes, "the pattern b'a': bytes"),
         (wrong, "missing ), unterminated subpattern"),
     ],
 )
 def test_what_is_rejected(f: Any, text: str) -> None:
-    columns = (STRINGS, STRINGS) if f is of_the_data else (STRINGS,)
+    others = [2] * len(STRINGS) if f is of_flags else STRINGS
+    columns = (STRINGS, others)[: f.__code__.co_argcount]
     with pytest.raises((Unsupported, TypeError), match=re.escape(text)):
         model(f).batch(*columns)

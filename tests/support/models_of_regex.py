@@ -99,9 +99,26 @@ def by_rule(rule):
     return -1 if m is None else m.end()
 
 
+def of_the_data(p, s):
+    m = re.search(p, s)
+    return None if m is None else (m.span(), m.groups(), m.groupdict(), m.lastgroup, m.lastindex)
+
+
+def made_in_the_call(p, s):
+    try:
+        q = re.compile(f"^(?:{p})", FLAGS)
+    except re.error:
+        return None
+    texts = q.split(s), q.sub(lambda m: f"<{m.end()}>", s), q.subn("-", s, 1), [m[0] for m in q.finditer(s)]
+    return texts, q.fullmatch(s) is None, q.groups, q.pattern, isinstance(q, re.Pattern), q == re.compile(p)
+
+
+PATTERNS = ["a|3", r"(?P<n>\d+)(\.)?", "", "(", r"\d", r"(é)?(?P<x>\d)", "^$|o*"]
 RULES = [Rule(re.compile("a"), "xa"), Rule(re.compile("b+"), "b"), Rule(re.compile("a"), "x")]
 CASES: list[Any] = [
     *((f, (STRINGS,)) for f in (is_number, of_groups, as_dict, lists, spans, parts, replaced, tokens)),
     *((f, (STRINGS,)) for f in (tokens_at_once, of_last_group, one_of_two, fails)),
     (by_rule, (RULES,)),
+    (of_the_data, (PATTERNS, STRINGS)),
+    (made_in_the_call, (PATTERNS, STRINGS)),
 ]

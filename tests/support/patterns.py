@@ -103,3 +103,22 @@ def check(machine: Machine, seed: int, count: int) -> int:
                 assert got == wanted, (source, flags, text, first, last, how, got, wanted)
                 matched += bool(wanted)
     return matched
+
+
+def is_pattern(source: str) -> bool:
+    try:
+        re.compile(source)
+    except re.error:
+        return False
+    return True
+
+
+def random_patterns(seed: int, count: int) -> list[tuple[str, str]]:
+    """Return random patterns, of which few are invalid, each with a text."""
+    r = random.Random(seed)
+    out = []
+    while len(out) < count:
+        source = Patterns(r).alternatives(2)
+        if is_pattern(source) or r.random() < 0.1:
+            out.append((source, "".join(r.choices(LETTERS, k=r.randint(0, 8)))))
+    return out

@@ -1,6 +1,7 @@
 """Regular expressions in the compiled language: the functions of `re`, and the methods of patterns and of matches.
 
-A pattern is its code (`ir.patterns`); the host program matches it.
+A pattern is its code (`ir.patterns`); the host program matches it. Where only run time knows a pattern, it is an object
+with its code, which the host program looks up (`runtime.known_patterns`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import row
 from acronumba.frontend.conditions import host_value
-from acronumba.frontend.kinds.functions import Static
+from acronumba.frontend.kinds.functions import Partial, Static
 from acronumba.frontend.kinds.numbers import NoneVal
 from acronumba.frontend.kinds.patterns import PatternValue
 from acronumba.frontend.kinds.strings import joined, string
@@ -22,9 +23,9 @@ from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.library.decorators import implements, primitive, rejected
 from acronumba.ir import nodes as ir
-from acronumba.ir.patterns import NotSupported, code_of
+from acronumba.ir.patterns import HEADER, INVALID, LACKING, NotSupported, code_of, names_of
 from acronumba.ir.shapes import STANDS_FOR
-from acronumba.ir.types import INT, ListT
+from acronumba.ir.types import INT, TEXT, ListT
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -110,6 +111,22 @@ class Match:
         return self.groups("")
 
 
+@dataclass(eq=False, repr=False)
+class RunTimeMatch(Match):
+    """A match of a pattern that only run time knows."""
+
+    code: str
+
+    @property
+    def names(self):
+        return group_names(self.code)
+
+    def found(self):
+        if len(self.names) > 2:
+            raise ValueError("findall() by a pattern of several groups that only run time knows: use finditer()")
+        return self.text(len(self.names) - 1)
+
+
 def number_of(names, group):
     """Return the number of a group, by its number or its name."""
     if group is None:
@@ -138,15 +155,14 @@ def class_of(names: tuple[str, ...]) -> type[Match]:
 
 def _of_pattern(w: Walker, a: Args) -> Val:
     pattern = a["pattern"]
-    assert isinstance(pattern, PatternValue)
-    names = [""] * (pattern.value.groups + 1)
-    for name, k in pattern.value.groupindex.items():
-        names[k] = name
+    if not isinstance(pattern, PatternValue):
+        word = w.call(w.constant(text_of_code), (pattern,), {})
+        return TupleVal((word, Partial(Static(RunTimeMatch), (), ("code",), (word,))))
     try:
         code = code_of(pattern.value)
     except NotSupported as error:
         raise w.reject("ACR117", seen=f"the pattern {pattern.value.pattern!r}: {error}") from None
-    return TupleVal((w.constant(code), Static(class_of(tuple(names)))))
+    return TupleVal((w.constant(code), Static(class_of(names_of(pattern.value)))))
 
 
 def _found(w: Walker, a: Args) -> Val:
@@ -159,12 +175,16 @@ def _found(w: Walker, a: Args) -> Val:
 
 def _replacement(w: Walker, a: Args) -> Val:
     pattern, repl, match = a["pattern"], a["repl"], a["match"]
-    assert isinstance(pattern, PatternValue)
     if repl.is_choosable:
         return w.call(w.constant(text_or_nothing), (w.call(repl, (match,), {}),), {})
     text = w.static(repl)
     if text is NOT_CONST:
         return w.call(w.constant(without_backslash), (repl,), {})
+    if not isinstance(pattern, PatternValue):
+        if "\\" in text:
+            rewrite = "a function of the match: lambda m: m[1] + ..."
+            raise w.reject("ACR202", seen=f"the replacement {text!r} with a pattern of run time", rewrite=rewrite)
+        return repl
     try:
         found = _parser.parse_template(text, pattern.value)
     except (re.error, IndexError) as error:
@@ -213,9 +233,12 @@ def looked_at(repl):
 def _compile(w: Walker, a: Args) -> Val:
     def one(val: Val) -> Val:
         pattern, flags = w.static(val), w.static(a["flags"])
+        if pattern is NOT_CONST and flags is not NOT_CONST and val.python_class is str:
+            return w.call(w.constant(compiled), (val, w.constant(int(flags))), {})
         if pattern is NOT_CONST or flags is NOT_CONST:
+            seen = "flags of a pattern" if pattern is not NOT_CONST else "a pattern"
             rewrite = "put re.compile(p) into the data, or pass p behind the `*`, as a shared value"
-            raise w.reject("ACR308", seen="a pattern that only run time knows", rewrite=rewrite)
+            raise w.reject("ACR308", seen=f"{seen} that only run time knows", rewrite=rewrite)
         try:
             return w.constant(re.compile(pattern, flags))
         except (re.error, TypeError, ValueError) as error:
@@ -307,6 +330,72 @@ def without_backslash(repl):
     if "\\" in repl:
         raise ValueError("a replacement with a backslash that only run time knows")
     return repl
+
+
+# ---- patterns that only run time knows
+
+
+def _code_at_run_time(w: Walker, a: Args) -> Val:
+    text, flags = string(w, a["text"], "re.compile of {}"), w.as_int(host_value(w, a["flags"], "flags", index=True))
+    out = w.var("code", TEXT)
+    w.emit(ir.ListOp(outs=(out,), op="pattern", width=1, args=(w.word(text.num), w.word(w.read(flags))), loc=w.loc))
+    return w.from_words(TEXT, (out,))
+
+
+@primitive(rule=_code_at_run_time)
+def code_of_text(text, flags):
+    """Return the code of a pattern, with the names of its groups, or why there is none: see `ir.patterns`."""
+    raise NotImplementedError
+
+
+@dataclass(eq=False, repr=False)
+class RunTimePattern:
+    """A pattern that only run time knows: its text and its code."""
+
+    pattern: str
+    code: str
+
+    match, search, fullmatch, finditer, findall = match_, search, fullmatch, finditer, findall
+    split, sub, subn = split, sub, subn
+
+    def __eq__(self, other):
+        return isinstance(other, re.Pattern) and self.pattern == other.pattern and self.flags == other.flags
+
+    @property
+    def flags(self):
+        return ord(self.code[3])
+
+    @property
+    def groups(self):
+        return len(group_names(self.code)) - 1
+
+    @property
+    def groupindex(self):
+        return {name: k for k, name in enumerate(group_names(self.code)) if name != ""}
+
+
+STANDS_FOR[RunTimePattern] = re.Pattern
+STANDS_FOR[RunTimeMatch] = re.Match
+
+
+def compiled(pattern, flags):
+    code = code_of_text(pattern, flags)
+    reason = code[1:]
+    if code[0] == INVALID:
+        raise re.error(reason)
+    if code[0] == LACKING:
+        raise ValueError("a pattern that only run time knows has something that compiled patterns lack")
+    return RunTimePattern(pattern, code)
+
+
+def text_of_code(pattern):
+    return pattern.code
+
+
+def group_names(code):
+    """Return the names of all groups, group 0 included; "" for those that have none."""
+    first = HEADER + ord(code[4])
+    return code[first + 2 : first + 1 + ord(code[first])].split("\0")
 
 
 # ---- functions of the module
