@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from acronumba.api.gradients import Gradients, ValueAndGrad
     from acronumba.api.loss import value_and_grad
     from acronumba.api.stages import Stages
+    from acronumba.api.summary import summary
     from acronumba.api.vjp import vjp
     from acronumba.compressed import Compressed
     from acronumba.compression import compress
@@ -62,7 +63,7 @@ __version__ = VERSION
 
 _LATER = {  # imported when first used
     "nn": "acronumba.nn", "random": "acronumba.random", "save": "acronumba.storage", "load": "acronumba.storage",
-    "leaves": "acronumba.storage", "value_and_grad": "acronumba.api.loss",
+    "leaves": "acronumba.storage", "summary": "acronumba.api.summary", "value_and_grad": "acronumba.api.loss",
     "vjp": "acronumba.api.vjp", "torch": "acronumba.torch", "ray": "acronumba.ray",
     "RowGrad": "acronumba.data.row_grad", "init": "acronumba.init", "optim": "acronumba.optim",
     "training": "acronumba.training", "serve": "acronumba.serve", "learn": "acronumba.learn",
@@ -113,6 +114,7 @@ __all__ = [
     "register",
     "save",
     "serve",
+    "summary",
     "training",
     "value_and_grad",
     "vjp",

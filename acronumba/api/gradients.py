@@ -28,6 +28,7 @@ from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, TensorT, TorchT, Tu
 from acronumba.pipeline.boundary import def_loc
 from acronumba.runtime.recorded import Failure
 from acronumba.runtime.state import MEMORY
+from acronumba.views.summary import Summarised, Summary
 
 if TYPE_CHECKING:
     from acronumba.analysis import active
@@ -56,7 +57,7 @@ else:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Gradients(_Pair[G]):
+class Gradients(_Pair[G], Summarised):
     """The loss of a mini-batch and its gradients; unpacks into `value, grads`."""
 
     value: Value  # the mean or sum of the losses, a NumPy scalar
@@ -74,6 +75,11 @@ class Gradients(_Pair[G]):
 
         def __getitem__(self, k: int) -> Value:
             return (self.value, self.grads)[k]
+
+    def _summary(self) -> Summary:
+        from acronumba.api.summary import arrays_summary
+
+        return arrays_summary("Gradients", self.grads, f"value {self.value:.6g} of {len(self.losses):,} instances; ")
 
     def __repr__(self) -> str:
         return f"Gradients(value={self.value!r}, of {len(self.losses)} instances)"

@@ -7,7 +7,9 @@ its compiled specialisations are shared with the models made from it by `on` and
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import inspect
 import types
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -32,6 +34,8 @@ from acronumba.generics import P, R, Value, of_columns
 from acronumba.memory import Array
 from acronumba.pipeline.boundary import compiling
 from acronumba.runtime.devices.names import check_device, default_device
+from acronumba.views.summary import Summarised, Summary
+from acronumba.views.words import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,7 +80,7 @@ def model(fn: Callable[..., Any] | None = None, /, **options: Unpack[Changes]) -
     return Model(fn, options=Options().replace(**options))
 
 
-class Model(Generic[P, R]):
+class Model(Summarised, Generic[P, R]):
     """A function for one instance, which can be run for many at once. Made by `model`."""
 
     __acronumba_model__ = True  # how the front end knows a model inside a model
@@ -136,6 +140,16 @@ class Model(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<model {self.__wrapped__.__module__}.{self.__qualname__}>"
+
+    def _summary(self) -> Summary:
+        parameters = inspect.signature(self.__wrapped__).parameters.values()
+        types = {p.name: "" if p.annotation is p.empty else inspect.formatannotation(p.annotation) for p in parameters}
+        kinds = ("shared" if p.kind is p.KEYWORD_ONLY else "varies by instance" for p in parameters)
+        rows = tuple((name, text.strip("'"), kind) for (name, text), kind in zip(types.items(), kinds, strict=True))
+        options = ((f.name, getattr(self.options, f.name), f.default) for f in dataclasses.fields(Options))
+        changed = [f"{name}={value!r}" for name, value, default in options if value != default]
+        words = [f"on {self.device}", *changed, f"compiled for {counted(len(self._entries), 'form')} of arguments"]
+        return Summary(self.__qualname__, ", ".join(words), ("parameter", "type", ""), rows)
 
     def __reduce__(self) -> Any:
         from acronumba.api.pickling import reduce

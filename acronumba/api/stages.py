@@ -22,13 +22,22 @@ from typing import TYPE_CHECKING
 
 from acronumba.pipeline.boundary import compiling
 from acronumba.pipeline.texts import cuda_persistent_text, cuda_tiles_text
+from acronumba.views.summary import Summarised, Summary
+from acronumba.views.words import counted
 
 if TYPE_CHECKING:
     from acronumba.analysis.backward.derive import Backward
     from acronumba.pipeline.compiled import Compiled
 
 
-class Stages(Mapping[str, str]):
+_TEXTS = {
+    "source": "the user's functions", "schema": "the types of the instances", "ir": "the typed program",
+    "plan": "kernels, and the nodes that are recorded", "host": "the host program", "kernels": "the code of a kernel",
+    "backward": "the backward kernel", "tiles": "matrix products of kernels", "persistent": "all kernels in one launch",
+}  # fmt: skip
+
+
+class Stages(Mapping[str, str], Summarised):
     """The texts of the stages of one specialisation, by name."""
 
     def __init__(self, compiled: Compiled, backward: Sequence[Backward] = ()) -> None:
@@ -63,6 +72,10 @@ class Stages(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._makers)
+
+    def _summary(self) -> Summary:
+        rows = tuple((name, _TEXTS.get(name) or _TEXTS.get(name.partition("/")[0], "an analysis")) for name in self)
+        return Summary(self._compiled.fn.__qualname__, counted(len(self), "stage"), ("stage", "text"), rows)
 
     def __repr__(self) -> str:
         return f"<stages of {self._compiled.fn.__qualname__}: {', '.join(self)}>"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from acronumba import summary
 from tests.support import explored
 
 SIZE = 30_000
@@ -35,10 +36,13 @@ def objects() -> dict[str, Any]:
         "explanation": explored.classify.explain(xs, p=p),
         "check": explored.classify.check(xs, p=p),
         "results": explored.classify.batch(xs, p=p),
+        "model": explored.classify,
+        "stages": explored.classify.stages(xs, p=p),
+        "parameters": summary(p),
     }
 
 
-def test_four_objects_have_a_text_and_a_static_summary() -> None:
+def test_objects_have_a_text_and_a_static_summary() -> None:
     for name, made in objects().items():
         shown = made._repr_mimebundle_()
         assert len(shown["text/plain"]) > 20 and shown["text/plain"] in (str(made), repr(made)), name
