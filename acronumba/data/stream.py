@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import marshal
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from acronumba.emit import tree
 from acronumba.emit.compile import Deferred, load
 from acronumba.generics import Value
 from acronumba.ir.nodes import StructLayout
+from acronumba.ir.shapes import Shape, ShapeClass, is_shape, shape_class
 from acronumba.ir.types import (
     NONE,
     BoolT,
@@ -48,6 +49,7 @@ from acronumba.ir.types import (
     UnsetT,
     all_parts,
     case_slices,
+    members,
     union_cases,
     union_word,
     words,
@@ -63,6 +65,7 @@ _KINDS: Mapping[type, int] = {
 _CASES: Mapping[type, int] = {
     IntT: 0, FloatT: 1, BoolT: 2, NoneT: 3, StrT: 4, TextT: 4, ListT: 5, TupleT: 6, DictT: 7, MapT: 7,
 }  # fmt: skip
+_TYPES: Mapping[type, type] = {list: ListT, tuple: TupleT, dict: DictT}
 _FLAT = IntT | FloatT | BoolT | NoneT | StrT | NeverT  # types that packers handle fast
 _VERSION = 4  # of the format
 _FIRST = 16  # bytes of words for each byte of the first stream
@@ -89,14 +92,14 @@ def stream_module() -> tree.Module:
     """Return the code of the reader."""
     from acronumba.emit.parse import parse_files
 
-    functions = parse_files(["acronumba.data.stream_reader"])
+    functions = parse_files(["acronumba.data.stream_bytes", "acronumba.data.stream_reader"])
     return tree.Module("stream", functions, ("read",), "Plain data from bytes of marshal.", compact=True)
 
 
-def is_plain(t: Type) -> bool:
+def is_plain(t: Type, layouts: Sequence[StructLayout] = ()) -> bool:
     """Whether the reader knows all values of a type."""
     try:
-        Nodes([t])
+        Nodes([t], layouts)
     except Unknown:
         return False
     return True
@@ -109,6 +112,8 @@ class Nodes:
     ----------
     types : sequence of Type
         Types of the columns.
+    layouts : sequence of StructLayout, optional
+        Of shapes, with the fields that are read.
 
     Raises
     ------
@@ -116,11 +121,20 @@ class Nodes:
         If the reader does not support all values of a type.
     """
 
-    def __init__(self, types: Sequence[Type]) -> None:
+    def __init__(self, types: Sequence[Type], layouts: Sequence[StructLayout] = ()) -> None:
+        self._layouts = {layout.cls: (tag, layout) for tag, layout in enumerate(layouts)}
+        self._rows: dict[type, int] = {}  # nodes of shapes
+        self._fields: dict[type, list[tuple[Type | None, int, int]]] = {}  # of each field its type, node and offset
+        self._shapes: dict[UnionT, int] = {}  # nodes of places with values of several shapes,
+        self._dicts: dict[int, list[ShapeClass]] = {}  # ... and the dicts among these
         self._words: list[int] = []
         self._addresses: list[int] = []  # indices of words that are offsets in bytes, to become addresses
-        self.numbers: dict[tuple[int, ...], int] = {}  # of the nodes of lists and dicts, by path
+        self.numbers: dict[tuple[Value, ...], int] = {}  # of the nodes of lists and dicts, by path
         starts = [self._node(t, (k,)) for k, t in enumerate(types)]
+        for row, dicts in self._dicts.items():
+            if dicts:
+                size = 8 * max(self._layout(cls)[1].size for cls in dicts)
+                self._set(row, {"branch": self._branch(dicts, 0), "size": size}, w.NODE, ["branch"])
         self.table = np.array(self._words, np.int64)
         self.table[self._addresses] += address(self.table)
         self.roots = [address(self.table) + start for start in starts]  # addresses of the nodes of the columns
@@ -129,10 +143,14 @@ class Nodes:
         """Add a row; return its offset in bytes."""
         first = len(self._words)
         self._words += [0] * table.count
+        return self._set(8 * first, values, table, addresses)
+
+    def _set(self, row: int, values: Mapping[str, int], table: Any, addresses: Iterable[str] = ()) -> int:
+        """Set words of a row; return its offset in bytes."""
         for name, value in values.items():
-            self._words[first + table.at[name]] = value
-        self._addresses += [first + table.at[name] for name in addresses]
-        return 8 * first
+            self._words[row // 8 + table.at[name]] = value
+        self._addresses += [row // 8 + table.at[name] for name in addresses]
+        return row
 
     def _text(self, text: str) -> tuple[int, bool]:
         """Return the word of a string, and whether it is an address."""
@@ -157,14 +175,16 @@ class Nodes:
             self._add(values, w.PART, ("node", "key") if named else ("node",))
         return first
 
-    def _items(self, items: Sequence[Type], way: tuple[int, ...], keys: Sequence[str] | None = None) -> dict[str, int]:
+    def _items(
+        self, items: Sequence[Type], way: tuple[Value, ...], keys: Sequence[str] | None = None
+    ) -> dict[str, int]:
         offset, parts = 0, []
         for k, item in enumerate(items):
             parts.append((self._node(item, (*way, k)), offset, 0, None if keys is None else keys[k]))
             offset += 8 * len(words(item))
         return {"item": self._parts(parts), "count": len(items)}
 
-    def _union(self, t: UnionT, way: tuple[int, ...]) -> dict[str, int]:
+    def _union(self, t: UnionT, way: tuple[Value, ...]) -> dict[str, int]:
         if union_word(t) is not None:
             rest = [m for m in t.members if not isinstance(m, NoneT)]
             if len(rest) != 1 or isinstance(rest[0], TensorT | TorchT) or len(t.members) != 2 or NONE not in t.members:
@@ -172,18 +192,85 @@ class Nodes:
             return {"kind": w.OPTIONAL, "item": self._node(rest[0], (*way, 0))}
         parts: list[tuple[int, int, int, str | None] | None] = [None] * w.CASES
         for k, (case, place) in enumerate(case_slices(t)):
-            of = _CASES.get(type(case), -1)
-            if isinstance(case, TupleT) and case.listed:
-                of = _CASES[ListT]
-            if isinstance(case, ListT) and case.tupled:
-                of = _CASES[TupleT]
-            if of < 0 or parts[of] is not None:
-                raise Unknown
-            parts[of] = self._node(case, (*way, k)), 8 * place.start, k, None
+            part = self._node(case, (*way, k)), 8 * place.start, k, None
+            for of in set(map(_case_of, members(case))):
+                if of < 0 or parts[of] is not None:
+                    raise Unknown
+                parts[of] = part
         return {"item": self._parts(parts)}
 
-    def _node(self, t: Type, way: tuple[int, ...]) -> int:
+    def _layout(self, cls: type) -> tuple[int, StructLayout]:
+        return self._layouts.get(cls, (-1, StructLayout(cls=cls, fields=(), size=1)))
+
+    def _row(self, cls: type) -> int:
+        """Return the offset of the node of a shape, whose values are rows."""
+        if cls in self._rows:
+            return self._rows[cls]
+        if not is_shape(cls):
+            raise Unknown
+        row = self._rows[cls] = self._add({}, w.NODE)
+        tag, layout = self._layout(cls)
+        read, found = {f.name: f for f in layout.fields}, []
+        for name in cls.shape.names:
+            f = read.get(name)
+            if f is None:
+                found.append((None, self._add({"kind": w.SKIPPED}, w.NODE), 0))
+            else:
+                found.append((f.type, self._node(f.type, (cls, name)), 8 * f.offset))
+        self._fields[cls] = found
+        keys = cls.shape.keys
+        parts = [(node, offset, 0, None if keys is None else keys[k]) for k, (_, node, offset) in enumerate(found)]
+        count = w.ANY_TUPLE if cls.shape.is_open else len(parts)
+        values = {"kind": w.ROW, "item": self._parts(parts), "count": count, "size": 8 * layout.size, "tag": tag}
+        return self._set(row, values | {"class": int(keys is not None)}, w.NODE, ["item"])
+
+    def _several(self, t: UnionT) -> int:
+        """Return the offset of the node of a place with values of several shapes."""
+        if t in self._shapes:
+            return self._shapes[t]
+        row = self._shapes[t] = self._add({}, w.NODE)
+        shapes = [m.cls.shape for m in t.members if isinstance(m, StructT) and is_shape(m.cls)]
+        if len(shapes) < len(t.members) - (NONE in t.members):
+            raise Unknown
+        shapes.sort(key=lambda shape: (shape.is_open, shape.tag is None, shape.text))
+        parts = [(self._row(shape_class(shape)), 0, _number_of(shape), shape.tag) for shape in shapes]
+        values = {"kind": w.SHAPES, "item": self._parts(parts), "count": len(parts), "class": int(NONE in t.members)}
+        self._dicts[row] = [shape_class(shape) for shape in shapes if shape.keys is not None]
+        return self._set(row, values, w.NODE, ["item"])
+
+    def _branch(self, dicts: Sequence[ShapeClass], depth: int) -> int:
+        """Return the offset of the row of the dicts that begin with the first `depth` keys of these shapes."""
+        ways: dict[str, list[ShapeClass]] = {}
+        values, addresses = {}, []
+        for cls in dicts:
+            keys = cls.shape.keys or ()
+            if len(keys) == depth:
+                values["row"] = self._rows[cls]
+                addresses.append("row")
+            else:
+                ways.setdefault(keys[depth], []).append(cls)
+        if depth:
+            fields = [self._fields[cls][depth - 1] for cls in dicts]
+            if any((f[0], f[2]) != (fields[0][0], fields[0][2]) for f in fields):
+                raise Unknown  # the first items of dicts of several shapes have several types
+            _, values["node"], values["offset"] = fields[0]
+            word, named = self._text((dicts[0].shape.keys or ())[depth - 1])
+            values["key"] = word
+            addresses += ["node", "key"] if named else ["node"]
+        below = [self._branch(some, depth + 1) for some in ways.values()]
+        for row, beside in pairwise(below):
+            self._set(row, {"beside": beside}, w.BRANCH, ["beside"])
+        if below:
+            values["below"] = below[0]
+            addresses.append("below")
+        return self._add(values, w.BRANCH, addresses)
+
+    def _node(self, t: Type, way: tuple[Value, ...]) -> int:
         """Return the offset of the node of a type, in bytes; `way` is its path."""
+        if isinstance(t, StructT):
+            return self._row(t.cls)
+        if isinstance(t, UnionT) and union_word(t) is not None and sum(isinstance(m, StructT) for m in t.members) > 1:
+            return self._several(t)
         kind = _KINDS.get(type(t))
         if kind is None or isinstance(t, UnsetT) or (isinstance(t, TupleT) and t.listed):
             raise Unknown
@@ -216,6 +303,26 @@ class Nodes:
         return self._add(values, w.NODE, addresses)
 
 
+def _case_of(t: Type) -> int:
+    """Return the part of a union that a type is, by the class of its values; -1: unsupported."""
+    if isinstance(t, StructT) and is_shape(t.cls):
+        return _CASES[_TYPES[t.cls.shape.python]]
+    if isinstance(t, TupleT) and t.listed:
+        return _CASES[ListT]
+    if isinstance(t, ListT) and t.tupled:
+        return _CASES[TupleT]
+    return _CASES.get(type(t), -1)
+
+
+def _number_of(shape: Shape) -> int:
+    """Return the length of the tuples of a shape, or the number that stands for others."""
+    if shape.keys is not None:
+        return w.BY_KEYS
+    if shape.size is not None:
+        return shape.size
+    return w.ANY_LIST if shape.python is list else w.ANY_TUPLE if shape.python is tuple else w.ANY_DICT
+
+
 class Stream:
     """Packs columns of plain data.
 
@@ -225,12 +332,14 @@ class Stream:
         Types of the columns.
     given : bool
         Whether results may be lists or dicts of the input.
+    layouts : sequence of StructLayout, optional
+        Of shapes, with the fields that are read.
     """
 
-    def __init__(self, types: Sequence[Type], given: bool) -> None:
+    def __init__(self, types: Sequence[Type], given: bool, layouts: Sequence[StructLayout] = ()) -> None:
         self._types = types
         self._given = given
-        self._nodes = Nodes(types)
+        self._nodes = Nodes(types, layouts)
         self.places = [0, *accumulate(len(words(t)) for t in types)]  # first word of each column, and the end
         columns = [(n, 8 * at) for n, at in zip(self._nodes.roots, self.places, strict=False)]
         self._columns = np.array(columns, np.int64)
@@ -300,11 +409,17 @@ class Streams:
     result : Type
     layouts
         Of the classes of objects in results.
+    read : sequence of StructLayout, optional
+        Of shapes among the parameters, with the fields that are read.
     """
 
-    def __init__(self, params: Sequence[Type], result: Type, layouts: Sequence[StructLayout]) -> None:
-        self._params = params
-        self._plain = [k for k, t in enumerate(params) if is_plain(t)]
+    def __init__(
+        self, params: Sequence[Type], result: Type, layouts: Sequence[StructLayout], read: Sequence[StructLayout] = ()
+    ) -> None:
+        self._params, self._read = params, read
+        self._plain = [k for k, t in enumerate(params) if is_plain(t, read)]
+        if may_return([params[k] for k in self._plain], result, layouts):  # results are the user's own
+            self._plain = [k for k in self._plain if not any(isinstance(t, StructT) for t in all_parts(params[k]))]
         self._deep = {k for k in self._plain if not isinstance(params[k], _FLAT)}
         self._given = may_return([params[k] for k in self._plain], result, layouts)
         self._made: dict[tuple[int, ...], Stream] = {}
@@ -320,7 +435,7 @@ class Streams:
             _reader()  # it is compiled by the first mini-batch, as all is
             return []
         if some not in self._made:
-            self._made[some] = Stream([self._params[k] for k in some], self._given)
+            self._made[some] = Stream([self._params[k] for k in some], self._given, self._read)
         done = self._made[some].pack([columns[k] for k in some])
         if done is None:
             self._failures += 1
@@ -404,9 +519,12 @@ def _holds_any(t: Type) -> bool:
 def may_return(params: Iterable[Type], result: Type, layouts: Sequence[StructLayout]) -> bool:
     """Whether a result may contain a list or dict of the input."""
     made = list(all_parts(result))
-    if any(isinstance(t, StructT) for t in made):
-        made += all_parts(*(f.type for layout in layouts for f in layout.fields))
-    return any(_may_be(mine, other) for mine in all_parts(*params) if isinstance(mine, ListT | MapT) for other in made)
+    given = list(all_parts(*params))
+    for found in (made, given):
+        if any(isinstance(t, StructT) for t in found):
+            found += all_parts(*(f.type for layout in layouts for f in layout.fields))
+    own = [t for t in given if isinstance(t, ListT | MapT | StructT)]
+    return any(_may_be(mine, other) for mine in own for other in made)
 
 
 def _may_be(given: Type, made: Type) -> bool:

@@ -6,7 +6,26 @@ references may name by its number among the marked values. Numbers are little-en
 
 from __future__ import annotations
 
+from acronumba.data.stream_bytes import (
+    behind_length,
+    byte,
+    class_of,
+    expected,
+    length_of_tuple,
+    new_ref,
+    next_text,
+    number,
+    same_text,
+    skip,
+    skip_at,
+    text,
+    text_ahead,
+    whole,
+)
 from acronumba.data.stream_words import (
+    ANY_DICT,
+    ANY_LIST,
+    ANY_TUPLE,
     BOOL,
     CONSTANT,
     DICT,
@@ -18,33 +37,24 @@ from acronumba.data.stream_words import (
     NOTHING,
     OK,
     OPTIONAL,
+    ROW,
+    SHAPES,
+    SKIPPED,
     TEXT,
     TUPLE,
     UNION,
     WRONG,
-)  # fmt: skip
-from acronumba.data.texts import FACTOR
-from acronumba.emit.language import copy_bytes, fill_bytes, i64, inline, ld, ld8, lshr, st
+)
+from acronumba.emit.language import copy_bytes, fill_bytes, i64, ld, lshr, st
 
 from acronumba.data.stream_words import (  # isort: skip
-    HEAD_BYTES, HEAD_CAPACITY, HEAD_ITEMS, HEAD_LENGTH, HEAD_NODE, HEAD_TABLE, NODE_COUNT, NODE_ITEM, NODE_KEY,
-    NODE_KIND, NODE_NUMBER, NODE_TEXTS, NODE_TUPLED, NODE_WIDTH, PART_BYTES, PART_CASE, PART_KEY, PART_NODE,
-    PART_OFFSET, REF_AT, REF_BYTES, REF_NODE, REF_WORD, STATE_ALONE, STATE_BOTTOM, STATE_COLUMNS, STATE_COLUMNS_COUNT,
-    STATE_COUNT, STATE_END, STATE_ENTRIES, STATE_ENTRIES_END, STATE_HIGH, STATE_POS, STATE_REFS, STATE_REFS_COUNT,
-    STATE_REFS_ROOM, STATE_ROOTS, STATE_STEP, STATE_TOP,
+    BRANCH_BELOW, BRANCH_BESIDE, BRANCH_KEY, BRANCH_NODE, BRANCH_OFFSET, BRANCH_ROW, HEAD_BYTES, HEAD_CAPACITY,
+    HEAD_ITEMS, HEAD_LENGTH, HEAD_NODE, HEAD_TABLE, NODE_BRANCH, NODE_CLASS, NODE_COUNT, NODE_ITEM, NODE_KEY,
+    NODE_KIND, NODE_NUMBER, NODE_SIZE, NODE_TAG, NODE_TEXTS, NODE_TUPLED, NODE_WIDTH, PART_BYTES, PART_CASE,
+    PART_KEY, PART_NODE, PART_OFFSET, REF_AT, REF_BYTES, REF_NODE, REF_WORD, STATE_ALONE, STATE_BOTTOM,
+    STATE_COLUMNS, STATE_COLUMNS_COUNT, STATE_COUNT, STATE_END, STATE_ENTRIES, STATE_ENTRIES_END, STATE_HIGH,
+    STATE_POS, STATE_REFS, STATE_REFS_COUNT, STATE_ROOTS, STATE_STEP, STATE_TOP,
 )  # fmt: skip
-
-
-@inline
-def byte(at: i64) -> i64:
-    """Return a byte."""
-    return ld8(at) & 255
-
-
-@inline
-def number(at: i64) -> i64:
-    """Return a number of four bytes."""
-    return byte(at) | (byte(at + 1) << 8) | (byte(at + 2) << 16) | (ld8(at, 3) << 24)
 
 
 def read(P: i64) -> i64:
@@ -90,75 +100,6 @@ def begin(P: i64, count: i64) -> i64:
     return OK
 
 
-def new_ref(P: i64, code: i64, at: i64) -> i64:
-    """Return the address of the REF row of a value that back references may name, 0 for others; -1: no room."""
-    if at < ld(P, STATE_HIGH):
-        return 0
-    st(P, STATE_HIGH, at + 1)
-    if code & 128 == 0:
-        return 0
-    n = ld(P, STATE_REFS_COUNT)
-    if n == ld(P, STATE_REFS_ROOM):
-        return -1
-    ref = ld(P, STATE_REFS) + REF_BYTES * n
-    st(ref, REF_AT, at)
-    st(ref, REF_NODE, 0)
-    st(ref, REF_WORD, 0)
-    st(P, STATE_REFS_COUNT, n + 1)
-    return ref
-
-
-def class_of(P: i64, at: i64) -> i64:
-    """Return the class number of the value at an address, as the parts of a union count classes; -1: unsupported."""
-    code = byte(at) & 127
-    if code == 114:
-        n = number(at + 1)
-        if n >= ld(P, STATE_REFS_COUNT):
-            return -1
-        code = byte(ld(ld(P, STATE_REFS) + REF_BYTES * n, REF_AT)) & 127
-    if code == 105:
-        return 0
-    if code == 108:
-        return 0
-    if code == 103:
-        return 1
-    if code == 84:
-        return 2
-    if code == 70:
-        return 2
-    if code == 78:
-        return 3
-    if is_text(code) != 0:
-        return 4
-    if code == 91:
-        return 5
-    if code == 41:
-        return 6
-    if code == 40:
-        return 6
-    if code == 123:
-        return 7
-    return -1
-
-
-@inline
-def is_text(code: i64) -> i64:
-    """Return the format of a string by its type code: 1, 2: length of one or four bytes, 3: UTF-8, 0: no string."""
-    if code == 122:
-        return 1
-    if code == 90:
-        return 1
-    if code == 97:
-        return 2
-    if code == 65:
-        return 2
-    if code == 117:
-        return 3
-    if code == 116:
-        return 3
-    return 0
-
-
 def value(P: i64, t: i64, to: i64) -> i64:
     """Decode the next value into words."""
     kind = ld(t, NODE_KIND)
@@ -182,11 +123,15 @@ def value(P: i64, t: i64, to: i64) -> i64:
         return value(P, ld(part, PART_NODE), to + ld(part, PART_OFFSET))
     if kind == CONSTANT:
         return expected(P, ld(t, NODE_ITEM))
+    if kind == SKIPPED:
+        return skip(P)
+    if kind == SHAPES:
+        return shaped(P, t, to, at)
     code = byte(at)
     if code & 127 == 114:
         return again(P, t, to, at)
     if at < ld(P, STATE_HIGH):
-        if kind == LIST or kind == MAP:  # a part of a repeated tuple
+        if kind == LIST or kind == MAP or kind == ROW:  # a part of a repeated tuple
             return WRONG
     ref = new_ref(P, code, at)
     if ref < 0:
@@ -202,7 +147,7 @@ def again(P: i64, t: i64, to: i64, at: i64) -> i64:
     ref = ld(P, STATE_REFS) + REF_BYTES * n
     kind = ld(t, NODE_KIND)
     word = ld(ref, REF_WORD)
-    if kind == LIST or kind == MAP:
+    if kind == LIST or kind == MAP or kind == ROW:
         node, alone = ld(ref, REF_NODE), ld(P, STATE_ALONE)
         if word == 0 or node != t or alone != 0:
             return WRONG
@@ -251,6 +196,8 @@ def new_value(P: i64, t: i64, to: i64, at: i64, code: i64, ref: i64) -> i64:
         return entries(P, t, to, at, code, ref)
     if kind == DICT:
         return fields(P, t, to, at, code)
+    if kind == ROW:
+        return row_of(P, t, to, at, code, ref)
     if kind == BOOL:
         if code != 84 and code != 70:
             return WRONG
@@ -267,135 +214,6 @@ def new_value(P: i64, t: i64, to: i64, at: i64, code: i64, ref: i64) -> i64:
     return WRONG
 
 
-def whole(P: i64, to: i64, at: i64, code: i64) -> i64:
-    """Write an int. The largest and smallest 64-bit values, and anything beyond, are left to the Python packer."""
-    if code == 105:
-        st(to, 0, number(at + 1))
-        st(P, STATE_POS, at + 5)
-        return OK
-    if code != 108:
-        return WRONG
-    n = number(at + 1)
-    size = n
-    if n < 0:
-        size = -n
-    if size > 5:
-        return WRONG
-    out = 0
-    for k in range(size):
-        digit = byte(at + 5 + 2 * k) | (byte(at + 6 + 2 * k) << 8)
-        if k == 4:
-            if digit > 7:
-                return WRONG
-        out = out | (digit << (15 * k))
-    if n < 0:
-        out = -out
-    st(to, 0, out)
-    st(P, STATE_POS, at + 5 + 2 * size)
-    return OK
-
-
-def text(P: i64, at: i64, code: i64) -> i64:
-    """Return the word of a string, see `data.texts`; 0: not a string, 1: no room."""
-    form = is_text(code)
-    if form == 0:
-        return 0
-    start = at + 2
-    n = byte(at + 1)
-    if form > 1:
-        start = at + 5
-        n = number(at + 1)
-    top = ld(P, STATE_TOP)
-    if top + 8 * (n + 2) > ld(P, STATE_BOTTOM):
-        return 1
-    st(P, STATE_POS, start + n)
-    count = 0
-    h = 0
-    power = FACTOR
-    k = start
-    while k < start + n:
-        c = byte(k)
-        k = k + 1
-        if form == 3:
-            more = 0
-            if c >= 240:
-                c = c & 7
-                more = 3
-            elif c >= 224:
-                c = c & 15
-                more = 2
-            elif c >= 192:
-                c = c & 31
-                more = 1
-            for _ in range(more):
-                c = (c << 6) | (byte(k) & 63)
-                k = k + 1
-        st(top, 2 + count, c)
-        count = count + 1
-        h = h + (c + 1) * power
-        power = power * FACTOR
-    if count == 1:
-        return -1 - ld(top, 2)
-    st(top, 0, count)
-    st(top, 1, h)
-    st(P, STATE_TOP, top + 8 * (count + 2))
-    return top
-
-
-def same_text(a: i64, b: i64) -> i64:
-    """Whether two words are of equal strings."""
-    if a == b:
-        return 1
-    if a <= 0 or b <= 0:
-        return 0
-    if ld(a, 1) != ld(b, 1):
-        return 0
-    if ld(a, 0) != ld(b, 0):
-        return 0
-    for k in range(ld(a, 0)):
-        if ld(a, 2 + k) != ld(b, 2 + k):
-            return 0
-    return 1
-
-
-def expected(P: i64, wanted: i64) -> i64:
-    """Skip a string that must equal the expected one."""
-    at = ld(P, STATE_POS)
-    code = byte(at)
-    top = ld(P, STATE_TOP)
-    word = 0
-    ref = 0
-    if code & 127 == 114:
-        n = number(at + 1)
-        if n >= ld(P, STATE_REFS_COUNT):
-            return WRONG
-        ref = ld(P, STATE_REFS) + REF_BYTES * n
-        word = ld(ref, REF_WORD)
-        if ld(ref, REF_NODE) != 0:
-            return WRONG
-        if word == 0:
-            first = ld(ref, REF_AT)
-            word = text(P, first, byte(first) & 127)
-        st(P, STATE_POS, at + 5)
-    else:
-        ref = new_ref(P, code, at)
-        if ref < 0:
-            return MORE
-        word = text(P, at, code & 127)
-    if word == 1:
-        return MORE
-    if word == 0:
-        return WRONG
-    same = same_text(word, wanted)
-    if ref != 0:
-        st(ref, REF_WORD, word)
-    else:
-        st(P, STATE_TOP, top)
-    if same != 0:
-        return OK
-    return WRONG
-
-
 def new_head(P: i64) -> i64:
     """Allocate the head of a list or dict and return its address; 0: no room."""
     bottom = ld(P, STATE_BOTTOM) - HEAD_BYTES
@@ -403,24 +221,6 @@ def new_head(P: i64) -> i64:
         return 0
     st(P, STATE_BOTTOM, bottom)
     return bottom
-
-
-@inline
-def length_of_tuple(at: i64, code: i64) -> i64:
-    """Return the number of elements of a tuple; -1: not a tuple."""
-    if code == 41:
-        return byte(at + 1)
-    if code == 40:
-        return number(at + 1)
-    return -1
-
-
-@inline
-def behind_length(at: i64, code: i64) -> i64:
-    """Return the address of the first element of a list or tuple."""
-    if code == 41:
-        return at + 2
-    return at + 5
 
 
 def listed(P: i64, t: i64, to: i64, at: i64, code: i64, ref: i64) -> i64:
@@ -557,3 +357,155 @@ def enter(t: i64, entry: i64, table: i64, mask: i64, k: i64) -> None:
     while ld(table, slot) != 0:
         slot = (slot + 1) & mask
     st(table, slot, k + 1)
+
+
+def new_row(P: i64, size: i64) -> i64:
+    """Allocate a row and return its address; 0: no room."""
+    top = ld(P, STATE_TOP)
+    if top + size > ld(P, STATE_BOTTOM):
+        return 0
+    st(P, STATE_TOP, top + size)
+    fill_bytes(top, 0, size)
+    return top
+
+
+def close_row(t: i64, to: i64, row: i64, ref: i64) -> i64:
+    """Refer to a row whose fields are written."""
+    st(row, 0, ld(t, NODE_TAG))
+    st(to, 0, row)
+    if ref != 0:
+        st(ref, REF_NODE, t)
+        st(ref, REF_WORD, row)
+    return OK
+
+
+def row_of(P: i64, t: i64, to: i64, at: i64, code: i64, ref: i64) -> i64:
+    """Write a list, tuple or dict of a closed shape: a row, as an object is."""
+    row = new_row(P, ld(t, NODE_SIZE))
+    if row == 0:
+        return MORE
+    part = ld(t, NODE_ITEM)
+    if ld(t, NODE_COUNT) < 0:  # of any number of elements: a list or dict in the row
+        to_list = row + ld(part, PART_OFFSET)
+        if ld(ld(part, PART_NODE), NODE_KIND) == SKIPPED:
+            status = skip_at(P, at)
+        else:
+            status = new_value(P, ld(part, PART_NODE), to_list, at, code, 0)
+    elif ld(t, NODE_CLASS) != 0:
+        status = fields(P, t, row, at, code)
+    else:
+        status = parts(P, t, row, at, code)
+    if status != OK:
+        return status
+    return close_row(t, to, row, ref)
+
+
+def shaped(P: i64, t: i64, to: i64, at: i64) -> i64:
+    """Write a list, tuple or dict of one of several closed shapes, or None."""
+    code = byte(at) & 127
+    if code == 114:
+        return known_row(P, t, to, at)
+    if code == 78:
+        if ld(t, NODE_CLASS) == 0:
+            return WRONG
+        st(to, 0, 0)
+        st(P, STATE_POS, at + 1)
+        return OK
+    if at < ld(P, STATE_HIGH):
+        return WRONG
+    if code == 123:
+        if ld(t, NODE_BRANCH) != 0:
+            ref = new_ref(P, byte(at), at)
+            if ref < 0:
+                return MORE
+            return keyed(P, t, to, at, ref)
+    row = shape_of(P, t, at, code)
+    if row == 0:
+        return WRONG
+    if row == 1:
+        return MORE
+    return value(P, row, to)
+
+
+def known_row(P: i64, t: i64, to: i64, at: i64) -> i64:
+    """Write the row that a back reference names: of any shape, as one place holds the values of each."""
+    n = number(at + 1)
+    if n >= ld(P, STATE_REFS_COUNT):
+        return WRONG
+    ref = ld(P, STATE_REFS) + REF_BYTES * n
+    node, alone = ld(ref, REF_NODE), ld(P, STATE_ALONE)
+    if node == 0 or alone != 0:
+        return WRONG
+    if fits(t, node) == 0:
+        return WRONG
+    st(to, 0, ld(ref, REF_WORD))
+    st(P, STATE_POS, at + 5)
+    return OK
+
+
+def fits(t: i64, row: i64) -> i64:
+    """Whether one of several shapes is that of a node."""
+    part = ld(t, NODE_ITEM)
+    for _ in range(ld(t, NODE_COUNT)):
+        if ld(part, PART_NODE) == row:
+            return 1
+        part = part + PART_BYTES
+    return 0
+
+
+def shape_of(P: i64, t: i64, at: i64, code: i64) -> i64:
+    """Return the node of the list, tuple or dict at an address; 0: there is none, 1: no room."""
+    n = length_of_tuple(at, code)
+    most = ANY_TUPLE
+    if code == 91:
+        most = ANY_LIST
+    elif code == 123:
+        most = ANY_DICT
+    elif n < 0:
+        return 0
+    word = 0
+    part = ld(t, NODE_ITEM)
+    for _ in range(ld(t, NODE_COUNT)):
+        size = ld(part, PART_CASE)
+        key = ld(part, PART_KEY)
+        if size == most:
+            return ld(part, PART_NODE)
+        if size == n and n >= 0:
+            if key == 0:
+                return ld(part, PART_NODE)
+            if word == 0:
+                word = text_ahead(P, behind_length(at, code))
+            if word == 1:
+                return 1
+            if word != 0:
+                if same_text(word, key) != 0:
+                    return ld(part, PART_NODE)
+        part = part + PART_BYTES
+    return 0
+
+
+def keyed(P: i64, t: i64, to: i64, at: i64, ref: i64) -> i64:
+    """Write a dict of one of several shapes, found by its keys one after the other."""
+    row = new_row(P, ld(t, NODE_SIZE))
+    if row == 0:
+        return MORE
+    st(P, STATE_POS, at + 1)
+    branch = ld(t, NODE_BRANCH)
+    while byte(ld(P, STATE_POS)) != 48:
+        word = next_text(P)
+        if word == 1:
+            return MORE
+        branch = ld(branch, BRANCH_BELOW)
+        while branch != 0:
+            if same_text(word, ld(branch, BRANCH_KEY)) != 0:
+                break
+            branch = ld(branch, BRANCH_BESIDE)
+        if branch == 0 or word == 0:
+            return WRONG
+        status = value(P, ld(branch, BRANCH_NODE), row + ld(branch, BRANCH_OFFSET))
+        if status != OK:
+            return status
+    st(P, STATE_POS, ld(P, STATE_POS) + 1)
+    if ld(branch, BRANCH_ROW) == 0:
+        return WRONG
+    return close_row(ld(branch, BRANCH_ROW), to, row, ref)

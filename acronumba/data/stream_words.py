@@ -28,25 +28,37 @@ count       instances
 """)
 NODE = RecordLayout("""
 kind        one of the kinds below
-item        LIST, OPTIONAL: the node of what is in it; MAP: that of an item; DICT, TUPLE, UNION: rows of PART; CONSTANT:
-            ... the word of the string
-count       LIST: words of an element; MAP: those of an entry; DICT, TUPLE: how many parts
+item        LIST, OPTIONAL: the node of what is in it; MAP: that of an item; DICT, TUPLE, UNION, ROW, SHAPES: rows of
+            ... PART; CONSTANT: the word of the string
+count       LIST: words of an element; MAP: those of an entry; DICT, TUPLE, ROW, SHAPES: how many parts; -1: any
 key         MAP: the node of a key
 tupled      LIST: 1 if it is of tuples
 width       MAP: words of a key
 texts       MAP: a bit for each word of a key that is a string
 number      of the node
+class       ROW: whether it is of a dict; SHAPES: whether it may be None
+size        ROW: bytes of a row; SHAPES: of the largest row of a dict
+tag         ROW: word 0 of a row
+branch      SHAPES: the row of BRANCH where dicts begin; 0: there are none
 """)
 PART = RecordLayout("""
 node        of its type; 0: there is no such case
 offset      bytes from the first word of the value
-case        UNION: its number
-key         DICT: the word of its key
+case        UNION: its number; SHAPES: the length of tuples, or one of the constants below
+key         DICT: the word of its key; SHAPES: that of the first item of the tuples; 0: it may be any
+""")
+BRANCH = RecordLayout("""
+key         the word of a key of dicts of several shapes,
+node        ... the node of its value,
+offset      ... and the bytes before it in a row
+below       the BRANCH of one key that may come next; 0: none
+beside      that of another key in place of this one; 0: none
+row         the ROW of dicts that end here; 0: there are none
 """)
 REF = RecordLayout("""
 at          address of its first byte
-node        of a list or dict
-word        of a list, dict or string that has been read; else 0
+node        of a list, dict or row
+word        of a list, dict, row or string that has been read; else 0
 """)
 HEAD = RecordLayout("""
 items       address of the elements
@@ -56,14 +68,19 @@ table       of a dict: address of its slots
 node        number of its node
 """)
 
-INT, FLOAT, BOOL, NOTHING, TEXT, CONSTANT, LIST, TUPLE, DICT, MAP, OPTIONAL, UNION, NEVER = range(13)  # kinds of nodes
+# Kinds of nodes. ROW: a list, tuple or dict of a closed shape; SHAPES: of one of several; SKIPPED: what nothing reads.
+INT, FLOAT, BOOL, NOTHING, TEXT, CONSTANT, LIST, TUPLE, DICT, MAP, OPTIONAL, UNION, NEVER = range(13)
+ROW, SHAPES, SKIPPED = range(13, 16)
 CASES = 8  # parts of a union: of int, float, bool, None, string, list, tuple, dict
+ANY_TUPLE, ANY_LIST, ANY_DICT, BY_KEYS = range(-1, -5, -1)  # shapes of any number of elements; a dict of known keys
 
 OK, WRONG, MORE = range(3)  # statuses of the reader: done; another or unsupported type; more room is needed
 
 _PLACES: dict[str, int] = {}
-for _prefix, _table in {"STATE_": STATE, "NODE_": NODE, "PART_": PART, "REF_": REF, "HEAD_": HEAD}.items():
-    _PLACES |= _table.constants(_prefix) | {f"{_prefix}BYTES": _table.size}
+for _name, _table in {
+    "STATE": STATE, "NODE": NODE, "PART": PART, "BRANCH": BRANCH, "REF": REF, "HEAD": HEAD,
+}.items():  # fmt: skip
+    _PLACES |= _table.constants(f"{_name}_") | {f"{_name}_BYTES": _table.size}
 
 
 def __getattr__(name: str) -> int:

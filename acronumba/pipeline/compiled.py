@@ -143,7 +143,7 @@ class Compiled:
         """Packs columns of plain data."""
         from acronumba.data.stream import Streams
 
-        return Streams(self.schema.params, self.program.result, self.program.layouts)
+        return Streams(self.schema.params, self.program.result, self.program.layouts, self._read_layouts)
 
     @made_once
     def _exact_packer(self) -> Packer:
