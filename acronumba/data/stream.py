@@ -25,6 +25,7 @@ from acronumba.data.heap import Heap, Region, aligned, free_bytes
 from acronumba.data.texts import immediate, record_of
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred, load
+from acronumba.emit.words import RecordLayout
 from acronumba.generics import Value
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.shapes import Shape, ShapeClass, is_shape, shape_class
@@ -96,7 +97,7 @@ def stream_module() -> tree.Module:
     return tree.Module("stream", functions, ("read",), "Plain data from bytes of marshal.", compact=True)
 
 
-def is_plain(t: Type, layouts: Sequence[StructLayout] = ()) -> bool:
+def is_plain(t: Type, layouts: Sequence[StructLayout] | None = None) -> bool:
     """Whether the reader knows all values of a type."""
     try:
         Nodes([t], layouts)
@@ -113,7 +114,7 @@ class Nodes:
     types : sequence of Type
         Types of the columns.
     layouts : sequence of StructLayout, optional
-        Of shapes, with the fields that are read.
+        Of shapes, with the fields that are read; if not given, shapes are not supported.
 
     Raises
     ------
@@ -121,31 +122,28 @@ class Nodes:
         If the reader does not support all values of a type.
     """
 
-    def __init__(self, types: Sequence[Type], layouts: Sequence[StructLayout] = ()) -> None:
-        self._layouts = {layout.cls: (tag, layout) for tag, layout in enumerate(layouts)}
+    def __init__(self, types: Sequence[Type], layouts: Sequence[StructLayout] | None = None) -> None:
+        self._layouts = None if layouts is None else {o.cls: (tag, o) for tag, o in enumerate(layouts)}
         self._rows: dict[type, int] = {}  # nodes of shapes
-        self._fields: dict[type, list[tuple[Type | None, int, int]]] = {}  # of each field its type, node and offset
         self._shapes: dict[UnionT, int] = {}  # nodes of places with values of several shapes,
-        self._dicts: dict[int, list[ShapeClass]] = {}  # ... and the dicts among these
+        self._dicts: dict[ShapeClass, None] = {}  # ... and the shapes of dicts that are found by their keys
         self._words: list[int] = []
         self._addresses: list[int] = []  # indices of words that are offsets in bytes, to become addresses
         self.numbers: dict[tuple[Value, ...], int] = {}  # of the nodes of lists and dicts, by path
         starts = [self._node(t, (k,)) for k, t in enumerate(types)]
-        for row, dicts in self._dicts.items():
-            if dicts:
-                size = 8 * max(self._layout(cls)[1].size for cls in dicts)
-                self._set(row, {"branch": self._branch(dicts, 0), "size": size}, w.NODE, ["branch"])
+        branch = self._branch(list(self._dicts)) if self._dicts else None
         self.table = np.array(self._words, np.int64)
         self.table[self._addresses] += address(self.table)
+        self.branch = 0 if branch is None else address(self.table) + branch  # where all dicts of several shapes begin
         self.roots = [address(self.table) + start for start in starts]  # addresses of the nodes of the columns
 
-    def _add(self, values: Mapping[str, int], table: Any, addresses: Iterable[str] = ()) -> int:
+    def _add(self, values: Mapping[str, int], table: RecordLayout, addresses: Iterable[str] = ()) -> int:
         """Add a row; return its offset in bytes."""
         first = len(self._words)
         self._words += [0] * table.count
         return self._set(8 * first, values, table, addresses)
 
-    def _set(self, row: int, values: Mapping[str, int], table: Any, addresses: Iterable[str] = ()) -> int:
+    def _set(self, row: int, values: Mapping[str, int], table: RecordLayout, addresses: Iterable[str] = ()) -> int:
         """Set words of a row; return its offset in bytes."""
         for name, value in values.items():
             self._words[row // 8 + table.at[name]] = value
@@ -153,7 +151,7 @@ class Nodes:
         return row
 
     def _text(self, text: str) -> tuple[int, bool]:
-        """Return the word of a string, and whether it is an address."""
+        """Return the word of a string, and whether it is an offset."""
         word = immediate(text)
         if word is not None:
             return word, False
@@ -191,7 +189,13 @@ class Nodes:
                 raise Unknown
             return {"kind": w.OPTIONAL, "item": self._node(rest[0], (*way, 0))}
         parts: list[tuple[int, int, int, str | None] | None] = [None] * w.CASES
+        texts = [(0, 0, k, case.value) for k, case in enumerate(union_cases(t)) if isinstance(case, StrT)]
+        if len(texts) > 1:
+            of_texts = {"kind": w.CONSTANTS, "item": self._parts(texts), "count": len(texts)}
+            parts[_CASES[StrT]] = self._add(of_texts, w.NODE, ["item"]), 0, 0, None
         for k, (case, place) in enumerate(case_slices(t)):
+            if len(texts) > 1 and isinstance(case, StrT):
+                continue
             part = self._node(case, (*way, k)), 8 * place.start, k, None
             for of in set(map(_case_of, members(case))):
                 if of < 0 or parts[of] is not None:
@@ -200,6 +204,8 @@ class Nodes:
         return {"item": self._parts(parts)}
 
     def _layout(self, cls: type) -> tuple[int, StructLayout]:
+        if self._layouts is None:
+            raise Unknown
         return self._layouts.get(cls, (-1, StructLayout(cls=cls, fields=(), size=1)))
 
     def _row(self, cls: type) -> int:
@@ -210,16 +216,11 @@ class Nodes:
             raise Unknown
         row = self._rows[cls] = self._add({}, w.NODE)
         tag, layout = self._layout(cls)
-        read, found = {f.name: f for f in layout.fields}, []
-        for name in cls.shape.names:
+        read, keys, parts = {f.name: f for f in layout.fields}, cls.shape.keys, []
+        for k, name in enumerate(cls.shape.names):
             f = read.get(name)
-            if f is None:
-                found.append((None, self._add({"kind": w.SKIPPED}, w.NODE), 0))
-            else:
-                found.append((f.type, self._node(f.type, (cls, name)), 8 * f.offset))
-        self._fields[cls] = found
-        keys = cls.shape.keys
-        parts = [(node, offset, 0, None if keys is None else keys[k]) for k, (_, node, offset) in enumerate(found)]
+            node = self._add({"kind": w.SKIPPED}, w.NODE) if f is None else self._node(f.type, (cls, name))
+            parts.append((node, 0 if f is None else 8 * f.offset, 0, None if keys is None else keys[k]))
         count = w.ANY_TUPLE if cls.shape.is_open else len(parts)
         values = {"kind": w.ROW, "item": self._parts(parts), "count": count, "size": 8 * layout.size, "tag": tag}
         return self._set(row, values | {"class": int(keys is not None)}, w.NODE, ["item"])
@@ -233,30 +234,26 @@ class Nodes:
         if len(shapes) < len(t.members) - (NONE in t.members):
             raise Unknown
         shapes.sort(key=lambda shape: (shape.is_open, shape.tag is None, shape.text))
-        parts = [(self._row(shape_class(shape)), 0, _number_of(shape), shape.tag) for shape in shapes]
+        dicts = [shape for shape in shapes if shape.keys is not None]
+        parts = [(self._row(shape_class(shape)), 0, _number_of(shape, len(dicts)), shape.tag) for shape in shapes]
+        self._dicts.update((shape_class(shape), None) for shape in dicts if len(dicts) > 1)
         values = {"kind": w.SHAPES, "item": self._parts(parts), "count": len(parts), "class": int(NONE in t.members)}
-        self._dicts[row] = [shape_class(shape) for shape in shapes if shape.keys is not None]
         return self._set(row, values, w.NODE, ["item"])
 
-    def _branch(self, dicts: Sequence[ShapeClass], depth: int) -> int:
+    def _branch(self, dicts: Sequence[ShapeClass], depth: int = 0) -> int:
         """Return the offset of the row of the dicts that begin with the first `depth` keys of these shapes."""
         ways: dict[str, list[ShapeClass]] = {}
         values, addresses = {}, []
         for cls in dicts:
             keys = cls.shape.keys or ()
-            if len(keys) == depth:
+            if len(keys) > depth:
+                ways.setdefault(keys[depth], []).append(cls)
+            else:
                 values["row"] = self._rows[cls]
                 addresses.append("row")
-            else:
-                ways.setdefault(keys[depth], []).append(cls)
         if depth:
-            fields = [self._fields[cls][depth - 1] for cls in dicts]
-            if any((f[0], f[2]) != (fields[0][0], fields[0][2]) for f in fields):
-                raise Unknown  # the first items of dicts of several shapes have several types
-            _, values["node"], values["offset"] = fields[0]
-            word, named = self._text((dicts[0].shape.keys or ())[depth - 1])
-            values["key"] = word
-            addresses += ["node", "key"] if named else ["node"]
+            values["key"], named = self._text((dicts[0].shape.keys or ())[depth - 1])
+            addresses += ["key"] * named
         below = [self._branch(some, depth + 1) for some in ways.values()]
         for row, beside in pairwise(below):
             self._set(row, {"beside": beside}, w.BRANCH, ["beside"])
@@ -314,10 +311,10 @@ def _case_of(t: Type) -> int:
     return _CASES.get(type(t), -1)
 
 
-def _number_of(shape: Shape) -> int:
-    """Return the length of the tuples of a shape, or the number that stands for others."""
+def _number_of(shape: Shape, dicts: int) -> int:
+    """Return the length of the tuples of a shape, or the number for others; `dicts`: the number of shapes of dicts."""
     if shape.keys is not None:
-        return w.BY_KEYS
+        return w.BY_KEYS if dicts > 1 else w.ANY_DICT
     if shape.size is not None:
         return shape.size
     return w.ANY_LIST if shape.python is list else w.ANY_TUPLE if shape.python is tuple else w.ANY_DICT
@@ -336,7 +333,7 @@ class Stream:
         Of shapes, with the fields that are read.
     """
 
-    def __init__(self, types: Sequence[Type], given: bool, layouts: Sequence[StructLayout] = ()) -> None:
+    def __init__(self, types: Sequence[Type], given: bool, layouts: Sequence[StructLayout] | None = None) -> None:
         self._types = types
         self._given = given
         self._nodes = Nodes(types, layouts)
@@ -384,12 +381,14 @@ class Stream:
         refs = 1 + len(data) // (2 if len(data) < _LARGE else 5)  # back references to shorter values are rare
         scratch = np.empty(w.REF.count * refs + size // 8, np.int64)
         roots = np.zeros((count, self.places[-1]), np.int64)
+        dicts = np.empty(1 + len(data) // 2 if self._nodes.branch else 1, np.int64)
         base, side = address(memory), address(scratch)
         values = {
             "pos": begin, "end": begin + len(data), "high": begin, "top": base, "bottom": base + memory.nbytes,
             "entries": side + w.REF.size * refs, "entries_end": side + scratch.nbytes, "refs": side, "refs_count": 0,
             "refs_room": refs, "alone": int(self._given), "columns": address(self._columns),
             "columns_count": len(self._types), "roots": address(roots), "step": 8 * self.places[-1], "count": count,
+            "branch": self._nodes.branch, "dicts": address(dicts), "dict": 0,
         }  # fmt: skip
         state = np.array([values[name] for name in w.STATE.at], np.int64)
         status = int(_reader()(address(state)))
@@ -414,8 +413,9 @@ class Streams:
     """
 
     def __init__(
-        self, params: Sequence[Type], result: Type, layouts: Sequence[StructLayout], read: Sequence[StructLayout] = ()
-    ) -> None:
+        self, params: Sequence[Type], result: Type, layouts: Sequence[StructLayout],
+        read: Sequence[StructLayout] | None = None,
+    ) -> None:  # fmt: skip
         self._params, self._read = params, read
         self._plain = [k for k, t in enumerate(params) if is_plain(t, read)]
         if may_return([params[k] for k in self._plain], result, layouts):  # results are the user's own

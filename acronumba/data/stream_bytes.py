@@ -7,8 +7,9 @@ from acronumba.data.texts import FACTOR
 from acronumba.emit.language import i64, inline, ld, ld8, st
 
 from acronumba.data.stream_words import (  # isort: skip
-    REF_AT, REF_BYTES, REF_NODE, REF_WORD, STATE_BOTTOM, STATE_HIGH, STATE_POS, STATE_REFS, STATE_REFS_COUNT,
-    STATE_REFS_ROOM, STATE_TOP,
+    BRANCH_BELOW, BRANCH_BESIDE, BRANCH_KEY, BRANCH_ROW, REF_AT, REF_BYTES, REF_NODE, REF_WORD, STATE_BOTTOM,
+    STATE_BRANCH, STATE_DICT, STATE_DICTS, STATE_HIGH, STATE_POS, STATE_REFS, STATE_REFS_COUNT, STATE_REFS_ROOM,
+    STATE_TOP,
 )  # fmt: skip
 
 
@@ -29,6 +30,8 @@ def new_ref(P: i64, code: i64, at: i64) -> i64:
     if at < ld(P, STATE_HIGH):
         return 0
     st(P, STATE_HIGH, at + 1)
+    if code & 127 == 123:
+        st(P, STATE_DICT, ld(P, STATE_DICT) + 1)
     if code & 128 == 0:
         return 0
     n = ld(P, STATE_REFS_COUNT)
@@ -316,13 +319,58 @@ def skip_at(P: i64, at: i64) -> i64:
             if status != OK:
                 return status
         return OK
-    if code != 123:
-        return WRONG
+    if code == 123:
+        return skip_dict(P, at)
+    return WRONG
+
+
+def skip_dict(P: i64, at: i64) -> i64:
+    """Skip a dict; find its shape, if shapes are to be found."""
     st(P, STATE_POS, at + 1)
+    number_of_dict = ld(P, STATE_DICT) - 1
+    branch = ld(P, STATE_BRANCH)
+    finds = branch
     while byte(ld(P, STATE_POS)) != 48:
-        for _ in range(2):
+        word = 0
+        key = ld(P, STATE_POS)
+        if branch != 0:
+            word = next_text(P)
+        if word == 1:
+            return MORE
+        if word == 0:
+            branch = 0
+            st(P, STATE_POS, key)
             status = skip(P)
             if status != OK:
                 return status
+        if branch != 0:
+            branch = ld(branch, BRANCH_BELOW)
+        found = 0
+        while branch != 0 and found == 0:
+            if same_text(word, ld(branch, BRANCH_KEY)) != 0:
+                found = 1
+            else:
+                branch = ld(branch, BRANCH_BESIDE)
+        status = skip(P)
+        if status != OK:
+            return status
     st(P, STATE_POS, ld(P, STATE_POS) + 1)
+    if finds != 0:
+        row = 0
+        if branch != 0:
+            row = ld(branch, BRANCH_ROW)
+        st(ld(P, STATE_DICTS), number_of_dict, row)
     return OK
+
+
+def find_shapes(P: i64) -> i64:
+    """Find the shapes of all dicts, and begin again."""
+    pos, top, high = ld(P, STATE_POS), ld(P, STATE_TOP), ld(P, STATE_HIGH)
+    status = skip(P)
+    st(P, STATE_POS, pos)
+    st(P, STATE_TOP, top)
+    st(P, STATE_HIGH, high)
+    st(P, STATE_REFS_COUNT, 0)
+    st(P, STATE_DICT, 0)
+    st(P, STATE_BRANCH, 0)
+    return status

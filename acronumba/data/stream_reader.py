@@ -11,6 +11,7 @@ from acronumba.data.stream_bytes import (
     byte,
     class_of,
     expected,
+    find_shapes,
     length_of_tuple,
     new_ref,
     next_text,
@@ -27,7 +28,9 @@ from acronumba.data.stream_words import (
     ANY_LIST,
     ANY_TUPLE,
     BOOL,
+    BY_KEYS,
     CONSTANT,
+    CONSTANTS,
     DICT,
     FLOAT,
     INT,
@@ -48,18 +51,22 @@ from acronumba.data.stream_words import (
 from acronumba.emit.language import copy_bytes, fill_bytes, i64, ld, lshr, st
 
 from acronumba.data.stream_words import (  # isort: skip
-    BRANCH_BELOW, BRANCH_BESIDE, BRANCH_KEY, BRANCH_NODE, BRANCH_OFFSET, BRANCH_ROW, HEAD_BYTES, HEAD_CAPACITY,
-    HEAD_ITEMS, HEAD_LENGTH, HEAD_NODE, HEAD_TABLE, NODE_BRANCH, NODE_CLASS, NODE_COUNT, NODE_ITEM, NODE_KEY,
-    NODE_KIND, NODE_NUMBER, NODE_SIZE, NODE_TAG, NODE_TEXTS, NODE_TUPLED, NODE_WIDTH, PART_BYTES, PART_CASE,
-    PART_KEY, PART_NODE, PART_OFFSET, REF_AT, REF_BYTES, REF_NODE, REF_WORD, STATE_ALONE, STATE_BOTTOM,
-    STATE_COLUMNS, STATE_COLUMNS_COUNT, STATE_COUNT, STATE_END, STATE_ENTRIES, STATE_ENTRIES_END, STATE_HIGH,
-    STATE_POS, STATE_REFS, STATE_REFS_COUNT, STATE_ROOTS, STATE_STEP, STATE_TOP,
+    HEAD_BYTES, HEAD_CAPACITY, HEAD_ITEMS, HEAD_LENGTH, HEAD_NODE, HEAD_TABLE, NODE_CLASS, NODE_COUNT, NODE_ITEM,
+    NODE_KEY, NODE_KIND, NODE_NUMBER, NODE_SIZE, NODE_TAG, NODE_TEXTS, NODE_TUPLED, NODE_WIDTH, PART_BYTES,
+    PART_CASE, PART_KEY, PART_NODE, PART_OFFSET, REF_AT, REF_BYTES, REF_NODE, REF_WORD, STATE_ALONE, STATE_BOTTOM,
+    STATE_BRANCH, STATE_COLUMNS, STATE_COLUMNS_COUNT, STATE_COUNT, STATE_DICT, STATE_DICTS, STATE_END,
+    STATE_ENTRIES, STATE_ENTRIES_END, STATE_HIGH, STATE_POS, STATE_REFS, STATE_REFS_COUNT, STATE_ROOTS, STATE_STEP,
+    STATE_TOP,
 )  # fmt: skip
 
 
 def read(P: i64) -> i64:
     """Write all instances."""
-    status = begin(P, ld(P, STATE_COLUMNS_COUNT))
+    status = OK
+    if ld(P, STATE_BRANCH) != 0:
+        status = find_shapes(P)
+    if status == OK:
+        status = begin(P, ld(P, STATE_COLUMNS_COUNT))
     columns = ld(P, STATE_COLUMNS)
     for k in range(ld(P, STATE_COLUMNS_COUNT)):
         if status == OK:
@@ -123,6 +130,8 @@ def value(P: i64, t: i64, to: i64) -> i64:
         return value(P, ld(part, PART_NODE), to + ld(part, PART_OFFSET))
     if kind == CONSTANT:
         return expected(P, ld(t, NODE_ITEM))
+    if kind == CONSTANTS:
+        return chosen(P, t, to)
     if kind == SKIPPED:
         return skip(P)
     if kind == SHAPES:
@@ -137,6 +146,20 @@ def value(P: i64, t: i64, to: i64) -> i64:
     if ref < 0:
         return MORE
     return new_value(P, t, to, at, code & 127, ref)
+
+
+def chosen(P: i64, t: i64, to: i64) -> i64:
+    """Skip one of several strings; write the number of its case."""
+    word = next_text(P)
+    if word == 1:
+        return MORE
+    part = ld(t, NODE_ITEM)
+    for _ in range(ld(t, NODE_COUNT)):
+        if same_text(word, ld(part, PART_KEY)) != 0:
+            st(to, 0, ld(part, PART_CASE))
+            return OK
+        part = part + PART_BYTES
+    return WRONG
 
 
 def again(P: i64, t: i64, to: i64, at: i64) -> i64:
@@ -413,12 +436,6 @@ def shaped(P: i64, t: i64, to: i64, at: i64) -> i64:
         return OK
     if at < ld(P, STATE_HIGH):
         return WRONG
-    if code == 123:
-        if ld(t, NODE_BRANCH) != 0:
-            ref = new_ref(P, byte(at), at)
-            if ref < 0:
-                return MORE
-            return keyed(P, t, to, at, ref)
     row = shape_of(P, t, at, code)
     if row == 0:
         return WRONG
@@ -470,6 +487,10 @@ def shape_of(P: i64, t: i64, at: i64, code: i64) -> i64:
         key = ld(part, PART_KEY)
         if size == most:
             return ld(part, PART_NODE)
+        if size == BY_KEYS and code == 123:
+            row = ld(ld(P, STATE_DICTS), ld(P, STATE_DICT))
+            if ld(part, PART_NODE) == row:
+                return row
         if size == n and n >= 0:
             if key == 0:
                 return ld(part, PART_NODE)
@@ -482,30 +503,3 @@ def shape_of(P: i64, t: i64, at: i64, code: i64) -> i64:
                     return ld(part, PART_NODE)
         part = part + PART_BYTES
     return 0
-
-
-def keyed(P: i64, t: i64, to: i64, at: i64, ref: i64) -> i64:
-    """Write a dict of one of several shapes, found by its keys one after the other."""
-    row = new_row(P, ld(t, NODE_SIZE))
-    if row == 0:
-        return MORE
-    st(P, STATE_POS, at + 1)
-    branch = ld(t, NODE_BRANCH)
-    while byte(ld(P, STATE_POS)) != 48:
-        word = next_text(P)
-        if word == 1:
-            return MORE
-        branch = ld(branch, BRANCH_BELOW)
-        while branch != 0:
-            if same_text(word, ld(branch, BRANCH_KEY)) != 0:
-                break
-            branch = ld(branch, BRANCH_BESIDE)
-        if branch == 0 or word == 0:
-            return WRONG
-        status = value(P, ld(branch, BRANCH_NODE), row + ld(branch, BRANCH_OFFSET))
-        if status != OK:
-            return status
-    st(P, STATE_POS, ld(P, STATE_POS) + 1)
-    if ld(branch, BRANCH_ROW) == 0:
-        return WRONG
-    return close_row(ld(branch, BRANCH_ROW), to, row, ref)

@@ -25,33 +25,33 @@ columns_count how many there are
 roots       address of the first row of roots, one for each instance,
 step        ... and bytes of a row
 count       instances
+branch      the row of BRANCH where all dicts begin; 0: their shapes are found, or need not be
+dicts       address of the nodes of dicts, in the order in which they begin,
+dict        ... and the number of the next one
 """)
 NODE = RecordLayout("""
 kind        one of the kinds below
-item        LIST, OPTIONAL: the node of what is in it; MAP: that of an item; DICT, TUPLE, UNION, ROW, SHAPES: rows of
-            ... PART; CONSTANT: the word of the string
-count       LIST: words of an element; MAP: those of an entry; DICT, TUPLE, ROW, SHAPES: how many parts; -1: any
+item        LIST, OPTIONAL: the node of what is in it; MAP: that of an item; DICT, TUPLE, UNION, ROW, SHAPES, CONSTANTS:
+            ... rows of PART; CONSTANT: the word of the string
+count       LIST: words of an element; MAP: those of an entry; the others: how many parts; -1: any
 key         MAP: the node of a key
 tupled      LIST: 1 if it is of tuples
 width       MAP: words of a key
 texts       MAP: a bit for each word of a key that is a string
 number      of the node
 class       ROW: whether it is of a dict; SHAPES: whether it may be None
-size        ROW: bytes of a row; SHAPES: of the largest row of a dict
+size        ROW: bytes of a row
 tag         ROW: word 0 of a row
-branch      SHAPES: the row of BRANCH where dicts begin; 0: there are none
 """)
 PART = RecordLayout("""
 node        of its type; 0: there is no such case
 offset      bytes from the first word of the value
-case        UNION: its number; SHAPES: the length of tuples, or one of the constants below
-key         DICT: the word of its key; SHAPES: that of the first item of the tuples; 0: it may be any
+case        UNION, CONSTANTS: its number; SHAPES: the length of tuples, or one of the constants below
+key         DICT: the word of its key; CONSTANTS: that of the string; SHAPES: that of the first item of tuples; 0: any
 """)
 BRANCH = RecordLayout("""
-key         the word of a key of dicts of several shapes,
-node        ... the node of its value,
-offset      ... and the bytes before it in a row
-below       the BRANCH of one key that may come next; 0: none
+key         the word of a key of dicts
+below       the BRANCH of a key that may come next; 0: none
 beside      that of another key in place of this one; 0: none
 row         the ROW of dicts that end here; 0: there are none
 """)
@@ -68,9 +68,10 @@ table       of a dict: address of its slots
 node        number of its node
 """)
 
-# Kinds of nodes. ROW: a list, tuple or dict of a closed shape; SHAPES: of one of several; SKIPPED: what nothing reads.
+# Kinds of nodes. ROW: a list, tuple or dict of a closed shape; SHAPES: of one of several; SKIPPED: what nothing
+# reads; CONSTANTS: the tag of a union, for one of several strings.
 INT, FLOAT, BOOL, NOTHING, TEXT, CONSTANT, LIST, TUPLE, DICT, MAP, OPTIONAL, UNION, NEVER = range(13)
-ROW, SHAPES, SKIPPED = range(13, 16)
+ROW, SHAPES, SKIPPED, CONSTANTS = range(13, 17)
 CASES = 8  # parts of a union: of int, float, bool, None, string, list, tuple, dict
 ANY_TUPLE, ANY_LIST, ANY_DICT, BY_KEYS = range(-1, -5, -1)  # shapes of any number of elements; a dict of known keys
 

@@ -17,6 +17,7 @@ from acronumba.data.pack import Packer, infer
 from acronumba.data.stream import Stream, Streams, is_plain, may_return
 from acronumba.data.unpack import Unpacker
 from acronumba.ir.types import NONE, DictT, ListT, TupleT
+from tests.support.classless import Grammar
 
 SHARED_TEXT = "used " * 3
 
@@ -58,11 +59,12 @@ DATA: dict[str, list[Any]] = {
 def unpacked(columns: list[list[Any]], given: bool = False) -> list[Any] | None:
     """Pack and unpack; None if it is left to packers."""
     schema = infer(columns)
-    done = Stream(schema.params, given).pack(columns)
+    layouts = make_layouts(schema.fields)
+    done = Stream(schema.params, given, layouts).pack(columns)
     if done is None:
         return None
     roots, heap = done
-    decoder = Unpacker(TupleT(schema.params), make_layouts({})).decoder(roots, Memory(heap.buffers))
+    decoder = Unpacker(TupleT(schema.params), layouts).decoder(roots, Memory(heap.buffers))
     values = [decoder.one(k) for k in range(len(roots))]
     assert all(map(equal, decoder.many(range(len(roots))), values))
     return values
@@ -97,6 +99,62 @@ def test_many_random_values() -> None:
         found = unpacked([column])
         assert found is not None
         assert all(equal(value, (own,)) for value, own in zip(found, column, strict=True))
+
+
+LEAF = ("num", 1.0)
+TREE = {"value": 1.0, "left": None, "right": {"value": 2.0, "left": None, "right": None}}
+SHAPES: dict[str, list[Any]] = {  # lists, tuples and dicts that hold others of their form
+    "dicts of one shape": [TREE, TREE["right"], TREE],
+    "dicts of several shapes": [{"x": 1.0, "l": {"x": 2.0}, "r": {"x": 3.0, "l": {"x": 4.0}}},
+                                {"x": 2.0, "r": {"x": 1.0}}],
+    "tuples with tags": [("add", LEAF, ("neg", LEAF)), LEAF, ("mul", ("num", 2.0), ("add", LEAF, LEAF))],
+    "tuples of several lengths": [("x", 1.0), ("y", ("x", 2.0), ("y", ("x", 0.5), ("x", 1.5))), ("y", LEAF, LEAF)],
+    "lists": [["+", 1.0, ["*", 2.0, ["-", 3.0]]], 2.0, []],
+    "dicts with run-time keys": [{"a": {"b": {}, "cc": {"d": {}}}}, {}, {"a": {}, "b": {"a": {}}}] * 3,
+    "lists in dicts": [{"name": "n", "kids": [{"name": "other", "kids": []}, {"name": "n", "kids": []}]}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_what_comes_back_of_nested_data(name: str) -> None:
+    for column in (SHAPES[name], [SHAPES[name]] * 2):
+        found = unpacked([column])
+        assert found is not None and [value[0] for value in found] == column
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_nested_data(seed: int) -> None:
+    packed = 0
+    for k in range(40):
+        grammar = Grammar(100 * seed + k)
+        column = [grammar.data(grammar.rand.randint(0, 6)) for _ in range(6)]
+        found = unpacked([column])
+        packed += found is not None
+        assert found is None or all(equal(value, (own,)) for value, own in zip(found, column, strict=True))
+    assert packed > 30
+
+
+def test_a_node_that_comes_in_twice_is_one_row() -> None:
+    node = {"value": 2.0, "left": None, "right": None}
+    column = [{"value": 1.0, "left": node, "right": node}, node]
+    schema = infer([column])
+    layouts = make_layouts(schema.fields)
+    roots, heap = Stream(schema.params, False, layouts).pack([column]) or pytest.fail("not packed")
+    first = Unpacker(schema.params[0], layouts).decoder(roots, Memory(heap.buffers)).one(0)
+    assert first == column[0] and first["left"] is first["right"]
+    assert Stream(schema.params, True, layouts).pack([column]) is None
+    assert not is_plain(schema.params[0])  # without layouts
+    column[0]["left"]["left"] = column[0]  # a cycle
+    assert Stream(schema.params, False, layouts).pack([column]) is None
+
+
+def test_other_shapes_are_left_to_packers() -> None:
+    column = SHAPES["tuples with tags"]
+    schema = infer([column])
+    stream = Stream(schema.params, False, make_layouts(schema.fields))
+    assert stream.pack([column]) is not None
+    for other in (("add", LEAF), ("sub", LEAF, LEAF), ("num", 1), ["num", 1.0], (), ("num", "x"), {"num": 1.0}, None):
+        assert stream.pack([[("add", LEAF, other)]]) is None
 
 
 class Level(int):
