@@ -19,7 +19,11 @@ def main(wheel: str, other: str) -> int:
         again = {n: theirs.read(n) for n in theirs.namelist() if ".dist-info/" not in n}
     sources = {
         str(path.relative_to(ROOT)): path.read_bytes()
-        for path in (ROOT / "acronumba").rglob("*")
+        for folder in (
+            ROOT / "acronumba",
+            *(ROOT / "acronumba").glob("lessons"),
+        )  # a link, which `rglob` does not follow
+        for path in folder.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
     wrong = [f"not in the wheel: {n}" for n in sorted(sources.keys() - inside.keys())]

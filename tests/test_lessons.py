@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from acronumba.cli.main import main
 from tests.support.lessons import FOLDER, LESSONS, cells, solve
 from tests.support.wrong_answers import WRONG
 
@@ -41,6 +42,30 @@ def test_a_lesson_has_questions_and_exercises_with_a_check_and_a_solution(lesson
     assert all(cell.tags & shown for cell in cells(lesson) if cell.tags - {"exercise"})
     assert sum(cell.code.count("ask(") for cell in cells(lesson)) >= 3
     assert "yours" in "".join(cell.code for cell in cells(lesson) if "exercise" in cell.tags)
+
+
+def test_the_command_writes_the_notebooks_that_are_run_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lessons", str(tmp_path / "new" / "mine")]) == main(["lessons", str(tmp_path), "--solutions"]) == 0
+    written = {path.stem: json.loads(path.read_text()) for path in tmp_path.glob("*.ipynb")}
+    bare = {path.stem: json.loads(path.read_text()) for path in (tmp_path / "new" / "mine").glob("*.ipynb")}
+    assert written.keys() == bare.keys() == {"README", *LESSONS}
+    for name in LESSONS:
+        sources = ["".join(c["source"]) + "\n" for c in written[name]["cells"] if c["cell_type"] == "code"]
+        assert sources == [cell.code for cell in cells(name)]
+        left = [c for c in written[name]["cells"] if "solution" not in c["metadata"].get("tags", ())]
+        assert [c["source"] for c in left] == [c["source"] for c in bare[name]["cells"]] and left != written[name][
+            "cells"
+        ]
+        text = "".join("".join(c["source"]) for c in left if c["cell_type"] == "markdown")
+        assert text.startswith("# ") and "code-cell" not in text and "kernelspec" not in text
+        links = re.findall(r"\]\((?!https?:)([^)]*)\)", text)
+        assert all((tmp_path / link).exists() for link in links)
+    page = (FOLDER.parents[1] / "README.md").read_text(encoding="utf-8")
+    code = ["".join(c["source"]) + "\n" for c in written["README"]["cells"] if c["cell_type"] == "code"]
+    assert code == re.findall(r"<!-- run -->\n```python\n(.*?)```\n", page, re.S)
+    (tmp_path / "README.ipynb").write_text("mine")
+    assert main(["lessons", str(tmp_path)]) == 0
+    assert (tmp_path / "README.ipynb").read_text() == "mine" and "0 written" in capsys.readouterr().out
 
 
 def check_moment(page: Path, moment: dict[str, str]) -> None:

@@ -10,6 +10,7 @@ acronumba explore FILE.py:MODEL             write a page that shows how a model 
 acronumba picture FILE.py:MODEL             draw the schedule or the dataflow graph of a mini-batch as SVG
 acronumba bench [--train | --ragged]        measure the models of the zoo, and what each option saves
 acronumba tune [FILE.py:MODEL]              measure this machine, or which strategy suits a model
+acronumba lessons FOLDER                    write the lessons as notebooks
 acronumba doctor                            check the installation and the machine
 acronumba cache clear                       delete compiled code
 """
@@ -26,6 +27,7 @@ from typing import NoReturn
 
 from acronumba.cli.doctor import doctor
 from acronumba.cli.explore import explore
+from acronumba.cli.lessons import lessons
 from acronumba.cli.picture import picture
 from acronumba.cli.reports import check, explain, show, trace
 from acronumba.cli.tune import add_arguments as add_tune_arguments
@@ -104,6 +106,9 @@ def parser() -> argparse.ArgumentParser:
     )
     add_arguments(add("bench", _bench, "measure the models of the zoo, and what each option saves"))
     add_tune_arguments(add("tune", tune, "measure this machine, or which strategy suits a model"))
+    taught = add("lessons", lessons, "write the lessons and the README as notebooks; those that exist are kept")
+    taught.add_argument("folder", metavar="FOLDER", help="folder to write to, made if there is none")
+    taught.add_argument("--solutions", action="store_true", help="with the solutions, folded, below the exercises")
     examined = add("doctor", doctor, "check the installation and the machine")
     examined.add_argument("--prepare", action="store_true", help="compile the library that all models share")
     cache = add("cache", _cache, "show or clear the disk cache of compiled code")

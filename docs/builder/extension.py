@@ -1,8 +1,9 @@
 """The Sphinx extension of this site: it writes the pages that are made of the package, before Sphinx looks for pages.
 
 In: the package, `examples/` and the notebooks of `lessons/`. Out: `errors/` (a page for each code), `command_line.md`,
-`gallery/` and the explorer's pages, and notebooks that have run. What has not changed is not written anew. Lessons and
-models run beside whatever else is done before Sphinx reads pages, such as the pages of the reference: `work`.
+`gallery/` and the explorer's pages, notebooks that have run, and notebooks to download. What has not changed is not
+written anew. Lessons and models run beside whatever else is done before Sphinx reads pages, such as the pages of the
+reference: `work`.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+from acronumba.cli.lessons import notebooks
 from builder import codes, commands, gallery, work
+from builder.files import write
 
 HERE = Path(__file__).resolve().parent.parent
 TITLE = re.compile(r"\A# .*\n")
+TITLE_OF_LESSON = re.compile(r"^# \d+\. .*\n", re.M)
 EXAMPLE = re.compile(r"\]\((?:\.\./)+examples(?:/(\w+)\.py)?\)")
 FIRST, LAST = 0, 1000  # priorities of handlers of one event; those of other extensions lie between
 README = re.compile(r"\]\((?:\.\./)+README\.md\)")
@@ -39,6 +43,9 @@ def _begin(app: Any) -> None:
 def _write(app: Any) -> None:
     codes.write(HERE / "errors")
     commands.write(HERE / "command_line.md")
+    for folder, solutions in ((work.LESSONS, False), (work.LESSONS / "solutions", True)):
+        for name, text in notebooks(solutions=solutions).items():
+            write(folder / f"{name}.ipynb", text)
     app.work.finish()
     gallery.write(HERE / "gallery")
 
@@ -49,6 +56,10 @@ def _adapt(app: Any, name: str, source: list[str]) -> None:
     folder, _, model = name.partition("/")
     if name == "zoo/index":
         text += gallery.toctree(entry.name for entry in gallery.entries() if not entry.is_example)
+    elif folder == "lessons":
+        download = f'<p>Download this lesson as a notebook: <a href="{model}.ipynb">without</a> or <a '
+        download += f'href="solutions/{model}.ipynb">with solutions</a>.</p>'
+        text = TITLE_OF_LESSON.sub(lambda title: f"{title[0]}\n{download}\n", text, count=1)
     elif folder == "zoo":
         text = TITLE.sub(lambda title: f"{title[0]}\n{gallery.head(model)}\n", text)
     source[0] = text

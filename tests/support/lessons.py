@@ -1,42 +1,40 @@
-"""The lessons of `docs/lessons` as programs: cells, run one after the other without Sphinx and without Jupyter."""
+"""The lessons of `docs/lessons` as programs: the cells of their notebooks, one after the other, without Jupyter."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 import sys
 import types
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from acronumba.learn import NotYet
+from acronumba.views.notebooks import notebook
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "lessons"
 AGAIN = 3  # so often a check is run once more: what is random in it differs each time
 LESSONS = sorted(path.stem for path in FOLDER.glob("[0-9]*.md"))
-_CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(?::tags: \[([^\]]*)\]\n(?::[^\n]*\n)*\n)?(.*?)^```$", re.M | re.S)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of code."""
+    """A cell of code of a notebook."""
 
     tags: frozenset[str]
-    first: int  # line of the page
     code: str
 
 
 def cells(lesson: str) -> list[Cell]:
-    """Return the cells of a lesson in order."""
-    text = (FOLDER / f"{lesson}.md").read_text(encoding="utf-8")
-    out = []
-    for found in _CELL.finditer(text):
-        tags = frozenset(tag.strip() for tag in (found[1] or "").split(",") if tag.strip())
-        out.append(Cell(tags, text.count("\n", 0, found.start(2)) + 1, found[2]))
-    return out
+    """Return the cells of code of a lesson's notebook in order."""
+    made = json.loads(notebook((FOLDER / f"{lesson}.md").read_text(encoding="utf-8")))["cells"]
+    code = [cell for cell in made if cell["cell_type"] == "code"]
+    return [Cell(frozenset(cell["metadata"].get("tags", ())), "".join(cell["source"]) + "\n") for cell in code]
 
 
 class Run:
@@ -72,7 +70,11 @@ def solve(lesson: str, folder: Path, wrong: list[list[tuple[str, str]]]) -> str:
     wrong
         For each exercise: wrong answers, each with what the check says of it (a regular expression).
     """
-    run = Run(lesson, folder)
+    with np.errstate():  # what a lesson changes ends with it
+        return _solved(Run(lesson, folder), lesson, wrong)
+
+
+def _solved(run: Run, lesson: str, wrong: list[list[tuple[str, str]]]) -> str:
     said, hints = "", []
     answers = iter(wrong)
     for cell in cells(lesson):

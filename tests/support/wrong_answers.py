@@ -257,4 +257,80 @@ WRONG: dict[str, list[list[tuple[str, str]]]] = {
             ),
         ],
     ],
+    "12_any_number_of_children": [
+        [
+            ("def chain(node):\n    return 2 + sum(map(chain, node.children))", r"you say \d+"),
+            (
+                "def chain(node):\n    return 2 + max([0, *map(chain, node.children)])",
+                r"the longest chain of \(\.\) has 4 nodes|of \(\. \. \. \.\) has 7 nodes, you say 4",
+            ),
+        ],
+        [
+            (
+                "@model\ndef mine(node: Node, *, p: Params):\n    hs = [mine(child, p=p) for child in node.children]\n"
+                "    return np.tanh(p.w @ (p.embed[node.word] + sum(hs)))\n",
+                r"the plain call of \(.*\) differs",
+            ),
+            (
+                "@model\ndef mine(node: Node, *, p: Params):\n    x = p.embed[node.word]\n"
+                "    hs = [mine(child, p=p) for child in node.children]\n    total = x\n"
+                "    for h in hs:\n        total = total + nn.sigmoid(x + p.u @ h) * h\n"
+                "    return np.tanh(p.w @ total)\n",
+                r"a star of 3 leaves needs \d batches, one of 30 leaves 3\d",
+            ),
+        ],
+    ],
+    "13_training": [
+        [
+            (
+                "def by_hand(xs, labels, p):\n    hs = [read(x, p) for x in xs]\n"
+                "    ds = [nn.softmax(p['out'] @ h) - np.eye(2)[k] for h, k in zip(hs, labels)]\n"
+                "    return sum(np.outer(d, h) for d, h in zip(ds, hs))\n",
+                r"for 2 instances yours differs; its numbers are 2 times as large",
+            ),
+            ("def by_hand(xs, labels, p):\n    return np.zeros(16)\n", r"has the shape \(2, 16\) of the matrix"),
+        ],
+        [
+            ("def train(p, xs, ys):\n    return 0\n", r"% of new sentences are right after 0 steps"),
+            ("def train(p, xs, ys):\n    return 1000\n", r"at most 400 steps are wanted, not 1000"),
+        ],
+    ],
+    "14_reading_explain": [
+        [
+            ("when = dict.fromkeys(when, 'once')", r"`h = np.tanh` is not computed 'once'"),
+            ("when = dict.fromkeys(when, 'always')", r"'always' is none of once, step and together"),
+            ("when = {'scale =': 'once'}", r"five lines are asked for; you gave 1"),
+        ],
+        [
+            (
+                "@model\ndef mine(words: list[int], *, p: dict):\n    return np.float32(sum(words))\n",
+                r"the first score is .*, it was",
+            ),
+        ],
+    ],
+    "15_find_a_nan": [
+        [
+            ("def cosine_of_all(a, b):\n    return (a @ b) * 0\n", r"it is -?0\.0, not "),
+            (
+                "def cosine_of_all(a, b):\n    lengths = np.sqrt((a @ a) * (b @ b))\n"
+                "    return (a @ b) / lengths if float(lengths) > 0 else np.float32(0)\n",
+                r"it waits for a computed number",
+            ),
+        ],
+        [
+            ("def softmax(x):\n    e = np.exp(np.minimum(x, 80))\n    return e / e.sum()\n", r"NaN|is \[.*, not "),
+        ],
+        [
+            (
+                "@model\ndef safe(counts: np.ndarray, *, w: np.ndarray):\n"
+                "    return np.sum(np.log(w * counts + 1e-6))\n",
+                r"the result has changed",
+            ),
+            (
+                "@model\ndef safe(counts: np.ndarray, *, w: np.ndarray):\n    weighted = w * counts\n"
+                "    return np.sum(np.where(weighted > 0, np.log(np.maximum(weighted, 1)), 0))\n",
+                r"the gradient is",
+            ),
+        ],
+    ],
 }
