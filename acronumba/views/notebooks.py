@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from acronumba.generics import Value
+
 CODE = re.compile(
     r"^```\{code-cell\}[^\n]*\n(?::tags: \[([^\]]*)\]\n(?::[^\n]*\n)*\n)?(.*?)^```$"
     r"|^<!-- run -->\n```python\n(?P<run>.*?)^```$",
@@ -22,6 +24,7 @@ HIDDEN = re.compile(
 PICTURE = re.compile(r"!\[([^\]]*)\]\([^)]*\)")
 LINK = re.compile(r"\[([^\]]+)\]\((?!https?:)([^)#\s]*)(#[^)]*)?\)")
 SOLUTION = "solution"
+OF_CODE: dict[str, Value] = {"cell_type": "code", "execution_count": None, "outputs": []}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +69,9 @@ def notebook(page: str, *, solutions: bool = True, others: frozenset[str] = froz
         name = link[2].rpartition("/")[2].removesuffix(".md")
         return f"[{link[1]}]({name}.ipynb)" if name in others and link[2] == f"{name}.md" else link[1]
 
-    out = []
+    out: list[dict[str, Value]] = []
     for k, cell in enumerate(c for c in cells(page) if solutions or SOLUTION not in c.tags):
-        about: dict[str, object] = {"tags": list(cell.tags)} if cell.tags else {}
+        about: dict[str, Value] = {"tags": list(cell.tags)} if cell.tags else {}
         if SOLUTION in cell.tags:
             about["jupyter"] = {"source_hidden": True}
         source = cell.source.strip("\n") if cell.is_code else LINK.sub(linked, PICTURE.sub(r"*\1*", cell.source))
