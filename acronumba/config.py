@@ -11,6 +11,7 @@ environment is read on each use, never at import:
                                 again, and its bits are compared
     ACRONUMBA_QUIET=0..1        1: no line on standard error where compiling takes more than two seconds
     ACRONUMBA_LESSONS=0..1      1: a check of a lesson (`acronumba.learn`) that fails raises; else it prints the hint
+    ACRONUMBA_ENGINE            "compiled", or "interpreted": plain Python and NumPy in the place of machine code
     ACRONUMBA_CACHE_DIR         folder of the cache of compiled code
     ACRONUMBA_DEVICE            default device of models: "cpu"
 """
@@ -19,6 +20,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
+import importlib.util
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -182,6 +185,22 @@ def debug_level() -> int:
 def verify_level() -> int:
     """Return ACRONUMBA_VERIFY, 0 to 3 (default 1)."""
     return _level("ACRONUMBA_VERIFY", 3, 1)
+
+
+def interpreted() -> bool:
+    """Return whether models are interpreted: ACRONUMBA_ENGINE, by default only where llvmlite is not installed."""
+    engine = os.environ.get("ACRONUMBA_ENGINE", "") or ("compiled" if _can_compile() else "interpreted")
+    if engine not in ("compiled", "interpreted"):
+        raise reject("ACR705", message="ACRONUMBA_ENGINE must be compiled or interpreted", seen=repr(engine))
+    return engine == "interpreted"
+
+
+@functools.cache
+def _can_compile() -> bool:
+    try:
+        return importlib.util.find_spec("llvmlite") is not None
+    except ImportError:  # what keeps a module from being found may say so by an exception
+        return False
 
 
 def is_quiet() -> bool:

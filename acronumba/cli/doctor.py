@@ -89,9 +89,12 @@ def _threads() -> str:
 
 
 def _compiler() -> str:
+    from acronumba.config import interpreted
     from acronumba.emit import compile as compiler
     from acronumba.emit import parse, tree
 
+    if interpreted():
+        return "none: models are interpreted (ACRONUMBA_ENGINE)"
     (function,) = parse.parse("def answer(a: i64) -> i64:\n    return a + 42\n")
     (compiled,) = compiler.load([tree.Module(name="doctor", functions=(function,), exports=("answer",))])
     result = compiled.call("answer", 0)

@@ -32,8 +32,10 @@ from acronumba.cli.picture import picture
 from acronumba.cli.reports import check, explain, show, trace
 from acronumba.cli.tune import add_arguments as add_tune_arguments
 from acronumba.cli.tune import tune
+from acronumba.config import interpreted
 from acronumba.errors import AcronumbaError
 
+MEASURE = ("bench", "demo", "tune")  # the commands that measure compiled code
 MODEL = "a file, and a model in it; the file says what to call it with: acronumba error ACR710"
 
 
@@ -42,6 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     args.argv = list(sys.argv[1:] if argv is None else argv)
     try:
+        if args.command in MEASURE and interpreted():
+            needs = "llvmlite, and ACRONUMBA_ENGINE not set to interpreted"
+            print(f"acronumba {args.command} measures compiled code. It needs {needs}.", file=sys.stderr)
+            return 1
         return int(args.run(args) or 0)
     except AcronumbaError as error:
         print(error, file=sys.stderr)

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.config import interpreted
 from acronumba.data import stream_words as w
 from acronumba.data.heap import Heap, Region, aligned, free_bytes
 from acronumba.data.texts import immediate, record_of
@@ -344,6 +345,8 @@ class Stream:
 
     def pack(self, columns: Sequence[list[Value]]) -> tuple[Words, Heap] | None:
         """Return the words of the instances and the heap they refer to; None if a packer must do it."""
+        if interpreted():  # the packer is as fast
+            return None
         count = len(columns[0])
         found = _Given(self._nodes.numbers) if self._given else None
         if found is not None:

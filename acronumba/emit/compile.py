@@ -29,7 +29,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from acronumba.emit import cache, llvm, passes, target, tree
+from acronumba import config
+from acronumba.emit import cache, interpreted, llvm, passes, target, tree
+from acronumba.emit.interpret import Function
+from acronumba.emit.interpreted import InterpretedCode
 from acronumba.emit.llvm_text import symbol
 from acronumba.emit.version import source_version
 from acronumba.locks import ForkLock, undivided
@@ -49,6 +52,7 @@ _CODE, _ABOUT = "code.o", "about.json"
 
 _lock = ForkLock()
 _loaded: weakref.WeakValueDictionary[str, _Code] = weakref.WeakValueDictionary()  # by key
+_interpreted_codes: dict[str, InterpretedCode] = {}  # by key: those that models share
 _unused: deque[ExecutionEngine] = deque()  # engines of code that nobody can call any more; `load` closes them
 
 
@@ -76,6 +80,13 @@ class _Code:
         # Closing takes a lock of LLVM, and a collection may come at any moment. By a weak reference, not by `__del__`:
         # while that runs, another thread may still find the object in `_loaded`, and keep it.
         weakref.finalize(self, _unused.append, engine).atexit = False
+
+    def function(self, name: str) -> Function:
+        """Return the ctypes function of an entry point."""
+        params, result = self.signatures[name]
+        call = ctypes.CFUNCTYPE(_RESULTS[result], *[ctypes.c_int64] * params)(self.address[name])
+        call.code = self  # type: ignore[attr-defined]  # who holds the function can call it
+        return call
 
 
 class Pending:
@@ -129,7 +140,7 @@ class Pending:
 
 
 class Compiled:
-    """The machine code of one module.
+    """The code of one module.
 
     Attributes
     ----------
@@ -143,22 +154,24 @@ class Compiled:
     Addresses hold as long as this object lives.
     """
 
-    def __init__(self, name: str, code: _Code, cached: bool) -> None:
+    def __init__(self, name: str, code: _Code | InterpretedCode, cached: bool) -> None:
         self.name = name
         self.address = dict(code.address)
         self.cached = cached
         self._code = code
-        self._calls: dict[str, Callable[..., Any]] = {}
+        self._calls: dict[str, Function] = {}
+        self._replaced: list[object] = []  # owners of addresses
 
-    def function(self, name: str) -> Callable[..., Any]:
-        """Return the ctypes function of an entry point."""
-        call = self._calls.get(name)
-        if call is None:
-            params, result = self._code.signatures[name]
-            call = ctypes.CFUNCTYPE(_RESULTS[result], *[ctypes.c_int64] * params)(self.address[name])
-            call.code = self._code  # type: ignore[attr-defined]  # who holds the function can call it
-            self._calls[name] = call
-        return call
+    def function(self, name: str) -> Function:
+        """Return the function of an entry point."""
+        if name not in self._calls:
+            self._calls[name] = self._code.function(name)
+        return self._calls[name]
+
+    def replace(self, name: str, function: Callable[..., object], count: int) -> None:
+        """Let a function of Python, of `count` integers, stand in for an entry point that others call by address."""
+        self.address[name], owner = callback(function, count)
+        self._replaced.append(owner)
 
     def call(self, name: str, *args: int) -> Any:
         """Call an entry point with integers; other Python threads run meanwhile."""
@@ -234,8 +247,34 @@ def _build(pending: Pending) -> dict[str, bytes]:
     return files
 
 
+def callback(function: Callable[..., object], count: int) -> tuple[int, object]:
+    """Return the address at which code calls a function of Python with `count` integers, and the address's owner."""
+    if config.interpreted():
+        return interpreted.add_function(function)
+    made = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * count)(function)
+    return ctypes.cast(made, ctypes.c_void_p).value or 0, made
+
+
+def call(address: int, *args: int) -> None:
+    """Call the function at an address with integers."""
+    if config.interpreted():
+        interpreted.call(address, *args)
+    else:
+        ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(args))(address)(*args)
+
+
+def _interpreted(module: tree.Module | Deferred | Pending) -> Compiled:
+    item = module.item if isinstance(module, Pending) else module
+    if isinstance(item, tree.Module):
+        return Compiled(item.name, InterpretedCode(item), cached=False)
+    cached = item.key in _interpreted_codes
+    if not cached:
+        _interpreted_codes[item.key] = InterpretedCode(item.make())
+    return Compiled(item.name, _interpreted_codes[item.key], cached)
+
+
 def load(modules: Sequence[tree.Module | Deferred | Pending], progress: Progress | None = None) -> list[Compiled]:
-    """Compile modules, or load their code from memory or disk.
+    """Compile modules, or load their code from memory or disk; with ACRONUMBA_ENGINE=interpreted, interpret them.
 
     Parameters
     ----------
@@ -254,6 +293,8 @@ def load(modules: Sequence[tree.Module | Deferred | Pending], progress: Progress
     llvm.Malformed
         If a tree has no meaning.
     """
+    if config.interpreted():
+        return [_interpreted(module) for module in modules]
     out = []
     with undivided, _lock:
         while _unused:

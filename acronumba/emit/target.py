@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from types import ModuleType
 
+from acronumba import config
 from acronumba.emit.tree import Ty
 from acronumba.records import record
 
@@ -93,6 +94,8 @@ def of(name: str, features: str, machine: str) -> Target:
 def _detect() -> Target:
     import platform
 
+    if config.interpreted():
+        return Target(name="plain", features="", vector_bits=512, registers=32)  # what `stages` shows
     return of(*processor(), platform.machine())
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from acronumba.analysis.plan import Plan
-from acronumba.config import Options, verify_level
+from acronumba.config import Options, interpreted, verify_level
 from acronumba.emit import tree
 from acronumba.emit.compile import Deferred, Pending, load
 from acronumba.emit.target import Target
@@ -23,6 +23,7 @@ from acronumba.kernels.own import address_of, own_calls
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.engines import Native, library
 from acronumba.runtime.program import KernelEntry, Linked, StageEntry
+from acronumba.runtime.reference import reference_kernels
 from acronumba.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -51,7 +52,11 @@ def link(
         engine, kernels = with_kernels(modules, plan.kernels, options.decisions, progress)
     else:
         engine = Native(modules, progress)
-    return Executable(plan, options, Linked(host=host, modules=modules, engine=engine, kernels=tuple(kernels)))
+    return Executable(
+        plan,
+        options,
+        Linked(host=host, modules=modules, engine=engine, kernels=tuple(kernels), interpreted=interpreted()),
+    )
 
 
 def link_backward(
@@ -105,6 +110,8 @@ def with_kernels(
     progress: Progress | None,
 ) -> tuple[Native, tuple[KernelEntry, ...]]:
     """Compile the modules, the kernels and the tiles that the kernels call."""
+    if interpreted():
+        return Native(modules, progress), reference_kernels(specs)
     target = processor()
     first: dict[object, int] = {}  # kernels that differ only in their shared tensors have the same code
     number = [first.setdefault(same_but_shared(spec, lines=False), len(first)) for spec in specs]

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from acronumba.analysis.backward.derive import Pullback
 from acronumba.analysis.backward.program import BackwardPlan
 from acronumba.analysis.backward.reference import sweep
+from acronumba.config import interpreted
 from acronumba.data.row_grad import Gradient
 from acronumba.emit import target, tree
 from acronumba.emit.compile import Compiled, Deferred, load
@@ -40,6 +41,7 @@ from acronumba.runtime.kernel_table import KernelTable
 from acronumba.runtime.library import back_words as words
 from acronumba.runtime.packing import Packer
 from acronumba.runtime.program import KernelEntry
+from acronumba.runtime.reference import replace_outer
 from acronumba.runtime.run import Run
 from acronumba.runtime.shared import Prepared
 from acronumba.runtime.state import TABLE
@@ -122,6 +124,9 @@ class BackwardExecutable:
     ) -> None:  # fmt: skip
         self.forward, self.back, self.engine, self.entries, self.library = forward, back, engine, entries, library
         self.sums = {dtype: load([sums.deferred(dtype, target.host())])[0] for dtype in dtypes_of(back)}
+        if interpreted():
+            for dtype, code in self.sums.items():
+                replace_outer(code, dtype)
         self.backend = backend or CpuBackend(engine, self.sums, forward.threads)
         self.pullbacks = dict(
             zip(back.pullbacks, range(len(back.specs) - len(back.pullbacks), len(back.specs)), strict=True)

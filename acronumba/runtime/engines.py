@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable, Sequence
 
 from acronumba.emit import tree
-from acronumba.emit.compile import Deferred, Pending, load
+from acronumba.emit.compile import Deferred, Pending, call, callback, load
 from acronumba.memory import Array
 from acronumba.runtime.threads import ThreadPool
 
@@ -56,13 +56,14 @@ def order_by_python(keys: int, count: int, order: int, descending: int) -> None:
         ctypes.c_int64.from_address(order + 8 * k).value = place
 
 
-_SORTER = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(order_by_python)
+@functools.cache
+def sorter() -> tuple[int, object]:
+    """Return the address of `order_by_python`, and its owner."""
+    return callback(order_by_python, 4)
 
 
 class Native:
-    """Runs compiled code."""
-
-    sorter: int = ctypes.cast(_SORTER, ctypes.c_void_p).value or 0
+    """Runs code in this process's memory: compiled, or interpreted with ACRONUMBA_ENGINE=interpreted."""
 
     def __init__(
         self,
@@ -73,7 +74,8 @@ class Native:
         self.address: dict[str, int] = {}
         for compiled in self.loaded[:2]:
             self.address |= compiled.address
-        self._drive = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(self.address["drive"])
+        self.sorter = sorter()[0]
+        self._drive = self.loaded[0].function("drive")
 
     def reach(self, array: Array) -> None:
         pass
@@ -83,7 +85,7 @@ class Native:
         return status
 
     def kernel(self, address: int, *args: int) -> None:
-        ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * len(args))(address)(*args)
+        call(address, *args)
 
     def call(self, name: str, st: int) -> int | None:
         result: int | None = self.loaded[0].call(name, st)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 
+from acronumba.emit.compile import callback
 from acronumba.ir.spec import KernelSpec, plan_words
 from acronumba.records import record
 from acronumba.runtime.program import KernelEntry
@@ -38,9 +39,7 @@ def entry_of(
     spec: KernelSpec, plan: Callable[[int, int], None], run: Callable[[int, int, int, int], None]
 ) -> KernelEntry:
     """Return the entry of functions of Python."""
-    a = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 2)(plan)
-    b = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(run)
-    plan_at, run_at = (ctypes.cast(f, ctypes.c_void_p).value or 0 for f in (a, b))
+    (plan_at, a), (run_at, b) = callback(plan, 2), callback(run, 4)
     return KernelEntry(plan=plan_at, run=run_at, shared=plain_uses(spec), keep=(a, b))
 
 

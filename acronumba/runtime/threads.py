@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from acronumba import config
 from acronumba.memory import address, aligned
 from acronumba.runtime.library.records import high_half
 from acronumba.runtime.state import POOL
@@ -95,6 +96,8 @@ class ThreadPool:
 
 def available_threads() -> int:
     """Return the number of threads worth running at once: one for each core that the process may use."""
+    if config.interpreted():
+        return 1
     try:
         processors = os.sched_getaffinity(0)
     except AttributeError:

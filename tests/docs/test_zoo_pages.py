@@ -27,10 +27,10 @@ from acronumba import zoo
 from acronumba.api.dispatch import bind
 from acronumba.emit.target import Target, override
 from acronumba.pipeline import link
+from acronumba.runtime.reference import reference_kernels
 from acronumba.views import report
 from acronumba.zoo import bilstm_tagger, child_sum_lstm, data, expressions
 from tests.support.chosen import one_in
-from tests.support.reference_kernels import reference_kernels
 
 SIZE = 64  # H
 SST = """\

@@ -19,11 +19,11 @@ from acronumba.ir.types import INT, TensorT
 from acronumba.pipeline.link import link
 from acronumba.runtime import state
 from acronumba.runtime.levels import check_levels
+from acronumba.runtime.reference import reference_kernels
 from tests.support import recurrences
 from tests.support.chosen import one_in
 from tests.support.hand import F32, Hand, pack_trees, program, random_tree, read_tensor, tree_lstm, tree_lstm_plain
 from tests.support.recorded import Graph, Recorded, check, longest_chains
-from tests.support.reference_kernels import reference_kernels
 
 
 def graphs(most: int = 40, kinds: int = 5) -> some.SearchStrategy[tuple[int, Graph]]:

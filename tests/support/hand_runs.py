@@ -12,6 +12,7 @@ from acronumba.config import Options
 from acronumba.ir import nodes as n
 from acronumba.pipeline.link import link
 from acronumba.runtime.driver import Executable
+from acronumba.runtime.reference import reference_kernels
 from acronumba.runtime.run import Run
 from tests.support.hand import (
     F32,
@@ -20,7 +21,7 @@ from tests.support.hand import (
     read_tensor,
     tree_lstm_plain,
 )
-from tests.support.reference_kernels import interpreted_kernels, link_interpreted, reference_kernels
+from tests.support.reference_kernels import interpreted_kernels, link_interpreted
 
 ENGINES = ["compiled", "interpreted"]
 
