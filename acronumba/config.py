@@ -34,7 +34,7 @@ VERSION = "0.1.0"
 SCHEDULES = ("lookahead", "depth", "agenda")
 COPIES = 32  # of a function or kernel: each costs code of the host program, and two contexts share no batch
 STATES = ("written", "initial")
-PRECISIONS = ("float32", "tf32", "bf16")
+PRECISIONS = {"float32": 24, "tf32": 11, "bf16": 8}  # bits of a factor; tf32 is of GPUs
 
 
 def _switch(*, serves: str = "", bits: bool = False, memory: bool = False) -> bool:
@@ -59,8 +59,8 @@ class Options:
     """How a model is compiled and run.
 
     The options in `SWITCHES` are optimisations. No option changes a result's bits, except `reuse` and `duplicate`,
-    which change the order of summation in matrix products, and `precision`, which rounds the factors of matrix products
-    on a GPU and does nothing on a CPU.
+    which change the order of summation in matrix products, and `precision`, which rounds the factors of matrix
+    products.
     """
 
     reuse: bool = _switch(bits=True)  # operands that are the same for all instances are not gathered
@@ -81,7 +81,7 @@ class Options:
     threads: int | None = None  # None: all CPUs of the process
     memory_limit: int | None = None  # bytes; None: half of the free memory
     max_steps: int = 10**8  # host steps of one instance, after which it fails
-    precision: str = "float32"  # of float32 matrix products with shared weights on a GPU: one of PRECISIONS
+    precision: str = "float32"  # of the factors of float32 matrix products: one of PRECISIONS
     persistent: bool | None = None  # GPU: one launch for all batches of a mini-batch; None: where that is faster
     state: str = "written"  # assigned attributes of given objects: read as "written" by the instance; or from "initial"
     strategy: Strategy | None = None  # how code is generated; None: as `acronumba tune` has found, else the default
@@ -99,6 +99,10 @@ class Options:
         if self.fuse and self.horizontal and self.gather_fusion:
             return chosen
         return dataclasses.replace(chosen, vertical=self.fuse, horizontal=self.horizontal, gather=self.gather_fusion)
+
+    def precision_on(self, device: str) -> str:
+        """Return the precision of matrix products on a device."""
+        return "float32" if device == "cpu" and self.precision == "tf32" else self.precision
 
     def replace(self, **changes: Unpack[Changes]) -> Options:
         """Return options that differ in the given ones."""

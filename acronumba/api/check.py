@@ -5,7 +5,9 @@ value of float64 beside each float (`acronumba.api.shadow`); no compiled code ta
 difference from it over an array and s the largest magnitude there (without constants that mask, see `float_errors`),
 the batched result is *close* if e <= max(bound * s, 4 * the plain call's own e), where bound is 1e-5, or 1e-12 if the
 result is float64 and the model meets no values of float32. Structure, integers, bools and whether the instance fails
-must agree. Otherwise it is *different*, with three exceptions, which are *undecided*: the user's function gives the
+must agree. If `Options.precision` rounds the factors of matrix products, the float64 run rounds them, too, so that the
+plain call's own e is what the precision costs, of which the largest of the mini-batch counts; and bound is the rounding
+of a factor. Otherwise it is *different*, with three exceptions, which are *undecided*: the user's function gives the
 batched result if decisions between values that rounding cannot separate are flipped; or the batch is as near to float64
 as the plain call is, but both are so far from it that the two differ by more than 1000 times the bound; or the batch
 fails where a plain call may not terminate.
@@ -27,8 +29,9 @@ from acronumba.api.meter import Endless
 from acronumba.api.plain import Along, PlainCall
 from acronumba.api.reference import Outcome
 from acronumba.api.results import Done, equal, parts_of
-from acronumba.api.shadow import BOUNDS, FACTOR
+from acronumba.api.shadow import FACTOR
 from acronumba.compressed import Compressed
+from acronumba.config import PRECISIONS
 from acronumba.data.shared import nodes_of
 from acronumba.errors import DataError
 from acronumba.foreign import TensorArray, comparable
@@ -60,6 +63,7 @@ class Check:
     model: str
     verdicts: tuple[Verdict, ...]
     compressed: tuple[str, ...] = ()  # shared values in fewer bits: "p.w (int8)"
+    precision: str = "float32"  # of the factors of matrix products; with another one errors are from rounded factors
 
     @property
     def ok(self) -> bool:
@@ -81,6 +85,9 @@ class Check:
                 f"  largest error [{worst.instance}]{worst.where}: {worst.error:.2e} of the magnitude "
                 f"(plain: {worst.plain_error:.2e})"
             )
+        if self.precision != "float32":
+            cost = max((v.plain_error for v in self.verdicts), default=0.0)
+            lines.append(f"  factors of matrix products are {self.precision}: that changes {cost:.2e} of the magnitude")
         if self.compressed:
             names = ", ".join(self.compressed)
             lines.append(f"  in fewer bits, in the plain call, too: {names}; see `compression.difference`")
@@ -120,10 +127,20 @@ def check(model: Batched, columns: Sequence[Sequence[Any]], shared: Mapping[str,
         nodes = (node for root in done.compiled.tree.roots.values() for node in nodes_of(root))
         small = [f"{node.path} ({node.cls.kind})" for node in nodes if issubclass(node.cls, Compressed)]
         options = done.compiled.options
+    precision = options.precision_on(model.device)
     if count:
-        of_instance = Checker(model._plain_call(shared, options), done.results, done.errors, options.max_steps)
+        plain = model._plain_call(shared, options)
+        of_instance = Checker(plain, done.results, done.errors, options.max_steps, PRECISIONS[precision])
         out = [of_instance(k, [column[k] for column in columns]) for k in range(count)]
-    return Check(model=model.__qualname__, verdicts=tuple(out), compressed=tuple(small))
+        if precision != "float32":  # one number may be lucky where the plain call is rounded
+            of_instance.cost = max(v.plain_error for v in out)
+            out = [
+                of_instance(v.instance, [c[v.instance] for c in columns]) if v.verdict == "different" else v
+                for v in out
+            ]
+    return Check(
+        model=model.__qualname__, verdicts=tuple(out), compressed=tuple(small), precision=precision
+    )  # fmt: skip
 
 
 class Checker:
@@ -137,12 +154,17 @@ class Checker:
         Results of the batch by instance, and exceptions by number of instance.
     max_steps : int
         Limit of steps of the compiled code per instance.
+    bits : int
+        Of the factors of matrix products.
     """
 
     def __init__(
-        self, call: PlainCall, results: Sequence[Value], errors: Mapping[int, BaseException], max_steps: int
-    ) -> None:
+        self, call: PlainCall, results: Sequence[Value], errors: Mapping[int, BaseException], max_steps: int,
+        bits: int = 24,
+    ) -> None:  # fmt: skip
         self._plain = call
+        self._bits = bits
+        self.cost = 0.0  # of fewer bits: a known e of a plain call, relative to its s
         self._results = results
         self._errors = errors
         self._few = max_steps // _STEPS
@@ -156,6 +178,10 @@ class Checker:
 
     def __call__(self, k: int, instance: Sequence[Value]) -> Verdict:
         """Return the verdict on instance `k`."""
+        with shadow.rounding(self._bits):
+            return self._verdict(k, instance)
+
+    def _verdict(self, k: int, instance: Sequence[Value]) -> Verdict:
 
         def verdict(text: str, error: float = 0.0, plain_error: float = 0.0, where: str = "") -> Verdict:
             return Verdict(instance=k, verdict=text, error=error, plain_error=plain_error, where=where)
@@ -190,7 +216,7 @@ class Checker:
             return verdict("equal")
         along = self._along(instance, expected)
         wide, single = (expected, False) if along is None else (along.result, along.single)
-        text, e, plain_e, where = compare(batched, expected, wide, single=single)
+        text, e, plain_e, where = compare(batched, expected, wide, single=single, cost=self.cost)
         if text == "different" and along is None and compare(batched, expected, wide, single=True)[0] != text:
             text = "undecided"  # the presence of float32 values is unknown
         if text == "different" and along is not None:
@@ -265,7 +291,9 @@ class Checker:
         mine = self._errors.get(k)
         if mine is not None or found.error is not None:
             return mine is not None and found.error is not None and _same_failure(mine, found.error)
-        return compare(self._results[k], found.result, found.result, single=found.single)[0] != "different"
+        return (
+            compare(self._results[k], found.result, found.result, single=found.single, cost=self.cost)[0] != "different"
+        )
 
 
 _STEPS = 10_000  # of the machine, in one line of Python at most (a line may go over a list)
@@ -283,7 +311,9 @@ def _same_failure(mine: BaseException, theirs: BaseException) -> bool:
     return isinstance(mine, type(theirs)) or type(mine).__mro__[1:2] == (type(theirs),)
 
 
-def compare(batched: Value, plain: Value, wide: Value, *, single: bool = False) -> tuple[str, float, float, str]:
+def compare(
+    batched: Value, plain: Value, wide: Value, *, single: bool = False, cost: float = 0.0
+) -> tuple[str, float, float, str]:
     """Return verdict, relative error, the plain call's relative error, and the leaf where the error is largest.
 
     Parameters
@@ -293,6 +323,8 @@ def compare(batched: Value, plain: Value, wide: Value, *, single: bool = False) 
         it (`acronumba.api.shadow`).
     single : bool
         Values of float64, and Python's floats, may come from values of float32.
+    cost : float
+        An e of a plain call, relative to its s, beside that of this one.
     """
     parts = list(together(batched, plain, wide))
     for a, b, _ in parts:
@@ -317,10 +349,10 @@ def compare(batched: Value, plain: Value, wide: Value, *, single: bool = False) 
             continue
         narrow = single or np.asarray(mine_).dtype == np.float32
         e, e_plain, s = float_errors(mine_, plain_, wide_, single=narrow)
-        bound = BOUNDS["float32" if narrow else "float64"]
+        bound = shadow.bound(narrow, shadow.current.bits)
         if e / s >= worst:
             worst, plain_worst, place = e / s, e_plain / s, a
-        if not e <= max(bound * s, FACTOR * e_plain):
+        if not e <= max(bound * s, FACTOR * e_plain, FACTOR * cost * s):
             unsure = text and e <= LOST * bound * s  # a text has no float64 value that tells how inexact it is
             return ("undecided" if unsure else "different"), e / s, e_plain / s, str(a)
         lost = lost or float_errors(mine_, plain_, plain_)[0] > LOST * bound * s

@@ -119,7 +119,7 @@ def explanation(
 def _blocks(compiled: Compiled, trace: TraceData) -> tuple[Block, ...]:
     """Return the kernels in order of execution, with kernels that were not recorded last."""
     paths = [s.path for s in compiled.plan.program.shared]
-    strategy = compiled.options.decisions
+    strategy, precision = compiled.options.decisions, compiled.options.precision
     used = list(dict.fromkeys(trace.kernel[trace.order].tolist()))
     order = [*used, *(k for k in range(len(trace.specs)) if k not in used)]
     once = {o.kernel for o in compiled.plan.program.once}
@@ -134,7 +134,7 @@ def _blocks(compiled: Compiled, trace: TraceData) -> tuple[Block, ...]:
                 calls=_calls(compiled.plan.uses[k]),
                 places=tuple(dict.fromkeys(_places(spec, compiled.plan.uses[k]))),
                 operations=tuple(shown_name(op.op, op.attrs) for op in spec.body),
-                stages=stage_texts(spec, strategy, paths=paths),
+                stages=stage_texts(spec, strategy, paths=paths, precision=precision),
                 shared=tuple(_operand(o, paths[o.index]) for o in spec.operands if o.kind == "shared"),
                 varying=tuple(_operand(o, o.name) for o in spec.operands if o.kind != "shared"),
                 results=tuple(_value(spec, value) for value in spec.results),
@@ -216,7 +216,8 @@ def _remarks(compiled: Compiled, trace: TraceData, more: Sequence[Note]) -> dict
         waits[wait.loc].append(wait.round)
     notes: dict[tuple[str, int], list[Note]] = defaultdict(list)
     paths, strategy = [s.path for s in compiled.plan.program.shared], compiled.options.decisions
-    fused = (fusion_notes(spec, strategy, paths=paths) for spec in compiled.plan.kernels)
+    precision = compiled.options.precision
+    fused = (fusion_notes(spec, strategy, paths=paths, precision=precision) for spec in compiled.plan.kernels)
     for note in chain(compiled.lowered.notes, compiled.plan.notes, *fused, more):
         notes[note.loc.file, note.loc.line].append(note)
     made: dict[tuple[str, int], dict[Remark, None]] = defaultdict(dict)

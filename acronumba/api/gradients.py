@@ -20,6 +20,7 @@ from acronumba.api.columns import groups
 from acronumba.api.dispatch import Batched, bind, exception_of, function_of, rejections, specialise
 from acronumba.api.results import Results
 from acronumba.api.wanted import Choices, Selection, Totals, wanted_of
+from acronumba.config import PRECISIONS
 from acronumba.data.row_grad import Gradient, total
 from acronumba.errors import AcronumbaError, InstanceErrors, InternalError, one_frame
 from acronumba.errors.codes import reject
@@ -170,7 +171,8 @@ class ValueAndGrad(Generic[G]):
             exact, narrow = self._ran(call, wide=True), self._ran(call)
             plain = self.model._plain_call(call.shared)
             grads = (done.grads, exact.done().grads, narrow.done().grads)
-            return compare(self.model.__qualname__, call, plain, self.choices, wanted, grads, exact.totals)
+            bits = PRECISIONS[self.model.options.precision_on(self.model.device)]
+            return compare(self.model.__qualname__, call, plain, self.choices, wanted, grads, exact.totals, bits)
 
     def trace(self, *columns: Any, **shared: Any) -> Trace:
         """Run and record the model itself, see `Model.trace`; `Trace.back` has the batches of the backward pass.

@@ -91,7 +91,7 @@ class Reference:
         """
         call = self._call if steps is None else replace(self._call, steps=steps)
         args = [self._of(number).of(value) for value in instance]
-        before = getattr(current, "run", None)
+        before = current.run
         current.run = run = ShadowRun(flips, anchors)
         if anchors is not None:
             anchors.begin()

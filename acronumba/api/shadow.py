@@ -17,6 +17,7 @@ import operator
 import threading
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,20 @@ from acronumba.generics import Value
 BOUNDS = {"float32": 1e-5, "float64": 1e-12}  # of an error, in parts of the largest magnitude
 FACTOR = 4.0  # times the plain call's own error
 
-current = threading.local()  # `run`: the `ShadowRun` of this thread
+
+def bound(single: bool, bits: int) -> float:
+    """Return the bound of an error, in parts of the largest magnitude.
+
+    Parameters
+    ----------
+    single
+        Whether values are from float32.
+    bits
+        Of the factors of matrix products.
+    """
+    if single and bits < 24:
+        return float(2.0**-bits)
+    return BOUNDS["float32" if single else "float64"]
 
 
 class Anchors:
@@ -74,6 +88,34 @@ class ShadowRun:
         self.choices += len(places)
         self.nearest = min(self.nearest, float(np.min(np.ravel(distance)[places])))
         return [int(places[k - first]) for k in self.flips if first <= k < self.choices]
+
+
+class _Current(threading.local):
+    """The state of a thread."""
+
+    run = ShadowRun(())  # the one in progress
+    bits = 24  # that the factors of matrix products have in float64, see `rounding`
+
+
+current = _Current()
+
+
+@contextmanager
+def rounding(bits: int) -> Iterator[None]:
+    """Context in which float64 values that are factors of float32 matrix products are rounded to `bits` bits."""
+    before, current.bits = current.bits, bits
+    try:
+        yield
+    finally:
+        current.bits = before
+
+
+def rounded(x: Value) -> Value:
+    """Return float64 values with as many bits as factors have now."""
+    if current.bits == 24 or getattr(x, "dtype", None) != np.float64:
+        return x
+    digits, exponent = np.frexp(x)
+    return np.ldexp(np.rint(digits * 2.0**current.bits) * 2.0**-current.bits, exponent)
 
 
 # ---- values with a second one
@@ -344,7 +386,10 @@ def apply(func: Any, args: tuple[Value, ...], kwargs: dict[str, Value], method: 
     if not _has_floats(result):
         return _wrap(result, None)
     named = {k: _wide_for(result, v) for k, v in kwargs.items()}
-    second = _WIDE_FUNCTIONS.get(func, func)(*(_wide_for(result, v) for v in args), **named)
+    given: Iterator[Value] = (_wide_for(result, v) for v in args)
+    if name in _PRODUCTS and getattr(result, "dtype", None) == np.float32:
+        given = map(rounded, given)
+    second = _WIDE_FUNCTIONS.get(func, func)(*given, **named)
     if name == "scale_gradient" and current.run.anchors is not None:
         second = current.run.anchors.scaled(second, *map(float, args[1:]), **{k: float(v) for k, v in kwargs.items()})
     return _wrap(result, second)
@@ -358,6 +403,8 @@ def _wide_for(result: Value, value: Value) -> Any:
             return float(np.float32(narrow(value)))
     return wide(value)
 
+
+_PRODUCTS = frozenset(("matmul", "dot", "vdot", "inner", "tensordot", "einsum"))
 
 _WIDE_FUNCTIONS: dict[Any, Any] = {
     np.float32: np.float64,

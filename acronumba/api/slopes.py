@@ -14,10 +14,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from acronumba.api import shadow
 from acronumba.api.arguments import Call
 from acronumba.api.plain import PlainCall
 from acronumba.api.reference import SHARED
-from acronumba.api.shadow import BOUNDS, FACTOR, Anchors, wide
+from acronumba.api.shadow import FACTOR, Anchors, wide
 from acronumba.api.structures import float_arrays, paths_of
 from acronumba.api.wanted import Choices, Selection, Totals
 
@@ -73,7 +74,7 @@ class Slopes:
 
 def compare(
     name: str, call: Call, plain: PlainCall, choices: Choices, wanted: Selection, grads: Sequence[Any],
-    totals: Mapping[int, Totals],
+    totals: Mapping[int, Totals], bits: int = 24,
 ) -> Slopes:  # fmt: skip
     """Compare gradients with central differences.
 
@@ -91,6 +92,8 @@ def compare(
         Three gradients: of compiled code, of the reference in float64, and of the reference in the model's dtypes.
     totals
         Contributions of each instance to the gradients, in float64.
+    bits
+        Of the factors of matrix products.
     """
     losses = _Losses(call, plain, choices, wanted)
     rng = np.random.default_rng(0)
@@ -108,7 +111,7 @@ def compare(
             left = [gs[len(arrays) :] for gs in left]
             of = [(t.of if n < 0 else t.own, a) for n, a in arrays for j, t in totals.items() if n in (SHARED, j)]
             parts = [float(np.abs(shares[id(a)]).max(initial=0.0)) for shares, a in of if id(a) in shares]
-            bound = BOUNDS["float32" if losses.single else "float64"] * sum(parts) * losses.share
+            bound = shadow.bound(losses.single, bits) * sum(parts) * losses.share
             off = _apart(mine, exact)
             close = off <= max(bound, FACTOR * _apart(narrow, exact))
             out.append(losses.slope(name, arrays, exact, off, close, rng))

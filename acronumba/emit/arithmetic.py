@@ -244,6 +244,43 @@ def dots(c: Vector, a: Vector, b: Vector) -> Vector:
     return total
 
 
+_LEAST = np.float64(2.0**-126)  # of float32 that is no denormal
+
+
+def to_bf16(x: Value) -> Vector:
+    """Return the upper halves of float32, rounded to even, as int16; denormals are zeros."""
+    bits = np.asarray(x, np.float32).view(np.uint32)
+    upper = bits >> 16
+    rounded = (bits + 0x7FFF + (upper & 1)) >> 16
+    out = np.where(bits & 0x7FFFFFFF > 0x7F800000, upper | 0x40, np.where(bits & 0x7F800000, rounded, upper & 0x8000))
+    return out.astype(np.uint16).view(np.int16)
+
+
+def from_bf16(x: Vector) -> Vector:
+    """Return the float32 with these upper halves."""
+    return (x.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+
+
+def _without_denormals(x: Vector) -> Vector:
+    return np.where(np.abs(x) < _LEAST, np.copysign(np.float32(0), x), x)
+
+
+def fma_without_denormals(a: Vector, b: Vector, c: Vector) -> Vector:
+    """Return a * b + c in float32, where what is denormal once it is rounded to 24 bits is 0, as denormals in it."""
+    a, b, c = map(_without_denormals, (a, b, c))
+    sums = _fma_f32(a, b, c)
+    large = np.float32(2.0**24)  # the same sum where float32 has all 24 bits
+    with np.errstate(over="ignore", invalid="ignore"):
+        tiny = (np.abs(sums) < _LEAST) | (np.abs(_fma_f32(a * large, b, c * large)) < _LEAST * large)
+    return np.where(tiny, np.copysign(np.float32(0), sums), sums)
+
+
+def dots_bf16(c: Vector, a: Vector, b: Vector) -> Vector:
+    """Return sums of products of pairs of bf16 added to `c`: the odd ones first."""
+    x, y = from_bf16(a), from_bf16(b)
+    return fma_without_denormals(x[0::2], y[0::2], fma_without_denormals(x[1::2], y[1::2], c))
+
+
 def pick(a: Vector, b: Vector, at: Vector) -> Vector:
     """Return lanes of `a` and `b` by their numbers."""
     picked: Vector = np.concatenate((a, b))[at & (2 * len(a) - 1)]
@@ -285,6 +322,8 @@ RULES: dict[str, Callable[[Ty], Callable[..., Value]]] = {
     "lshr": lambda type: lambda a, b: shift("lshr", a, b, type),
     "pairs": lambda type: pairs,
     "dots": lambda type: dots,
+    "to_bf16": lambda type: to_bf16 if type.lanes > 1 else lambda x: int(to_bf16(x)),
+    "dots_bf16": lambda type: dots_bf16,
     "pick": lambda type: pick,
     "lanes": lambda type: lambda x=0: np.arange(type.lanes).astype(dtype(type)),
     "hsum": lambda type: halving(lambda a, b: a + b, type),

@@ -64,6 +64,8 @@ def _rows() -> dict[str, Intrinsic]:
         *libm("atan2 hypot fmod", "vv"),
         row("pairs", "vv", "t", "of two vectors of i16: a[2 i] * b[2 i] + a[2 i + 1] * b[2 i + 1], as i32"),
         row("dots", "tvv", "t", "c[i] + the sum of a[4 i + j] * b[4 i + j], j < 4: unsigned and signed bytes, i32"),
+        row("to_bf16", "v", "t", "the upper halves of f32, as i16, rounded to even; NaN stays one, denormals are 0"),
+        row("dots_bf16", "tvv", "t", "c[i] + a[2 i + 1] * b[2 i + 1], then + a[2 i] * b[2 i]: bf16, no denormals"),
         row("pick", "vvv", "v", "of vectors of n lanes of i16, a and b: number c[i] mod 2 n of those of a, then of b"),
         row("lanes", "t", "t", "0, 1, 2, ... of an integer vector type", "own"),
         row("hsum", "v", "s", "sum of all lanes by halving (lane i with lane i + half), a fixed tree", "own"),

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 from acronumba.emit import tree
 from acronumba.emit.intrinsics import INTRINSICS
-from acronumba.emit.llvm_text import lanes_text, llvm_type, suffix
+from acronumba.emit.llvm_text import constant_text, lanes_text, llvm_type, suffix
 from acronumba.emit.llvm_values import Values
-from acronumba.emit.target import has_dots, has_picks, processor
+from acronumba.emit.target import has_dots, has_halves, has_picks, processor
 from acronumba.emit.tree import I8, I64, Ty
 
 
@@ -131,6 +131,76 @@ class Intrinsics(Values):
         for part in self.neighbours(self.products(narrow, (a, "zext"), (b, "sext")), 4, n):
             c = self.value(f"add {type} {c}, {part}")
         return c
+
+    def i_to_bf16(self, e: tree.Call) -> str:
+        """Lower to_bf16: to the instruction if this machine has it."""
+        (x,) = self.args(e, 1)
+        n, old = e.type.lanes, e.args[0].type
+        if old != tree.F32.vector(n) or e.type != Ty("i", 16, n):
+            raise self.wrong(f"to_bf16 of {old} -> {e.type}")
+        type, held = llvm_type(old), llvm_type(e.type)
+        if n in (8, 16) and has_halves(processor()[1], 32 * n):
+            found = f"<{n} x bfloat>"
+            f = self.outside.need(f"llvm.x86.avx512bf16.cvtneps2bf16.{32 * n}", found, type)
+            return self.value(f"bitcast {found} {self.value(f'call {found} {f}({type} {x})')} to {held}")
+        words = Ty("i", 32, n)
+        wide, flags = llvm_type(words), llvm_type(Ty("i", 1, n))
+
+        def number(k: int) -> str:
+            return constant_text(k, words)
+
+        bits = self.value(f"bitcast {type} {x} to {wide}")
+        upper = self.value(f"lshr {wide} {bits}, {number(16)}")
+        odd = self.value(f"and {wide} {upper}, {number(1)}")
+        rounded = self.value(f"add {wide} {self.value(f'add {wide} {bits}, {number(0x7FFF)}')}, {odd}")
+        rounded = self.value(f"lshr {wide} {rounded}, {number(16)}")
+        zero = self.value(f"and {wide} {upper}, {number(0x8000)}")
+        exponent = self.value(f"and {wide} {bits}, {number(0x7F800000)}")
+        small = self.value(f"icmp eq {wide} {exponent}, {number(0)}")
+        rounded = self.value(f"select {flags} {small}, {wide} {zero}, {wide} {rounded}")
+        nan = self.value(f"fcmp uno {type} {x}, {x}")
+        quiet = self.value(f"or {wide} {upper}, {number(0x40)}")
+        rounded = self.value(f"select {flags} {nan}, {wide} {quiet}, {wide} {rounded}")
+        return self.value(f"trunc {wide} {rounded} to {held}")
+
+    def i_dots_bf16(self, e: tree.Call) -> str:
+        """Lower dots_bf16: to the instruction if this machine has it."""
+        c, a, b = self.args(e, 3, same=False)
+        n, narrow, type = e.type.lanes, e.args[1].type, llvm_type(e.type)
+        if narrow != Ty("i", 16, 2 * n) or e.args[2].type != narrow or e.type != tree.F32.vector(n) != e.args[0].type:
+            raise self.wrong(f"dots_bf16 of {e.args[0].type}, {narrow}, {e.args[2].type} -> {e.type}")
+        if has_halves(processor()[1], 32 * n):
+            held = f"<{2 * n} x bfloat>"
+            x, y = (self.value(f"bitcast {llvm_type(narrow)} {v} to {held}") for v in (a, b))
+            f = self.outside.need(f"llvm.x86.avx512bf16.dpbf16ps.{32 * n}", type, f"{type}, {held}, {held}")
+            return self.value(f"call {type} {f}({type} {c}, {held} {x}, {held} {y})")
+        words = Ty("i", 32, n)
+        wide = llvm_type(words)
+        x, y = (self.value(f"bitcast {llvm_type(narrow)} {v} to {wide}") for v in (a, b))
+        for op, number in (("and", -0x10000), ("shl", 16)):
+            halves = [self.value(f"{op} {wide} {v}, {constant_text(number, words)}") for v in (x, y)]
+            p, q = (self.value(f"bitcast {wide} {v} to {type}") for v in halves)
+            c = self.fma_without_denormals(p, q, c, e.type)
+        return c
+
+    def fma_without_denormals(self, a: str, b: str, c: str, type: Ty) -> str:
+        """Return a * b + c, where what is denormal once it is rounded to 24 bits is 0; nothing in it is denormal."""
+        name, flags, words = llvm_type(type), llvm_type(Ty("i", 1, type.lanes)), Ty("i", 32, type.lanes)
+        wide, large = llvm_type(words), constant_text(2.0**24, type)
+
+        def fma(a: str, c: str) -> tuple[str, str]:
+            out = self.intrinsic_call(f"llvm.fma.{suffix(type)}", type, (a, type), (b, type), (c, type))
+            return out, self.intrinsic_call(f"llvm.fabs.{suffix(type)}", type, (out, type))
+
+        sums, size = fma(a, c)
+        _, scaled = fma(*(self.value(f"fmul {name} {v}, {large}") for v in (a, c)))
+        tiny = self.value(f"fcmp olt {name} {size}, {constant_text(2.0**-126, type)}")
+        below = self.value(f"fcmp olt {name} {scaled}, {constant_text(2.0**-102, type)}")
+        tiny = self.value(f"or {flags} {tiny}, {below}")
+        bits = self.value(f"bitcast {name} {sums} to {wide}")
+        zero = self.value(f"and {wide} {bits}, {constant_text(-0x80000000, words)}")
+        bits = self.value(f"select {flags} {tiny}, {wide} {zero}, {wide} {bits}")
+        return self.value(f"bitcast {wide} {bits} to {name}")
 
     def i_pick(self, e: tree.Call) -> str:
         """Lower pick: to the instruction if this machine has it."""
@@ -275,6 +345,8 @@ RULES: dict[str, Callable[[Intrinsics, tree.Call], str]] = {
     "lshr": Intrinsics.i_plain,
     "pairs": Intrinsics.i_pairs,
     "dots": Intrinsics.i_dots,
+    "to_bf16": Intrinsics.i_to_bf16,
+    "dots_bf16": Intrinsics.i_dots_bf16,
     "pick": Intrinsics.i_pick,
     "lanes": Intrinsics.i_lanes,
     "hsum": Intrinsics.i_hsum,

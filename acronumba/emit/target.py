@@ -39,6 +39,11 @@ class Target:
         return has_dots(self.features, self.vector_bits)
 
     @property
+    def halves(self) -> bool:
+        """Whether instructions round to bf16 and multiply pairs of them."""
+        return has_halves(self.features, self.vector_bits)
+
+    @property
     def lookups(self) -> bool:
         """Whether an instruction looks up 32 numbers of 16 bits among 64, and `dots` can compute such tables."""
         return self.vector_bits == 512 and not self.warps and self.dots and has_picks(self.features)
@@ -66,6 +71,11 @@ def has_dots(features: str, vector_bits: int) -> bool:
     """Whether a CPU has VNNI for vectors of a width, by LLVM's list of its features."""
     on = {"+avx512vnni", "+avx512vl"}.issubset(wanted := features.split(","))
     return on or ("+avxvnni" in wanted and vector_bits <= 256)
+
+
+def has_halves(features: str, vector_bits: int) -> bool:
+    """Whether a CPU has AVX512-BF16 for vectors of a width, by LLVM's list of its features."""
+    return {"+avx512bf16", "+avx512vl"}.issubset(features.split(",")) and vector_bits in (128, 256, 512)
 
 
 def has_picks(features: str) -> bool:

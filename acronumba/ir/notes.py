@@ -29,6 +29,7 @@ KINDS: dict[str, NoteKind] = {  # in the order in which they are shown
     "moved": NoteKind("loop-invariant: computed once before the loop", "green", stage="invariant"),
     "rows": NoteKind("row-wise: recorded row by row, so that lengths do not matter", "green"),
     "fused": NoteKind("fused with another operation into one kernel stage", "magenta"),
+    "rounded": NoteKind("a matrix product whose factors have fewer bits, as `precision` asks for", "yellow"),
     "operation": NoteKind("an operation of your own: one call of its kernel for each node", "magenta"),
     "fibers": NoteKind("fork-join: runs concurrently with other fibers of the instance"),
     "serial": NoteKind("waits for other code of the same instance, as it may need its results"),

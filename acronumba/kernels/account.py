@@ -363,6 +363,8 @@ class _Words:
             return self.product(v)
         if op.op == "concat":
             return self.label(v)
+        if op.dtype == "bf16":
+            return "round to bf16"
         if op.op == "take":
             return f"{self.label(op.args[0])}[{self.label(op.args[1])}]"
         if op.op == "slice":
@@ -397,8 +399,9 @@ def stages_text(
 
 
 def stage_texts(
-    spec: KernelSpec, strategy: Strategy = DEFAULT, *, paths: Sequence[str] = (), target: Target | None = None
-) -> tuple[str, ...]:
+    spec: KernelSpec, strategy: Strategy = DEFAULT, *, paths: Sequence[str] = (), target: Target | None = None,
+    precision: str = "float32",
+) -> tuple[str, ...]:  # fmt: skip
     """Return a description of each stage of a kernel.
 
     Parameters
@@ -409,8 +412,10 @@ def stage_texts(
         The paths of the program's shared values (``p.w``); without them operands have their names in the kernel.
     target : Target, optional
         The CPU; by default this machine's.
+    precision : str
+        Of products, as `plan_stages` has it.
     """
-    stages = plan_stages(spec, target or host(), strategy)
+    stages = plan_stages(spec, target or host(), strategy, precision)
     words = _Words(stages, paths)
     lines = []
     if stages.gathered:
@@ -420,6 +425,7 @@ def stage_texts(
             names = ", ".join(words.product(p.product.value) for p in stage.parts)
             tail = words.operations(_tail(stages, stage))
             head = f"matmul{'s' if len(stage.parts) > 1 else ''} {names}"
+            head += " in bf16" if any(p.product.form == "bf16" for p in stage.parts) else ""
             lines.append(f"{head} with tail: {tail}" if tail else head)
         else:
             kind = (
@@ -434,10 +440,11 @@ def stage_texts(
 
 
 def fusion_notes(
-    spec: KernelSpec, strategy: Strategy = DEFAULT, *, paths: Sequence[str] = (), target: Target | None = None
-) -> tuple[Note, ...]:
+    spec: KernelSpec, strategy: Strategy = DEFAULT, *, paths: Sequence[str] = (), target: Target | None = None,
+    precision: str = "float32",
+) -> tuple[Note, ...]:  # fmt: skip
     """Return notes for the user's lines: which other lines' operations are in the same stage; see `stage_texts`."""
-    stages = plan_stages(spec, target or host(), strategy)
+    stages = plan_stages(spec, target or host(), strategy, precision)
     words = _Words(stages, paths)
     out: list[Note] = []
     for stage in stages.stages:
@@ -477,6 +484,9 @@ def _product_notes(stages: Stages, stage: ProductStage, words: _Words) -> Iterat
         text = f"{words.operations(values)} in the panels of {head}, before they leave the cache"
         yield Note(loc=_loc(stages, values), kind="fused", text=text, option="fuse")
     for p in products:
+        if p.form == "bf16":
+            text = f"{words.product(p.value)}: factors are rounded to bf16, the sum is float32"
+            yield Note(loc=_loc(stages, [p.value]), kind="rounded", text=text, option="precision")
         for what, alike in (
             ("left operand", [q for q in products if q is not p and q.pieces == p.pieces]),
             ("weight", [q for q in products if q is not p and q.matrix == p.matrix]),

@@ -65,7 +65,9 @@ class KernelCode(KernelFacts):
     module: tree.Module  # exports "plan" and "run"; if there are stages, also "begin" and theirs; notes: the facts
 
 
-def generate(spec: KernelSpec, target: Target, strategy: Strategy = DEFAULT) -> KernelCode:
+def generate(
+    spec: KernelSpec, target: Target, strategy: Strategy = DEFAULT, precision: str = "float32"
+) -> KernelCode:  # fmt: skip
     """Return the code of a kernel.
 
     Parameters
@@ -76,8 +78,10 @@ def generate(spec: KernelSpec, target: Target, strategy: Strategy = DEFAULT) -> 
         The CPU.
     strategy : Strategy
         Decides which operations are fused. Equal arguments give equal text, by which compiled code is cached.
+    precision : str
+        "bf16": of products, see `kernels.stages.halves`; others are those of GPUs.
     """
-    return Generator(spec, target, strategy).run()
+    return Generator(spec, target, strategy, precision).run()
 
 
 def _numbers(attr: object) -> list[int]:
@@ -93,9 +97,11 @@ def _numbers(attr: object) -> list[int]:
 class Generator:
     """Generates the code of a kernel; `kernels.cuda.generate` has a subclass for GPUs."""
 
-    def __init__(self, spec: KernelSpec, target: Target, strategy: Strategy) -> None:
+    def __init__(
+        self, spec: KernelSpec, target: Target, strategy: Strategy, precision: str = "float32"
+    ) -> None:  # fmt: skip
         self.target, self.strategy, self.given = target, strategy, spec
-        self.stages = plan_stages(spec, target, strategy)
+        self.stages = plan_stages(spec, target, strategy, precision)
         self.graph = self.stages.graph
         self.spec = self.graph.spec
         self.gathered = self.stages.gathered

@@ -9,7 +9,7 @@ from typing import Any
 from acronumba.emit.tree import Note
 from acronumba.kernels.lookups import LookupPacking
 from acronumba.kernels.stages.weights import InRegisters, SideBySide, Step, ViewPacking
-from acronumba.kernels.tiles import CodePacking, Packing, TileKey
+from acronumba.kernels.tiles import AnyPacking, CodePacking, Packing, PairPacking, TileKey
 from acronumba.records import record
 
 
@@ -18,7 +18,7 @@ class SharedUse:
     """An entry of the table P: the address of a shared operand's array, or of a packed copy of one or more."""
 
     operands: tuple[int, ...]  # numbers of the operands in the spec
-    packing: Packing | CodePacking | ViewPacking | SideBySide | InRegisters | LookupPacking | None
+    packing: AnyPacking | ViewPacking | SideBySide | InRegisters | LookupPacking | None
 
 
 @record()
@@ -59,6 +59,7 @@ _KINDS = {
         TileKey,
         Packing,
         CodePacking,
+        PairPacking,
         ViewPacking,
         SideBySide,
         InRegisters,

@@ -29,12 +29,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.emit import tree
+from acronumba.emit.arithmetic import to_bf16
 from acronumba.emit.compile import Deferred
 from acronumba.ir.spec import CHUNK
 from acronumba.kernels import lookups
@@ -46,8 +47,9 @@ if TYPE_CHECKING:
     from acronumba.emit.target import Target
 
 PARAMETERS = ("T", "tstep", "segs", "K", "W", "wstep", "C", "cstep", "passed")
-# Of sums, by the form of a product; int32: of codes of 8 bits; lookups: of them, too, see `kernels.lookups`.
-TYPES = {"float32": tree.F32, "float64": tree.F64, "int32": tree.I32, "lookups": tree.I32}
+# Of sums, by the form of a product; int32: of codes of 8 bits; lookups: of them, too, see `kernels.lookups`; bf16: of
+# upper halves of float32, in pairs.
+TYPES = {"float32": tree.F32, "float64": tree.F64, "int32": tree.I32, "lookups": tree.I32, "bf16": tree.F32}
 
 
 @record()
@@ -64,7 +66,7 @@ class PanelShape:
 
 @record()
 class TileKey:
-    """Names a tile: `rows` x `vectors` of sums of the type `dtype` ("float32", "float64" or "int32")."""
+    """Names a tile: `rows` x `vectors` of sums of products of the form `dtype`, see `TYPES`."""
 
     rows: int
     vectors: int
@@ -216,6 +218,41 @@ class Packing:
         return packed
 
 
+@record()
+class PairPacking:
+    """The layout of a shared weight of bf16: that of `Packing`, of words with two neighbours along k, the first below.
+
+    The weight comes as float32, as for `Packing`, and is rounded. Of an odd number the last one has a 0 above it.
+    """
+
+    words: Packing  # its `k` counts words
+    k: int
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Shape of the packed copy."""
+        return self.words.shape
+
+    @property
+    def dtype(self) -> str:
+        return self.words.dtype
+
+    def apply(
+        self, array: NDArray[np.generic], by: Packer | None = None, to: NDArray[np.generic] | None = None
+    ) -> NDArray[np.generic]:
+        """Return the packed copy of `array`, aligned to 64 bytes; `by` and `to`: as for `Packing`."""
+        by_columns = array if self.words.transposed else array.T
+        halves = np.zeros((len(by_columns), 2 * self.words.k), np.int16)
+        halves[:, : self.k] = to_bf16(by_columns)
+        if by is not None:
+            by.copied()
+        words = halves.view(self.dtype)
+        return self.words.apply(words if self.words.transposed else np.ascontiguousarray(words.T), by, to)
+
+
+AnyPacking: TypeAlias = Packing | CodePacking | PairPacking
+
+
 def allocated(shape: tuple[int, ...], dtype: str, by: Packer | None) -> NDArray[np.generic]:
     """Return memory for a packed copy, aligned to 64 bytes."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
@@ -229,8 +266,11 @@ def group_of(target: Target) -> int:
 
 def packing_of(
     target: Target, dtype: str, *, gates: int, n: int, k: int, q: int, lanes: int, transposed: bool
-) -> Packing | CodePacking:
-    """Return the layout of a weight for tiles whose sums are of a type."""
+) -> AnyPacking:
+    """Return the layout of a weight for tiles of a form."""
+    if dtype == "bf16":
+        words = Packing(gates=gates, n=n, k=-(-k // 2), q=q, lanes=lanes, dtype="uint32", transposed=transposed)
+        return PairPacking(words=words, k=k)
     if dtype == "int32":
         group = group_of(target)
         return CodePacking(gates=gates, n=n, k=k, q=q, lanes=lanes, group=group, transposed=transposed)
@@ -242,7 +282,7 @@ def bytes_of_panel(target: Target, dtype: str, k: int, wide: int) -> int:
     if dtype == "lookups":
         return lookups.panel_bytes(k, wide // (4 * lookups.LANES))
     if dtype != "int32":
-        return k * wide
+        return (-(-k // 2) if dtype == "bf16" else k) * wide
     group = group_of(target)
     return (-(-k // group) + (group == 4)) * (wide // 4 * group)
 
@@ -321,8 +361,6 @@ def tile_function(key: TileKey, target: Target) -> tree.Function:
     target = free(target, key.dtype)
     element = TYPES[key.dtype]
     vector = element.vector(target.lanes(element))
-    size = element.bits // 8
-    width = vector.lanes * size
     f = tree.Builder(
         key.name,
         [(name, tree.I64) for name in PARAMETERS],
@@ -335,7 +373,7 @@ def tile_function(key: TileKey, target: Target) -> tree.Function:
         if key.dtype == "int32":
             _pass_of_codes(f, key.rows, columns, vector, group_of(target))
         else:
-            _pass(f, key.rows, columns, vector, size, width)
+            _pass(f, key.rows, columns, vector, _Halves(vector) if key.dtype == "bf16" else _Floats(vector))
         first += wide
     return f.function()
 
@@ -344,8 +382,48 @@ def _after(address: tree.Expr, count: int) -> tree.Expr:
     return address + count if count else address
 
 
-def _pass(f: tree.Builder, rows: int, columns: range, vector: tree.Ty, size: int, width: int) -> None:
+class _Floats:
+    """Elements of the operands of a tile: one term at a time."""
+
+    def __init__(self, vector: tree.Ty) -> None:
+        self.vector = vector  # of sums
+        self.size = vector.bits // 8  # of an element of the left operand
+        self.step = self.size  # bytes of it that are multiplied at once
+        self.columns = vector  # of the right operand, for a vector of sums
+
+    def left(self, address: tree.Expr) -> tree.Expr:
+        """Return an element, or a pair, in all lanes."""
+        return tree.convert(tree.Load(address, self.vector.scalar), self.vector, "spread")
+
+    def add(self, c: tree.Expr, x: tree.Expr, w: tree.Expr) -> tree.Expr:
+        """Return a sum with what is multiplied at once."""
+        return tree.intrinsic("fma", x, w, c)
+
+
+class _Halves(_Floats):
+    """Elements of bf16, two at a time; of an odd number the last one is multiplied with a 0 beside it."""
+
+    def __init__(self, vector: tree.Ty) -> None:
+        super().__init__(vector)
+        self.size, self.columns = 2, tree.I16.vector(2 * vector.lanes)
+
+    def left(self, address: tree.Expr) -> tree.Expr:
+        return self._spread(tree.convert(tree.Load(address, tree.I16.vector(2)), tree.I32, "bits"))
+
+    def last(self, address: tree.Expr) -> tree.Expr:
+        """Return the last element, with a 0 beside it."""
+        return self._spread(tree.convert(tree.Load(address, tree.I16), tree.I32, "unsigned"))
+
+    def _spread(self, word: tree.Expr) -> tree.Expr:
+        return tree.convert(tree.convert(word, tree.I32.vector(self.vector.lanes), "spread"), self.columns, "bits")
+
+    def add(self, c: tree.Expr, x: tree.Expr, w: tree.Expr) -> tree.Expr:
+        return tree.intrinsic("dots_bf16", c, x, w)
+
+
+def _pass(f: tree.Builder, rows: int, columns: range, vector: tree.Ty, of: _Floats) -> None:
     """Write one pass over k for the vectors `columns` of the panel."""
+    size, width = of.size, vector.lanes * vector.bits // 8
     w = f.let("w", _after(f["W"], columns.start * width))
     left = f.let("left", (CHUNK - f["passed"]) * size)
     begun = f.let("begun", 0)
@@ -354,6 +432,15 @@ def _pass(f: tree.Builder, rows: int, columns: range, vector: tree.Ty, size: int
     more = f.let("more", 1)
     with f.while_(more > 0):
         sums = {(r, v): f.let(f"c{r}_{v}", tree.const(0.0, vector)) for r in range(rows) for v in columns}
+
+        def add(element: Callable[[int], tree.Expr], sums: dict[tuple[int, int], tree.Local] = sums) -> None:
+            row = {v: f.let(f"w{v}", tree.Load(_after(w, (v - columns.start) * width), of.columns)) for v in columns}
+            for r in range(rows):
+                x = f.let(f"x{r}", element(r))
+                for v in columns:
+                    f.set(sums[r, v], of.add(sums[r, v], x, row[v]))
+            f.set(w, w + f["wstep"])
+
         with f.while_(s < f["segs"]):
             end = f.let("end", tree.load(f["K"], s) * size)
             with f.when(start.eq(end)):
@@ -365,15 +452,15 @@ def _pass(f: tree.Builder, rows: int, columns: range, vector: tree.Ty, size: int
                 piece = f.let("piece", f["T"] + s * f["tstep"] * 8)
                 a = [f.let(f"a{r}", tree.load(piece, r)) for r in range(rows)]
                 stop = f.let("stop", tree.select(end < start + left, end, start + left))
-                with f.loop("k", start, stop, size) as k:
-                    row = {
-                        v: f.let(f"w{v}", tree.Load(_after(w, (v - columns.start) * width), vector)) for v in columns
-                    }
-                    for r in range(rows):
-                        x = f.let(f"x{r}", tree.convert(tree.Load(a[r] + k, vector.scalar), vector, "spread"))
-                        for v in columns:
-                            f.set(sums[r, v], tree.intrinsic("fma", x, row[v], sums[r, v]))
-                    f.set(w, w + f["wstep"])
+                if isinstance(of, _Halves):
+                    whole = f.let("whole", stop & -of.step)
+                    with f.loop("k", start, whole, of.step) as k:
+                        add(lambda r, a=a, k=k: of.left(a[r] + k))  # type: ignore[misc]
+                    with f.when(whole < stop):
+                        add(lambda r, a=a, whole=whole: of.last(a[r] + whole))  # type: ignore[misc]
+                else:
+                    with f.loop("k", start, stop, of.step) as k:
+                        add(lambda r, a=a, k=k: of.left(a[r] + k))  # type: ignore[misc]
                 f.set(left, left - (stop - start))
                 f.set(start, stop)
         at = [f.let("at0", f["C"])]

@@ -49,7 +49,7 @@ def link(
     host = make_host(plan, options, doubles=verify_level() > 2)
     modules = (library(), host.module)
     if kernels is None:
-        engine, kernels = with_kernels(modules, plan.kernels, options.decisions, progress)
+        engine, kernels = with_kernels(modules, plan.kernels, options.decisions, progress, options.precision)
     else:
         engine = Native(modules, progress)
     return Executable(
@@ -83,23 +83,24 @@ def link_backward(
     back = plan_backward(plan, wanted, width, params, packed)
     forward = link(back.plan, replace(options, equal=False, recycle=False, parts=False), progress=progress)
     forward.keeps_nodes = True
-    engine, entries = with_kernels((library(),), back.specs, options.decisions, progress)
+    engine, entries = with_kernels((library(),), back.specs, options.decisions, progress, options.precision)
     return BackwardExecutable(forward, back, engine, entries, load([library_of_gradients()])[0])
 
 
-def deferred_kernel(spec: KernelSpec, target: Target, strategy: Strategy) -> Deferred:
+def deferred_kernel(spec: KernelSpec, target: Target, strategy: Strategy, precision: str = "float32") -> Deferred:
     """Return the module of a kernel, generated only if its machine code is not cached; its notes are `KernelFacts`.
 
     The key is all that `kernels.cpu.generate` reads: the spec without the names and lines of the user's source and
-    without the numbers of shared parameters, which decide names and comments alone, the target and the strategy.
+    without the numbers of shared parameters, which decide names and comments alone, the target, the strategy, and the
+    precision if it has an effect on a CPU.
     """
 
     def make() -> tree.Module:
         from acronumba.kernels.cpu import generate
 
-        return generate(spec, target, strategy).module
+        return generate(spec, target, strategy, precision).module
 
-    key = f"kernel {same_but_shared(spec, lines=False)} {target} {strategy}"
+    key = f"kernel {same_but_shared(spec, lines=False)} {target} {strategy}{' bf16' * (precision == 'bf16')}"
     return Deferred(name=spec.name, key=key, make=make)
 
 
@@ -108,6 +109,7 @@ def with_kernels(
     specs: Sequence[KernelSpec],
     strategy: Strategy,
     progress: Progress | None,
+    precision: str = "float32",
 ) -> tuple[Native, tuple[KernelEntry, ...]]:
     """Compile the modules, the kernels and the tiles that the kernels call."""
     if interpreted():
@@ -115,7 +117,7 @@ def with_kernels(
     target = processor()
     first: dict[object, int] = {}  # kernels that differ only in their shared tensors have the same code
     number = [first.setdefault(same_but_shared(spec, lines=False), len(first)) for spec in specs]
-    kernels = [Pending(deferred_kernel(specs[number.index(k)], target, strategy)) for k in range(len(first))]
+    kernels = [Pending(deferred_kernel(specs[number.index(k)], target, strategy, precision)) for k in range(len(first))]
     known = [KernelFacts.of(kernel.notes) for kernel in kernels]
     wanted: dict[tuple[str, int], set[tiles.TileKey]] = {}
     for one in known:

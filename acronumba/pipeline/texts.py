@@ -44,7 +44,7 @@ def kernel_lines(spec: KernelSpec, options: Options) -> list[Placed]:
     from acronumba.emit.text import module_lines
     from acronumba.kernels.cpu import generate
 
-    return module_lines(generate(spec, host(), options.decisions).module)
+    return module_lines(generate(spec, host(), options.decisions, options.precision).module)
 
 
 def cuda_code(spec: KernelSpec, options: Options) -> CudaCode:

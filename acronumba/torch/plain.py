@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
+from acronumba.api import shadow
 from acronumba.api.plain import Along, PlainCall
 from acronumba.api.reference import SHARED, Outcome
 from acronumba.api.shadow import (
@@ -151,7 +152,7 @@ class TorchReference:
     ) -> Outcome:
         """Run an instance; see `acronumba.api.reference.Reference.run`."""
         call = self._call if steps is None else replace(self._call, steps=steps)
-        before = getattr(current, "run", None)
+        before = current.run
         current.run = run = ShadowRun(flips, anchors)
         if anchors is not None:
             anchors.begin()
@@ -167,6 +168,16 @@ class TorchReference:
         finally:
             current.run = before
         return Outcome(result=result, error=error, choices=run.choices, nearest=run.nearest, single=run.single)
+
+
+_PRODUCTS = frozenset(("matmul", "rmatmul", "mm", "mv", "bmm", "dot", "inner", "linear"))  # of the first two arguments
+
+
+def _rounded(x: Value) -> Value:
+    """Return a factor of matrix products with as many bits as factors have now, see `shadow.rounding`."""
+    if not isinstance(x, torch.Tensor) or x.dtype != torch.float64:
+        return x
+    return torch.from_numpy(shadow.rounded(x.detach().numpy()))
 
 
 class Seconds:
@@ -207,6 +218,9 @@ class Twice(TorchFunctionMode):  # type: ignore[misc]
         own, name = func(*_each(narrow, args), **_each(narrow, kwargs)), _name(func)
         if name in _DECIDE:
             own = _DECIDE[name](name, own, _each(self._shadow, args), kwargs)
+        if current.bits < 24 and name in _PRODUCTS:
+            factors, *rest = seconds
+            seconds = ([*map(_rounded, factors[:2]), *factors[2:]], *rest)
         written = func == _SET_DATA or any(x._version != version for x, version in versions)
         if not written and not _has_floats(own):
             return own

@@ -416,6 +416,10 @@ for _lanes in (4, 8):
         "pairs", tree.convert(x, p, "bits"), tree.convert(x * 77 + 5, p, "bits"), type=x.type))  # fmt: skip
     case("dots", _v, lambda x, p=I8.vector(4 * _lanes): tree.intrinsic(
         "dots", x, tree.convert(x, p, "bits"), tree.convert(x * 77 + 5, p, "bits"), type=x.type))  # fmt: skip
+    case("to_bf16", F32.vector(_lanes), lambda x, n=_lanes: tree.intrinsic(
+        "to_bf16", x, type=I16.vector(n)), I16.vector(_lanes))  # fmt: skip
+    case("dots_bf16", F32.vector(_lanes), lambda x, p=I16.vector(2 * _lanes): tree.intrinsic(
+        "dots_bf16", x, tree.convert(x * 3.0, p, "bits"), tree.convert(x + 0.7, p, "bits"), type=x.type))  # fmt: skip
     case("pick", I16.vector(_lanes), lambda x: tree.intrinsic("pick", x, x * 3 + 1, x * 5 - 2))
 case("pick", I16.vector(32), lambda x: tree.intrinsic("pick", x, x * 3 + 1, x * 5 - 2))
 case("seldom", I64, lambda x: tree.intrinsic("seldom", x > 0), I1)

@@ -14,6 +14,7 @@ from acronumba.ir.spec import Dim, KernelSpec, Operand, Size
 from acronumba.kernels import lookups
 from acronumba.kernels.stages.codes import is_of_codes
 from acronumba.kernels.stages.graph import Graph, Place, Places, Symbolic, Untraceable, arguments, axis_of, through
+from acronumba.kernels.stages.halves import is_of_halves
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count
 from acronumba.kernels.stages.tasks import Product
 from acronumba.kernels.stages.weights import Weight, weight
@@ -101,12 +102,14 @@ class Chooser:
         x, y = op.args
         sx, sy = graph.shape(x), graph.shape(y)
         floats = DTYPES[op.dtype].kind == "f" and graph.dtype(x) == graph.dtype(y) == op.dtype
-        tiles = floats or (is_of_codes(graph.spec, op) and not self.target.warps)
+        halves = is_of_halves(graph.spec, op)
+        tiles = floats or halves or (is_of_codes(graph.spec, op) and not self.target.warps)
+        dtype = "bf16" if halves else op.dtype
         if tiles and (w := weight(graph.spec, y)) is not None:
-            form = self.form(w, w.flip, sy[1], op.dtype)
+            form = self.form(w, w.flip, sy[1], dtype)
             return Product(v, "shared", x, w.operand, self.in_rows(x), sx[:-1], sy[1], w.flip, w, form=form)
         if tiles and (w := weight(graph.spec, x)) is not None and len(sy) == 1:
-            form = self.form(w, not w.flip, sx[0], op.dtype)
+            form = self.form(w, not w.flip, sx[0], dtype)
             return Product(v, "shared", y, w.operand, self.in_rows(y), (), sx[0], not w.flip, w, form=form)
         matrix, vector = (x, y) if len(sy) == 1 else (y, x)
         large = floats and {len(sx), len(sy)} == {1, 2} and (count(graph.shape(matrix)).constant or 0) >= LARGE

@@ -13,6 +13,7 @@ from acronumba.ir.spec import FAR, KernelSpec, Size
 from acronumba.kernels.stages.choose import Chooser
 from acronumba.kernels.stages.codes import for_machine
 from acronumba.kernels.stages.constants import fold
+from acronumba.kernels.stages.halves import in_halves
 from acronumba.kernels.stages.pending import Pending
 from acronumba.kernels.stages.products import product_stage
 from acronumba.kernels.stages.tasks import Nest, ProductStage, RowStage, Single, Stages
@@ -21,9 +22,12 @@ from acronumba.kernels.write.element import DTYPES
 from acronumba.strategy import DEFAULT, Strategy
 
 
-def plan_stages(spec: KernelSpec, target: Target, strategy: Strategy = DEFAULT) -> Stages:
-    """Choose the stored values of a kernel and the order in which they are computed."""
-    chosen = Chooser(for_machine(fold(spec), target), target, strategy)
+def plan_stages(
+    spec: KernelSpec, target: Target, strategy: Strategy = DEFAULT, precision: str = "float32"
+) -> Stages:  # fmt: skip
+    """Choose the stored values of a kernel and the order in which they are computed; `precision`: of `config`."""
+    spec = for_machine(fold(spec), target)
+    chosen = Chooser(in_halves(spec) if precision == "bf16" and not target.warps else spec, target, strategy)
     chosen.choose()
     return _Order(chosen).run()
 

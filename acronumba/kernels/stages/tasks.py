@@ -165,9 +165,8 @@ class Stages:
         total = 0
         for product in {part.product.matrix: part.product for part in stage.parts}.values():
             if product.weight is not None:
-                total += (
-                    product.weight.shape[0] * product.weight.shape[1] * DTYPES[self.graph.dtype(product.value)].size
-                )
+                size = 2 if product.form == "bf16" else DTYPES[self.graph.dtype(product.value)].size
+                total += product.weight.shape[0] * product.weight.shape[1] * size
         return total
 
     def leaf(self, v: int) -> bool:

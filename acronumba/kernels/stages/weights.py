@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from acronumba.ir.ops import TENSORS, Attrs
 from acronumba.ir.spec import KernelOp, KernelSpec
-from acronumba.kernels.tiles import CodePacking, Packer, Packing, allocated
+from acronumba.kernels.tiles import AnyPacking, Packer, Packing, allocated
 from acronumba.records import record
 
 
@@ -42,7 +42,7 @@ class ViewPacking:
     """The packing of a view of a shared tensor."""
 
     steps: tuple[Step, ...]
-    packing: Packing | CodePacking
+    packing: AnyPacking
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -69,7 +69,7 @@ class ViewPacking:
 class SideBySide:
     """Several weights packed as one, gates after gates."""
 
-    parts: tuple[Packing | CodePacking | ViewPacking, ...]
+    parts: tuple[AnyPacking | ViewPacking, ...]
 
     def apply(self, *arrays: NDArray[np.generic], by: Packer | None = None) -> NDArray[np.generic]:
         """Return the packed copy of the arrays, one per part, aligned to 64 bytes."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from acronumba.emit.tree import F32, F64, I1, I8, I32, I64, Const, Expr, Ty, const, convert, intrinsic, select
+from acronumba.emit.tree import F32, F64, I1, I8, I16, I32, I64, Const, Expr, Ty, const, convert, intrinsic, select
 from acronumba.ir.ops import TENSORS
 from acronumba.records import record
 
@@ -49,6 +49,7 @@ def _dtypes() -> dict[str, Dtype]:
         ty = Ty("i", bits)
         out[f"int{bits}"] = Dtype(f"int{bits}", "i", ty, ty, bits // 8)
         out[f"uint{bits}"] = Dtype(f"uint{bits}", "u", ty, ty, bits // 8)
+    out["bf16"] = Dtype("bf16", "u", I16, I16, 2)  # of factors, in kernels alone; nothing but products reads them
     return out
 
 
@@ -78,6 +79,8 @@ def cast(x: Expr, source: Dtype, target: Dtype) -> Expr:
         return x
     lanes = x.type.lanes
     ty = target.ty.vector(lanes)
+    if target.name == "bf16":
+        return intrinsic("to_bf16", x, type=ty)
     if target.kind == "b":
         return x.ne(like(0, x))
     if source.kind == "b":

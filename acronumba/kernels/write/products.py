@@ -21,7 +21,7 @@ from acronumba.kernels.stages.passes import Pass, panels_of, passes_of, table_of
 from acronumba.kernels.stages.steps import Step, column
 from acronumba.kernels.stages.tasks import Nest, Product, ProductPart, ProductStage, RowStage, Single
 from acronumba.kernels.stages.weights import SideBySide, ViewPacking
-from acronumba.kernels.tiles import CodePacking, Packing, bytes_of_panel, packing_of
+from acronumba.kernels.tiles import AnyPacking, bytes_of_panel, packing_of
 from acronumba.kernels.write.element import DTYPES, cast, combine, identity
 from acronumba.kernels.write.kernel import Kernel
 from acronumba.kernels.write.matrices import LINE, Turn
@@ -330,7 +330,7 @@ class ProductWriter(OrderWriter):
         """Return the packing of the weights of some products."""
         if dtype == "lookups":  # never side by side
             return LookupPacking(gates=parts[0].gates, n=n, k=self.inner(parts[0].product), q=q)
-        packings: list[Packing | CodePacking | ViewPacking] = []
+        packings: list[AnyPacking | ViewPacking] = []
         for part in parts:
             weight, flip = part.product.weight, part.product.flip
             assert weight is not None
