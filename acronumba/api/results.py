@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MethodType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, overload
 
 import numpy as np
@@ -264,6 +265,8 @@ def parts_of(value: Value) -> list[tuple[str, Value]] | None:
     """Return the parts of a dict, object, list or tuple with the steps that lead to them; None for anything else."""
     if isinstance(value, dict):
         return [(f"[{k!r}]", v) for k, v in value.items()]
+    if isinstance(value, MethodType):
+        return [(".__func__", value.__func__), (".__self__", value.__self__)]
     if is_object(value):
         return [(f".{n}", getattr(value, n)) for n in names_of(value) if hasattr(value, n)]
     if isinstance(value, list | tuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from itertools import chain, repeat
+from types import MethodType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -35,6 +36,7 @@ from acronumba.ir.types import (
     IntT,
     ListT,
     MapT,
+    MethodT,
     NeverT,
     NoneT,
     NoValue,
@@ -245,6 +247,50 @@ class _Function(_Constant[FunctionT]):
     def walk(self, slot: Slot, source: str, w: Writer, indent: int) -> None:
         assert isinstance(slot.type, FunctionT)
         w.line(indent, f"expect_function({source}, {w.constant('FUNCTION', slot.type.fn)})")
+
+
+class _Method(Codec[MethodT]):
+    """The words of the object that a method is bound to."""
+
+    def accepts(self, t: MethodT, value: Value) -> bool:
+        mine = type(value) is MethodType and value.__func__ is t.fn
+        return mine and codec(t.inner).accepts(t.inner, value.__self__)
+
+    def may_be(self, t: MethodT, cls: type) -> bool:
+        return cls is MethodType
+
+    def inside(self, t: MethodT, value: Value) -> list[tuple[Value, Type, str]]:
+        return [(value.__self__, t.inner, ".__self__")]
+
+    def parts(self, t: MethodT) -> list[tuple[str, Type]]:
+        return [("owner", t.inner)]
+
+    def columns(self, slot: Slot) -> list[Slot]:
+        return codec(slot.parts[0].type).columns(slot.parts[0])
+
+    def walk(self, slot: Slot, source: str, w: Writer, indent: int) -> None:
+        assert isinstance(slot.type, MethodT)
+        part = slot.parts[0]
+        codec(part.type).walk(part, f"owners({source}, {w.constant('FUNCTION', slot.type.fn)})", w, indent)
+
+    def write(self, slot: Slot, rows: str, where: str, w: Writer) -> None:
+        codec(slot.parts[0].type).write(slot.parts[0], rows, where, w)
+
+    def read(self, t: MethodT, at: int) -> Read:
+        read = codec(t.inner).read(t.inner, at)
+        return lambda reader, row: MethodType(t.fn, read(reader, row))
+
+    def find(self, t: MethodT, at: int) -> Find:
+        return codec(t.inner).find(t.inner, at)
+
+    def take(self, t: MethodT, at: int, columns: ColumnDecoder) -> Take:
+        take = codec(t.inner).take(t.inner, at, columns)
+
+        def methods(reading: Reading, rows: Words, owners: Words) -> Values:
+            made = take(reading, rows, owners)
+            return lambda: [MethodType(t.fn, v) for v in made()]
+
+        return methods
 
 
 class _Text(Codec[TextT]):
@@ -647,7 +693,7 @@ def _by_case(number: Callable[[Words], Any], takes: dict[int, Take]) -> Take:
 
 CODECS: dict[type, Codec[Any]] = {
     IntT: _Int(), FloatT: _Float(), BoolT: _Bool(), NoneT: _None(), UnsetT: _Unset(), SetOrderT: _None(), StrT: _Str(),
-    TextT: _Text(), FunctionT: _Function(),
+    TextT: _Text(), FunctionT: _Function(), MethodT: _Method(),
     EnumT: _Enum(), ScalarT: _Scalar(), TensorT: _Tensor(), Array0T: _Array0(), ArrayT: _Array(), TorchT: _Torch(),
     StructT: _Struct(),
     TupleT: _Tuple(), DictT: _Dict(), MapT: _Map(), ListT: _List(), UnionT: _Union(), NeverT: _Never(),

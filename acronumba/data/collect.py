@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, compress, islice
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -566,6 +567,13 @@ def expect_function(values: Sequence[object], function: object) -> None:
     for v in {id(v): v for v in values}.values():
         if v is not function and not (is_function_class(type(v)) and known_function(v) is function):
             raise Mismatch
+
+
+def owners(values: Sequence[Value], function: object) -> list[Value]:
+    """Return the objects that methods are bound to; raise `Mismatch` unless each is this function, bound."""
+    if not {MethodType}.issuperset(map(type, values)) or any(v.__func__ is not function for v in values):
+        raise Mismatch
+    return [v.__self__ for v in values]
 
 
 def transpose(values: Sequence[Value], size: int) -> list[list[Value]]:

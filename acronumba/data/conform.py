@@ -33,6 +33,7 @@ from acronumba.ir.types import (
     IntT,
     ListT,
     MapT,
+    MethodT,
     NoneT,
     OpaqueT,
     StrT,
@@ -138,7 +139,7 @@ class Conformance:
                     clean = False
                     yield _too_large(instance, link, value, nbytes), field
                     nbytes -= value.nbytes
-            if isinstance(t, StructT | ListT | TupleT | DictT | MapT):
+            if isinstance(t, StructT | ListT | TupleT | DictT | MapT | MethodT):
                 key = id(value), None if isinstance(t, StructT) else t
                 if key in seen or key in self._clean:
                     continue

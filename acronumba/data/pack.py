@@ -20,6 +20,7 @@ import numpy as np
 from acronumba.data import collect, conform
 from acronumba.data.arrays import are_arrays
 from acronumba.data.buffers import Memory
+from acronumba.data.callables import hold_methods
 from acronumba.data.carried import Copies, Maker
 from acronumba.data.classes import field_names, is_struct
 from acronumba.data.collect import Twice
@@ -43,7 +44,7 @@ from acronumba.data.heap import (
 from acronumba.data.layouts import make_layouts
 from acronumba.data.packer import PackerText, packer_text
 from acronumba.data.reach import Reached, reached
-from acronumba.data.schema import Reads, Schema, guess, infer, loose, loses, merge, restrict, schema_text
+from acronumba.data.schema import Reads, Schema, all_types, guess, infer, loose, loses, merge, restrict, schema_text
 from acronumba.data.stream import Streams
 from acronumba.data.tables import Inherited
 from acronumba.data.unchanged import Guard, guard_of
@@ -101,18 +102,9 @@ _NO_ROWS: Words = np.zeros(0, np.int64)
 _LIBRARY: dict[str, Any] = {
     name: getattr(collect, name)
     for name in (
-        "HeapBuilder",
-        "expect",
-        "expect_constant",
-        "expect_function",
-        "Ints",
-        "Floats",
-        "Bools",
-        "Enums",
-        "transpose",
-        "entries",
-        "none_for_no_value",
-    )
+        "HeapBuilder expect expect_constant expect_function owners Ints Floats Bools Enums transpose entries "
+        "none_for_no_value"
+    ).split()
 } | {
     "case_numbers": conform.case_numbers,
     "are_arrays": are_arrays,
@@ -169,7 +161,7 @@ class Packer:
         }
         self._by_class = {layout.cls: layout for layout in layouts}
         self._made: dict[tuple[int, ...], tuple[PackerText, Any]] = {}
-        self._careful = False
+        self._careful = hold_methods(all_types(schema))  # which lead back to their objects
         self._widths = [len(words(t)) for t in schema.params]
 
     @property

@@ -25,6 +25,7 @@ from acronumba.ir.types import (
     FunctionT,
     ListT,
     MapT,
+    MethodT,
     OpaqueT,
     StrT,
     StructT,
@@ -285,12 +286,11 @@ def _item_of(shape: Shape, name: str) -> str:
 
 
 def _has_data(t: Type) -> bool:
-    return any(isinstance(u, DictT | StrT | FunctionT | OpaqueT) for u in all_parts(t))
+    return any(isinstance(u, DictT | StrT | FunctionT | MethodT | OpaqueT) for u in all_parts(t))
 
 
 _TAKEN = frozenset(
     "pack columns count careful new room heap rows roots o v k zeros int64 fromiter flatnonzero HeapBuilder expect "
-    "expect_constant expect_function Ints Floats Bools Enums transpose entries case_numbers are_arrays expect_shown "
-    "NONES "
-    "NOTHING NO_VALUE NO_VALUES none_for_no_value".split()
+    "expect_constant expect_function owners Ints Floats Bools Enums transpose entries case_numbers are_arrays "
+    "expect_shown NONES NOTHING NO_VALUE NO_VALUES none_for_no_value".split()
 )

@@ -14,10 +14,18 @@ import operator
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from types import MethodType
 from typing import TypeAlias
 
 import numpy as np
 
+from acronumba.data.callables import (
+    holds_functions,
+    storable_union,
+    types_of_functions,
+    types_of_methods,
+    with_functions_of,
+)
 from acronumba.data.classes import field_names, is_record, is_struct, names_among
 from acronumba.data.hints import (
     OBSERVED,
@@ -39,7 +47,7 @@ from acronumba.data.nested import LONG_TUPLE, Knots
 from acronumba.data.tables import FEW_KEYS, LONG_DICT, Inherited, is_table
 from acronumba.foreign import as_numpy, is_foreign_class, is_tensor
 from acronumba.generics import Value
-from acronumba.ir.functions import is_function_class, known_function
+from acronumba.ir.functions import is_function_class
 from acronumba.ir.shapes import Shape, is_shape, shape_class
 from acronumba.ir.types import (
     DTYPES,
@@ -79,7 +87,6 @@ Fields: TypeAlias = "dict[type, dict[str, Type]]"
 Reads: TypeAlias = "Mapping[type, frozenset[str]]"  # which fields of each class the model reads
 
 NODES = "give the nodes a class, such as a dataclass, which may hold itself"
-MOST_FUNCTIONS = 64  # in one place of the data
 
 
 @record(kw_only=True, eq=False)
@@ -209,6 +216,8 @@ class _Walk:
             return [list(chain.from_iterable(_unseen(self._boxes, values)))]
         if cls in (dict, defaultdict):
             return [list(chain.from_iterable(d.values() for d in _unseen(self._boxes, values)))]
+        if cls is MethodType:
+            return [[v.__self__ for v in _unseen(self._boxes, values)]]
         if cls not in self._followed:
             if issubclass(cls, _LEAVES) or is_function_class(cls) or not is_struct(cls):
                 self._leaves.add(cls)
@@ -348,16 +357,6 @@ def _tensor(dtype: DType, rank: int, column: bool) -> TensorT:
 
 def _array_text(dtype: DType) -> str:
     return f"an array of dtype {dtype.str if not dtype.isnative else dtype.name}"
-
-
-def storable_union(*found: Type) -> Type:
-    """Return the union of the storable types; an `OpaqueT` if only None is storable, `NEVER` for no types."""
-    flat = [m for t in found for m in members(t)]
-    stored = [t for t in flat if not isinstance(t, OpaqueT)]
-    opaque = [t for t in flat if isinstance(t, OpaqueT)]
-    if opaque and all(isinstance(t, NoneT) for t in stored):
-        return opaque[0]
-    return union(*stored)
 
 
 def _type(hint: Hint, column: Sequence[Value], knots: Knots) -> Type:
@@ -503,16 +502,11 @@ def _observe_class(cls: type, column: Sequence[Value], knots: Knots) -> Type:
         return OpaqueT(
             f"an object of class {cls.__name__} of Numba: pass list(x), dict(x), or a class without @jitclass"
         )
+    if cls is MethodType:
+        return types_of_methods([v for v in column if type(v) is cls], lambda values: observed(values, knots))
     if is_function_class(cls):
-        return _functions([v for v in column if type(v) is cls])
+        return types_of_functions([v for v in column if type(v) is cls])
     return OpaqueT(f"an object of class {cls.__name__}")
-
-
-def _functions(values: list[Value]) -> Type:
-    """Return the union of the types of functions."""
-    found = map(known_function, {id(v): v for v in values}.values())
-    t = storable_union(*(OpaqueT(f) if isinstance(f, str) else FunctionT(f) for f in found))
-    return OpaqueT(f"one of more than {MOST_FUNCTIONS} functions") if len(members(t)) > MOST_FUNCTIONS else t
 
 
 def _arrays(values: list[Value], scalar: type) -> Type:
@@ -669,31 +663,15 @@ def with_functions(schema: Schema, others: Iterable[Schema]) -> Schema:
 
     So as many programs are compiled as new functions appear, not as many as sets of functions.
     """
-    for other in others if any(map(_holds_functions, _all_types(schema))) else ():
-        params = tuple(map(_with_functions, schema.params, other.params))
+    for other in others if any(map(holds_functions, all_types(schema))) else ():
+        params = tuple(map(with_functions_of, schema.params, other.params))
         fields = {
-            cls: {n: _with_functions(t, other.fields.get(cls, {}).get(n, t)) for n, t in row.items()}
+            cls: {n: with_functions_of(t, other.fields.get(cls, {}).get(n, t)) for n, t in row.items()}
             for cls, row in schema.fields.items()
         }
         schema = Schema(params=params, fields=fields)
     return schema
 
 
-def _all_types(schema: Schema) -> Iterable[Type]:
+def all_types(schema: Schema) -> Iterable[Type]:
     return chain(schema.params, *(row.values() for row in schema.fields.values()))
-
-
-def _holds_functions(t: Type) -> bool:
-    return any(isinstance(u, FunctionT) for u in all_parts(t))
-
-
-def _with_functions(t: Type, other: Type) -> Type:
-    """Return the union of two types if they differ in functions alone, or in None; else the first."""
-    both = union(t, other) if _holds_functions(t) and t != other else t
-    few = sum(isinstance(u, FunctionT) for u in all_parts(both)) <= MOST_FUNCTIONS
-    return both if few and _any_function(both) in (_any_function(t), _any_function(other)) else t
-
-
-def _any_function(t: Type) -> Type:
-    """Return a type with one function in place of all."""
-    return FunctionT(None) if isinstance(t, FunctionT) else with_parts(t, _any_function)

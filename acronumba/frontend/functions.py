@@ -28,7 +28,7 @@ from acronumba.frontend.handlers import CALLS, EXPRESSIONS, WORDS, handles
 from acronumba.frontend.impossible import impossible
 from acronumba.frontend.instances import call_instance
 from acronumba.frontend.kinds.errors import ErrorValue
-from acronumba.frontend.kinds.functions import Func, MethodName, OneOfFunctions, Static, method_of
+from acronumba.frontend.kinds.functions import Func, MethodName, OneOfFunctions, Partial, Static, method_of
 from acronumba.frontend.kinds.iterators import Generator, Starred, Zip
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal
@@ -54,7 +54,7 @@ from acronumba.frontend.names import (
 from acronumba.frontend.overlay import check_uncached
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import FunctionT
+from acronumba.ir.types import FunctionT, MethodT
 
 # Modules whose functions are walked like the user's, but whose errors and notes refer to the user's call.
 LIBRARY = (
@@ -235,6 +235,11 @@ def add_defaults(w: Walker, func: Func, params: dict[str, Val]) -> None:
 @handles(WORDS, FunctionT)
 def _of_words(w: Walker, t: FunctionT, vars: Sequence[ir.Var]) -> Val:
     return function_value(w, t.fn) if isinstance(t.fn, types.FunctionType) else w.constant(t.fn)
+
+
+@handles(WORDS, MethodT)
+def _method_of_words(w: Walker, t: MethodT, vars: Sequence[ir.Var]) -> Val:
+    return Partial(w.constant(t.fn), (w.from_words(t.inner, tuple(vars)),), is_method=True)
 
 
 @handles(CALLS, Func)

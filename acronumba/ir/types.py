@@ -5,7 +5,7 @@ types, `data.pack` derives them from instances, and both agree through `words`, 
 64-bit words. See `ir.nodes` for the program that is typed with them.
 
     Type  = IntT | FloatT | BoolT | NoneT | StrT | FunctionT | TextT | EnumT | ScalarT | TensorT | Array0T | ArrayT
-          | TorchT | StructT | TupleT | DictT | MapT | ListT | UnionT | NeverT | OpaqueT
+          | TorchT | MethodT | StructT | TupleT | DictT | MapT | ListT | UnionT | NeverT | OpaqueT
     Word  = IntT | FloatT | BoolT | TextT | TensorT | RefT | ListT   (the type of one variable of the IR)
 """
 
@@ -74,6 +74,14 @@ class FunctionT:
     """
 
     fn: Callable[..., object] | None  # None: any, to compare types without their functions
+
+
+@record()
+class MethodT:
+    """A method of an object, bound to it: its words are those of the object."""
+
+    fn: Callable[..., object]
+    inner: Type
 
 
 @record()
@@ -258,7 +266,7 @@ class RefT:
 
 Type: TypeAlias = (
     IntT | FloatT | BoolT | NoneT | StrT | FunctionT | TextT | EnumT | ScalarT | TensorT | Array0T | ArrayT | TorchT
-    | StructT | TupleT | DictT | MapT | ListT | UnionT | NeverT | OpaqueT
+    | MethodT | StructT | TupleT | DictT | MapT | ListT | UnionT | NeverT | OpaqueT
 )  # fmt: skip
 Word: TypeAlias = IntT | FloatT | BoolT | TextT | TensorT | RefT | ListT
 
@@ -279,10 +287,10 @@ def _order(t: Type) -> tuple[int, str, str]:
     """Return the key by which members of a union are sorted: tensors of PyTorch as arrays, which have their words."""
     order = [
         NoneT, StructT, ListT, TensorT, Array0T, ArrayT, BoolT, IntT, FloatT, EnumT, StrT, TextT, TupleT, DictT, MapT,
-        OpaqueT, UnsetT, ScalarT, FunctionT,
+        OpaqueT, UnsetT, ScalarT, FunctionT, MethodT,
     ]  # fmt: skip
-    if isinstance(t, FunctionT):
-        return order.index(FunctionT), "\0".join(function_key(t.fn)), ""
+    if isinstance(t, FunctionT | MethodT):
+        return order.index(type(t)), "\0".join(function_key(t.fn)), ""
     if isinstance(t, StructT | EnumT):
         return order.index(type(t)), class_key(t.cls), ""
     held = _in_words(t)
@@ -346,6 +354,8 @@ def _merge(a: Type, b: Type) -> Type | None:
         case TorchT(), TorchT():
             inner = _merge(a.inner, b.inner)
             return TorchT(inner) if isinstance(inner, TensorT | ArrayT) else None
+        case MethodT(), MethodT() if a.fn is b.fn:
+            return MethodT(a.fn, union(a.inner, b.inner))
         case TupleT(), TupleT() if (a.listed, a.cls) == (b.listed, b.cls) and len(a.items) == len(b.items):
             return TupleT(tuple(union(x, y) for x, y in zip(a.items, b.items, strict=True)), a.listed, a.cls)
         case ((ListT() | TupleT()), (ListT() | TupleT())) if _is_tuple(a) == _is_tuple(b):
@@ -377,7 +387,7 @@ def parts(t: Type) -> tuple[Type, ...]:
             return t.members
         case ListT():
             return (t.item,)
-        case TorchT():
+        case TorchT() | MethodT():
             return (t.inner,)
         case MapT():
             return (t.key,) if t.item is None else (t.key, t.item)
@@ -404,6 +414,8 @@ def with_parts(t: Type, change: Callable[[Type], Type]) -> Type:
             inner = change(t.inner)
             assert isinstance(inner, TensorT | ArrayT)
             return TorchT(inner)
+        case MethodT():
+            return MethodT(t.fn, change(t.inner))
         case MapT():
             return MapT(change(t.key), None if t.item is None else change(t.item), t.given, t.ordered)
     return t
@@ -500,7 +512,7 @@ def words(t: Type) -> tuple[Word, ...]:
             return ()
         case TextT() | TensorT():
             return (t,)
-        case TorchT():
+        case TorchT() | MethodT():
             return words(t.inner)
         case ListT():
             return (t.word,)
@@ -641,6 +653,8 @@ def type_text(t: Type | Word) -> str:
             return f"array({t.dtype})" if t.sure else f"array({t.dtype}) | {type_text(t.scalar)}"
         case ArrayT():
             return f"{type_text(t.seen)} that is written to"
+        case MethodT():
+            return f"method {t.fn.__name__} of {type_text(t.inner)}"
         case TorchT():
             return f"Tensor({type_text(t.inner)})"
         case TupleT():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import types
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, TypeAlias, assert_never
@@ -33,6 +34,7 @@ from acronumba.ir.types import (
     IntT,
     ListT,
     MapT,
+    MethodT,
     NeverT,
     NoneT,
     OpaqueT,
@@ -223,6 +225,9 @@ def closeness(value: object, t: Type) -> int:
             return 2 * (bool(t.given) and kind is t.python)
         case UnionT():
             return max(closeness(value, m) for m in t.members)
+        case MethodT():
+            mine = kind is types.MethodType and value.__func__ is t.fn  # type: ignore[attr-defined]
+            return 2 * bool(mine and closeness(value.__self__, t.inner))  # type: ignore[attr-defined]
         case TorchT():
             return closeness(as_numpy(value), array_type(t)) if is_tensor(value) else 0
         case OpaqueT() | ArrayT():
@@ -290,6 +295,8 @@ def _flatten(value: UserValue, t: Type, memo: Memo, path: str, out: list[WordVal
             out.append(int(value))
         case TensorT():
             out.append(_array(value, t, memo))
+        case MethodT():
+            _flatten(value.__self__, t.inner, memo, f"{path}.__self__", out)
         case TorchT(TensorT() as inner):
             out.append(_array(value, inner, memo))
         case Array0T():
@@ -461,6 +468,8 @@ class _Builder:
                     if k == tag:
                         found = self._of(iter(inner), (), case)
                 return found
+            case MethodT():
+                return types.MethodType(t.fn, self._of(stream, (), t.inner))
             case TorchT():
                 return to_tensor(np.asarray(self._of(stream, (), t.inner)))
             case ArrayT():

@@ -31,6 +31,7 @@ from acronumba.ir.types import (
     IntT,
     ListT,
     MapT,
+    MethodT,
     OpaqueT,
     StructT,
     TensorT,
@@ -80,6 +81,8 @@ def holds(wide: Type, narrow: Type) -> bool:
             return any(holds(t, narrow) for t in inner)
         case Array0T(), Array0T() | TensorT(shape=()):
             return union(wide, narrow) == wide
+        case MethodT(fn), MethodT(other_fn):
+            return fn is other_fn and holds(wide.inner, narrow.inner)
         case TorchT(), TorchT():
             return holds(wide.inner, narrow.inner)
         case TensorT(), TensorT():

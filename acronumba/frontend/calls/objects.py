@@ -75,7 +75,7 @@ def is_tuple(val: Val) -> bool:
 
 def runtime_class(t: Type) -> type:
     """Return the Python class of the values of an IR type."""
-    from acronumba.ir.types import PLAIN, DictT, EnumT, FunctionT, MapT, NoneT, ScalarT, StrT, TupleT
+    from acronumba.ir.types import PLAIN, DictT, EnumT, FunctionT, MapT, MethodT, NoneT, ScalarT, StrT, TupleT
 
     plain = next((cls for cls, known in PLAIN.items() if known == t), None)
     if plain is not None:
@@ -85,6 +85,8 @@ def runtime_class(t: Type) -> type:
             return str
         case FunctionT(fn=fn):
             return type(fn)
+        case MethodT():
+            return types.MethodType
         case NoneT():
             return type(None)
         case EnumT(cls=cls) | StructT(cls=cls):

@@ -25,7 +25,7 @@ from acronumba.frontend.kinds.value import Constant, Val, Value, all_same, part_
 from acronumba.frontend.source import Source
 from acronumba.ir import nodes as ir
 from acronumba.ir.functions import is_function_class, known_function
-from acronumba.ir.types import NONE, FunctionT, NoneT, StructT, Type, union
+from acronumba.ir.types import NONE, FunctionT, MethodT, NoneT, StructT, Type, members, union
 from acronumba.records import record
 
 if TYPE_CHECKING:
@@ -195,6 +195,7 @@ class Partial(Value):
     args: tuple[Val, ...]
     names: tuple[str, ...] = ()
     named: tuple[Val, ...] = ()
+    is_method: bool = False  # a method of the user's, bound to its object
 
     is_function = True
     is_choosable = True
@@ -213,11 +214,24 @@ class Partial(Value):
 
     def with_children(self, children: Sequence[Val]) -> Value:
         n = 1 + len(self.args)
-        return Partial(children[0], tuple(children[1:n]), self.names, tuple(children[n:]))
+        return replace(self, func=children[0], args=tuple(children[1:n]), named=tuple(children[n:]))
 
     def _alike(self, other: Value) -> bool:
         assert isinstance(other, Partial)
         return self.func.alike(other.func) and len(self.args) == len(other.args) and self.names == other.names
+
+    def stored_type(self, w: Words) -> Type | None:
+        known = self.func.stored_type(w) if self.is_method else None
+        owner = self.args[0].stored_type(w) if isinstance(known, FunctionT) else None
+        if not isinstance(known, FunctionT) or owner is None or known.fn is None:
+            return None
+        return MethodT(known.fn, owner) if all(isinstance(m, StructT) for m in members(owner)) else None
+
+    def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
+        known = self.func.stored_type(w) if self.is_method else None
+        if not isinstance(t, MethodT) or not isinstance(known, FunctionT) or t.fn is not known.fn:
+            return None
+        return w.to_words(self.args[0], t.inner)
 
     def truth(self, w: Walker) -> Num:
         return number(True)
