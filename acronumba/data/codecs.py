@@ -249,50 +249,6 @@ class _Function(_Constant[FunctionT]):
         w.line(indent, f"expect_function({source}, {w.constant('FUNCTION', slot.type.fn)})")
 
 
-class _Method(Codec[MethodT]):
-    """The words of the object that a method is bound to."""
-
-    def accepts(self, t: MethodT, value: Value) -> bool:
-        mine = type(value) is MethodType and value.__func__ is t.fn
-        return mine and codec(t.inner).accepts(t.inner, value.__self__)
-
-    def may_be(self, t: MethodT, cls: type) -> bool:
-        return cls is MethodType
-
-    def inside(self, t: MethodT, value: Value) -> list[tuple[Value, Type, str]]:
-        return [(value.__self__, t.inner, ".__self__")]
-
-    def parts(self, t: MethodT) -> list[tuple[str, Type]]:
-        return [("owner", t.inner)]
-
-    def columns(self, slot: Slot) -> list[Slot]:
-        return codec(slot.parts[0].type).columns(slot.parts[0])
-
-    def walk(self, slot: Slot, source: str, w: Writer, indent: int) -> None:
-        assert isinstance(slot.type, MethodT)
-        part = slot.parts[0]
-        codec(part.type).walk(part, f"owners({source}, {w.constant('FUNCTION', slot.type.fn)})", w, indent)
-
-    def write(self, slot: Slot, rows: str, where: str, w: Writer) -> None:
-        codec(slot.parts[0].type).write(slot.parts[0], rows, where, w)
-
-    def read(self, t: MethodT, at: int) -> Read:
-        read = codec(t.inner).read(t.inner, at)
-        return lambda reader, row: MethodType(t.fn, read(reader, row))
-
-    def find(self, t: MethodT, at: int) -> Find:
-        return codec(t.inner).find(t.inner, at)
-
-    def take(self, t: MethodT, at: int, columns: ColumnDecoder) -> Take:
-        take = codec(t.inner).take(t.inner, at, columns)
-
-        def methods(reading: Reading, rows: Words, owners: Words) -> Values:
-            made = take(reading, rows, owners)
-            return lambda: [MethodType(t.fn, v) for v in made()]
-
-        return methods
-
-
 class _Text(Codec[TextT]):
     def cls(self, t: TextT) -> type:
         return str
@@ -469,11 +425,11 @@ class _Map(_Reference[MapT]):
         return [*((k, t.key, f"[{k!r}]") for k in value), *items]
 
 
-I = TypeVar("I", TupleT, DictT)
+I = TypeVar("I", TupleT, DictT, MethodT)
 
 
 class _Items(Codec[I]):
-    """Tuples, and dicts with constant keys: the words of their items, one after the other."""
+    """Tuples, dicts with constant keys, and bound methods: the words of their items, one after the other."""
 
     def split(self, t: I, source: str, w: Writer) -> str:
         """Return the expression that splits values into columns of items."""
@@ -567,6 +523,25 @@ class _Dict(_Items[DictT]):
         if not columns:
             return [{} for _ in range(count)]
         return dict_maker(len(t.keys))(t.keys, zip(*(column() for column in columns), strict=True))
+
+
+class _Method(_Items[MethodT]):
+    """The words of the object that a method is bound to."""
+
+    def accepts(self, t: MethodT, value: Value) -> bool:
+        return type(value) is MethodType and value.__func__ is t.fn and codec(t.inner).accepts(t.inner, value.__self__)
+
+    def may_be(self, t: MethodT, cls: type) -> bool:
+        return cls is MethodType
+
+    def inside(self, t: MethodT, value: Value) -> list[tuple[Value, Type, str]]:
+        return [(value.__self__, t.inner, ".__self__")]
+
+    def split(self, t: MethodT, source: str, w: Writer) -> str:
+        return f"[owners({source}, {w.constant('FUNCTION', t.fn)})]"
+
+    def make(self, t: MethodT, columns: Sequence[Values], count: int) -> list[Value]:
+        return [MethodType(t.fn, owner) for owner in columns[0]()]
 
 
 class _Union(Codec[UnionT]):

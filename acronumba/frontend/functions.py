@@ -103,7 +103,7 @@ def arguments(w: Walker, func: Val, node: ast.Call) -> list[Val]:
             return [listed(w, [(isinstance(e, ast.Starred), v) for e, v in given])]
         if items is None and isinstance(func, Static) and func.value is zip and len(given) == 1:
             return [Zip((rows_of(w, val),), starred=True)]
-        if items is None and a is given[-1][0] and isinstance(val, ListVal) and takes_list(func):
+        if items is None and a is given[-1][0] and (isinstance(val, ListVal) or val.is_iterator) and takes_list(func):
             items = (Starred(rows_of(w, val)),)
         if items is None:
             raise w.reject("ACR203", a, seen="* of a value whose length is known only at run time")

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MethodType
 from typing import Any, TypeAlias, assert_never
 
 import numpy as np
@@ -82,6 +83,10 @@ class MethodT:
 
     fn: Callable[..., object]
     inner: Type
+
+    @property
+    def items(self) -> tuple[Type, ...]:
+        return (self.inner,)
 
 
 @record()
@@ -194,8 +199,10 @@ class DictT:
     items: tuple[Type, ...]
 
 
-def maker(t: TupleT | DictT) -> Callable[[Sequence[Any]], Any]:
+def maker(t: TupleT | DictT | MethodT) -> Callable[[Sequence[Any]], Any]:
     """Return a function that makes a value of the type from its items; all readers of values use it."""
+    if isinstance(t, MethodT):
+        return lambda items: MethodType(t.fn, items[0])
     if isinstance(t, TupleT) and t.cls is not tuple:
         return partial(tuple.__new__, t.cls)
     if isinstance(t, TupleT):

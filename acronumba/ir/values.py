@@ -225,15 +225,19 @@ def closeness(value: object, t: Type) -> int:
             return 2 * (bool(t.given) and kind is t.python)
         case UnionT():
             return max(closeness(value, m) for m in t.members)
-        case MethodT():
-            mine = kind is types.MethodType and value.__func__ is t.fn  # type: ignore[attr-defined]
-            return 2 * bool(mine and closeness(value.__self__, t.inner))  # type: ignore[attr-defined]
-        case TorchT():
-            return closeness(as_numpy(value), array_type(t)) if is_tensor(value) else 0
+        case TorchT() | MethodT():
+            return _closeness_inside(value, t)
         case OpaqueT() | ArrayT():
             return 1
         case _:
             assert_never(t)
+
+
+def _closeness_inside(value: UserValue, t: TorchT | MethodT) -> int:
+    if isinstance(t, TorchT):
+        return closeness(as_numpy(value), array_type(t)) if is_tensor(value) else 0
+    mine = type(value) is types.MethodType and value.__func__ is t.fn
+    return closeness(value.__self__, t.inner) if mine else 0
 
 
 def _extents_fit(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
@@ -450,7 +454,7 @@ class _Builder:
                 boxed = t.sure or next(stream)
                 word = next(stream)
                 return np.asarray(word) if boxed else self._word(word)
-            case TupleT() | DictT():
+            case TupleT() | DictT() | MethodT():
                 return maker(t)([self._of(stream, (), item) for item in t.items])
             case MapT():
                 return self._map(next(stream), t)
@@ -468,8 +472,6 @@ class _Builder:
                     if k == tag:
                         found = self._of(iter(inner), (), case)
                 return found
-            case MethodT():
-                return types.MethodType(t.fn, self._of(stream, (), t.inner))
             case TorchT():
                 return to_tensor(np.asarray(self._of(stream, (), t.inner)))
             case ArrayT():

@@ -248,6 +248,14 @@ def test_a_list_for_optional_parameters() -> None:
     assert list(f.batch(*columns)) == list(map(f, *columns))
 
 
+def test_a_generator_as_the_arguments() -> None:
+    def f(d: Layer, xs: list[float]) -> Any:
+        return d.f(*(2 * x for x in xs)), d.f(*map(abs, xs))
+
+    columns = [Layer(two), Layer(double)], [[1.0, -2.0], [3.0]]
+    assert list(model(f).batch(*columns)) == list(map(f, *columns))
+
+
 def check_random(seed: int, module_of: Callable[[str], Any]) -> bool:
     """Compare a random program with its plain calls; return whether it was rejected."""
     module = module_of(held_functions.program(seed))
