@@ -75,10 +75,8 @@ def notebook(page: str, *, solutions: bool = True, others: frozenset[str] = froz
         if SOLUTION in cell.tags:
             about["jupyter"] = {"source_hidden": True}
         source = cell.source.strip("\n") if cell.is_code else LINK.sub(linked, PICTURE.sub(r"*\1*", cell.source))
-        code = (
-            {"cell_type": "code", "execution_count": None, "outputs": []} if cell.is_code else {"cell_type": "markdown"}
-        )
-        out.append({"id": f"cell-{k}", "metadata": about, "source": source.splitlines(keepends=True), **code})
+        kind = OF_CODE if cell.is_code else {"cell_type": "markdown"}
+        out.append({"id": f"cell-{k}", "metadata": about, "source": source.splitlines(keepends=True), **kind})
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     whole = {"cells": out, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
