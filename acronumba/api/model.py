@@ -376,6 +376,28 @@ class Model(Summarised, Generic[P, R]):
             results = dispatch.run(self, call).results if call.count else []
             return find_nan(self._plain_call(call.shared), call.columns, results)
 
+    def values(self, *columns: Value, at: int | str, **shared: Value) -> Results[list[Array]]:
+        """Return the arrays that a line of the source computed for each instance, from the batched run.
+
+        Parameters
+        ----------
+        *columns, **shared
+            As of `batch`.
+        at : int or str
+            A line of the model's file, ``"file.py:12"`` of another, or a variable: all lines that assign it.
+
+        Returns
+        -------
+        Results
+            For each instance a list of arrays, in order: one for each time that the line ran. A line of several
+            operations has the value of the outermost. Python numbers are not included.
+        """
+        from acronumba.api.values import values
+
+        with one_frame:
+            call = bind(self, columns, shared)
+            return values(self, call, at) if call.count else Results.of([])
+
     def _record(self, call: Call, like: TraceData | None = None) -> tuple[Compiled, list[Value], TraceData]:
         """Record and schedule a mini-batch; compute only tensors that the program reads, unless `like` has them."""
         compiled, leaves, packed = specialise(self, call)

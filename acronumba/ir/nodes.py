@@ -424,3 +424,4 @@ class Program:
     result: Type  # of the entry
     warnings: tuple[str, ...] = field(default=())
     once: tuple[Once, ...] = field(default=())  # the last entries of `shared`, in order
+    kept: frozenset[tuple[Loc, str]] = frozenset()  # operations, by position and name, whose results are stored

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from acronumba.config import Options
 from acronumba.data.decoder import Decoder
 from acronumba.data.shared import SharedTree, describe
+from acronumba.errors import Loc
 from acronumba.errors.codes import reject
 from acronumba.generics import Value
 from acronumba.ir.ordered import reads_tables
@@ -265,6 +266,12 @@ class Compiled:
             return None
         words, keep = self.shared.words(packed, leaves)
         return sites(self.plan, self.options, trace, packed.roots, words, skip=packed.errors, keep=keep)
+
+    def storing(self, kept: frozenset[tuple[Loc, str]]) -> Executable:
+        """Return an executable of its own that stores the results of some operations, and keeps its nodes."""
+        made = Artifacts(replace(self.program, kept=kept), self.options, self.times).executable
+        made.keeps_nodes = True
+        return made
 
     def records_like(self, other: Compiled) -> bool:
         """Whether both have the same recordings and schedules: their options differ in nothing relevant to these."""

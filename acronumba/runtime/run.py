@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.data.buffers import Copying, Memory, Pending
+from acronumba.ir.spec import KernelSpec
 from acronumba.memory import Array, Words, address, word_at
 from acronumba.runtime.buffers import Buffers
 from acronumba.runtime.library.records import high_half, node_of
-from acronumba.runtime.minibatch import MiniBatch
+from acronumba.runtime.minibatch import MiniBatch, Nodes
 from acronumba.runtime.recorded import Failure, Recorded
 from acronumba.runtime.shared import Prepared
 from acronumba.runtime.trace import TraceData
@@ -145,6 +146,16 @@ class Run:
     def batches(self) -> int:
         """Number of batches; of several rounds or parts, of the last."""
         return self.buffers["batches"]
+
+    def stored(self) -> Iterator[tuple[int, KernelSpec, int]]:
+        """Yield the instance, the kernel and the address of the row of each node, if the executable keeps nodes."""
+        rounds, buffers = self.nodes_of_rounds, self.buffers
+        if not self._recorded.host.waiting:
+            kind, instance, row = (buffers.column(name, buffers["n"]) for name in ("kind", "instance", "row"))
+            rounds = [Nodes(kind=kind, instance=instance, row=row)]
+        for nodes in rounds:
+            for k, instance, row in zip(nodes.kind.tolist(), nodes.instance.tolist(), nodes.row.tolist(), strict=True):
+                yield self._instance(instance), self._recorded.plan.kernels[k], row
 
     def _read(self) -> Words | None:
         """Return the recorded reads, or None if the reads of an instance have no fixed order or an instance failed."""

@@ -66,7 +66,7 @@ def printed(root: Path, text: str, script: Path) -> list[str]:
         pytest.param("docs/weights.md", 6, marks=pytest.mark.long),
         pytest.param("docs/faster.md", 1, marks=pytest.mark.long),
         pytest.param("docs/schedules.md", 2, marks=pytest.mark.long),
-        pytest.param("docs/test_a_model.md", 1, marks=pytest.mark.long),
+        pytest.param("docs/test_a_model.md", 2, marks=pytest.mark.long),
     ],
 )
 def test_programs_print_what_the_page_shows(

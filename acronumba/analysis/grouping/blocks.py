@@ -75,6 +75,9 @@ class Grouping:
             for b in function.blocks
             for v in (*(v for i in b.instrs if not isinstance(i, ir.Op) for v in reads(i)), *reads(b.end))
         }
+        if kept := table.program.kept:
+            ops = (i for b in function.blocks for i in b.instrs if isinstance(i, ir.Op))
+            self.host_reads |= {op.out for op in ops if (op.loc, op.out.name) in kept}
 
     def _free_operations(self) -> dict[ir.Var, ir.Op]:
         """Map each variable computed from shared tensors and constants alone to its operation."""
@@ -432,7 +435,7 @@ class Kernels:
         key = (
             tuple(replace(o, name="") for o in spec.operands),
             spec.dims,
-            tuple(replace(op, name="", loc=NOWHERE) for op in spec.body),
+            tuple(replace(op, name="", loc=NOWHERE) for op in spec.body) if not self.program.kept else spec.body,
             spec.results,
             spec.rows,
         )

@@ -105,7 +105,7 @@ class _Finder:
 
     def _value_of(self, op: ir.Op, single: Mapping[ir.Var, ir.Instr], known: Mapping[ir.Var, _Value]) -> _Value | None:
         """Return the result of an operation if it is the same for all instances, else None."""
-        if op.site >= 0:
+        if op.site >= 0 or (op.loc, op.out.name) in self.program.kept:
             return None
         shape, attrs = _literal(op.shape, single), _literal(op.attrs, single)
         assert isinstance(shape, tuple) and isinstance(attrs, tuple)
