@@ -346,7 +346,7 @@ class _GradientRun:
         done = there.run(
             packed, leaves, frozen, tables=[n for n, key in tensors.items() if wanted.by_rows(key)],
             asked=lambda run: [*own_arrays, *wanted.asked_of_shared(compiled, leaves, run)],
-            mean=self.means, tight=tight,
+            mean=self.means, tight=tight, timed=self.records is not None,
         )  # fmt: skip
         self.means, self.peak = done.mean, max(self.peak, done.back.bytes)
         if self.records is not None:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import networkx
 
     from acronumba.api.exploration import Exploration
+    from acronumba.api.lines import Lines
     from acronumba.api.results import Results
     from acronumba.api.traced_run import TracedRun
     from acronumba.runtime.trace import BackRecord, BatchRecord, TraceData, Wait
@@ -114,6 +115,16 @@ class Trace:
         from acronumba.views import graphs
 
         return graphs.graph(self.data)
+
+    def lines(self) -> Lines:
+        """Return the time of each source line, forward and backward: those of its kernels' batches.
+
+        A kernel of several lines has its time divided by the estimated work of their operations. Backward times are
+        there in the trace of `value_and_grad`, without the sums of gradients over nodes.
+        """
+        from acronumba.api.lines import lines
+
+        return lines(self)
 
     def __repr__(self) -> str:
         from acronumba.views.words import counted

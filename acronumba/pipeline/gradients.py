@@ -159,7 +159,7 @@ class Trained:
     def run(
         self, packed: Batch, leaves: Sequence[Value], frozen: frozenset[str] = frozenset(), *,
         asked: Callable[[Run], Sequence[Asked]] = lambda run: (), tables: Collection[int] = (), mean: bool = False,
-        tight: bool = False,
+        tight: bool = False, timed: bool = False,
     ) -> ForwardAndBackward:  # fmt: skip
         """Run the forward and backward pass of a mini-batch.
 
@@ -175,6 +175,8 @@ class Trained:
             Whether gradients are those of the mean over the instances that did not fail, if all fit into memory.
         tight
             See `Compiled.run`.
+        timed
+            Whether the batches of the backward pass are measured.
 
         Raises
         ------
@@ -191,7 +193,7 @@ class Trained:
         good = np.array([k for k in run.ran.tolist() if k not in run.errors], np.int64)
         arrays = asked(run)
         seeds = self._seeds(run, good, 1.0 / max(len(good), 1) if mean else 1.0)
-        done = self.back.gradients(run, seeds, own_of(run, arrays), tables)
+        done = self.back.gradients(run, seeds, own_of(run, arrays), tables, timed)
         self.back.forward.shared.give(run.prepared)
         failures = {k: failure for k, failure in run.errors.items() if k not in crowded}
         return ForwardAndBackward(

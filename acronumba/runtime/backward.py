@@ -144,10 +144,13 @@ class BackwardExecutable:
         """Return the number of the kernel that adds up adjoints of a dtype."""
         return len(self.back.specs) + _DTYPES.index(dtype)
 
-    def gradients(self, run: Run, seeds: Seeds, own: Own, tables: Collection[int] = ()) -> Done:
+    def gradients(
+        self, run: Run, seeds: Seeds, own: Own, tables: Collection[int] = (), timed: bool = False
+    ) -> Done:  # fmt: skip
         """Return the gradients of the requested shared tensors and of arrays of instances.
 
-        The gradient of a shared tensor in `tables` is a `RowGrad` if nodes read it by rows alone.
+        The gradient of a shared tensor in `tables` is a `RowGrad` if nodes read it by rows alone. `timed`: batches run
+        one by one on a CPU, and are measured.
         """
         several = len(run.nodes_of_rounds) > 1
         graph = joint(self.forward, run, self.library) if several else run.buffers
@@ -156,6 +159,7 @@ class BackwardExecutable:
         except IndexError:
             workspace = Workspace(self)
         workspace.pack(run.prepared)
+        workspace.nodes.seconds = [] if timed else None
         with self.backend.turn():
             way = _BackwardRun(self, workspace, run, graph, seeds, own)
             shared = way.gradients(sorted(tables))
@@ -264,15 +268,15 @@ class _BackwardRun:
         batches, columns = self["batches"], self.state.keep
         numbers = columns["keytab"][: 2 * batches : 2].copy()
         sizes = np.diff(columns["bstart"][: batches + 1])
-        names, summed = [spec.name for spec in self.back.specs], self.summed
-        return lambda: (
-            *(
-                BackRecord(kernel=names[k] if k < len(names) else "adjoints", size=size,
-                           what="nodes" if k < len(names) else "adjoints")
-                for k, size in zip(numbers.tolist(), sizes.tolist(), strict=True)
-            ),
-            *summed,
-        )  # fmt: skip
+        specs, summed = self.back.specs, self.summed
+        seconds = self.state.seconds if self.state.seconds and len(self.state.seconds) >= batches else [None] * batches
+
+        def record(k: int, size: int, seconds: float | None) -> BackRecord:
+            if k >= len(specs):
+                return BackRecord(kernel="adjoints", what="adjoints", size=size, seconds=seconds)
+            return BackRecord(kernel=specs[k].name, what="nodes", size=size, seconds=seconds, spec=specs[k])
+
+        return lambda: (*map(record, numbers.tolist(), sizes.tolist(), seconds), *summed)
 
     def gradients(self, tables: Sequence[int]) -> dict[int, Gradient]:
         """Run the backward pass; return the gradients of shared tensors."""

@@ -5,6 +5,7 @@ In: kernels, and batches described by compiled code or Python. Out: the batches 
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ class Batches:
         self.st: Words = np.zeros(AT["free"] + 1, np.int64)
         self.sizes: Words = np.zeros(plan_words(most), np.int64)
         self.keep: dict[str, Any] = {}
+        self.seconds: list[float] | None = None  # of each batch of the last run, if they are to be measured
         self.most = most
         self.use(kernels)
         self["sizes"], self["most"] = address(self.sizes), most
@@ -75,11 +77,16 @@ class Batches:
     def execute(self, engine: Native, batches: int, scratch: int, threads: int) -> None:
         """Run the batches."""
         self.begin(batches, scratch, threads)
+        self["run_slice"] = state.RUN_SLICE if self.seconds is None else -1
         pool = threads_of_process() if threads > 1 else None
         self["pool"] = pool.enter(threads) if pool is not None else 0
         try:
-            while engine.drive(address(self.st)) != state.DONE:
-                pass
+            status = None
+            while status != state.DONE:
+                start = time.perf_counter()
+                status = engine.drive(address(self.st))
+                if self.seconds is not None:
+                    self.seconds.append(time.perf_counter() - start)
         finally:
             if pool is not None:
                 pool.leave(threads)

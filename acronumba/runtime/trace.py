@@ -51,6 +51,8 @@ class BackRecord:
     kernel: str  # name of the backward kernel or of the sum; or "adjoints"
     what: str  # "nodes"; "adjoints": parts of adjoints of several readers; "sum": over nodes, for a gradient
     size: int  # nodes, rows of nodes that are several, adjoints, or rows that are added up
+    seconds: float | None = None  # time of its execution, where it was measured
+    spec: KernelSpec | None = None  # of a backward kernel
 
 
 @record(kw_only=True)
