@@ -26,7 +26,7 @@ class Memory(interpret.InterpreterMemory):
         return memoryview((ctypes.c_uint8 * size).from_address(address)).cast("B"), 0
 
     def call(self, address: int, *args: int) -> object:
-        return _functions[address](*args)
+        return call(address, *args)
 
 
 class InterpretedCode:
@@ -63,5 +63,8 @@ def add_function(function: Function) -> tuple[int, object]:
 
 
 def call(address: int, *args: int) -> object:
-    """Call the function at an address."""
-    return _functions[address](*args)
+    """Call the function at an address: one of Python, or one of C, such as a GPU's driver has."""
+    function = _functions.get(address)
+    if function is None:
+        function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(args))(address)
+    return function(*args)
