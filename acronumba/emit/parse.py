@@ -437,6 +437,8 @@ class _Parser:
                 if isinstance(fill, Expr):
                     raise self.wrong(node, "the filling must be a number")
                 return tree.Load(self.typed(node, values[0], I64), first, left, fill)
+            if name in INTRINSICS and "t" in INTRINSICS[name].result and len(values) == len(INTRINSICS[name].args):
+                return tree.intrinsic(name, *(self.typed(node, v, None) for v in values), type=first)
             raise self.wrong(node, f"no {name!r} takes a type so")
         values = [self.expr(a) for a in nodes]
         if name in _UNSIGNED and len(values) == 2:

@@ -94,8 +94,9 @@ def outer_shares(on: Target, panels: int, rows: int, threads: int) -> tuple[int,
 
 
 def outer_scratch(on: Target) -> int:
-    """Return the bytes that `outer` needs for a panel."""
-    return OUTER_CHUNK * outer_tile(on)[1] * on.vector_bits // 8
+    """Return the bytes that `outer` needs for a panel; in bf16 for half of one, and for a block of g."""
+    panel = OUTER_CHUNK * outer_tile(on)[1] * on.vector_bits // 8
+    return max(panel, panel // 2 + OUTER_CHUNK // 2 * OUTER_BLOCK * 4)
 
 
 _OUTER = '''
@@ -141,6 +142,56 @@ def pack(x, n, at, bytes, step, S) -> None:
         if bytes < step:
             store(S + (k + 1) * step - LANES * SIZE, vec(0.0))
         copy_bytes(S + k * step, ld(x, k) + at, bytes)
+'''
+
+_OUTER_OF_HALVES = '''
+def outer(P, low, high, S) -> None:
+    """C[m, k] += sum of g[m] x[k], rounded to bf16; a task is some panels of a block of rows of C."""
+    columns, rows, panels, each = lds(P, P_K, P_M, P_PANELS, P_EACH)
+    vectors = (columns + LANES - 1) // LANES
+    groups = (panels + each - 1) // each
+    for t in range(low, high):
+        begin = t // groups * BLOCK
+        end = min(begin + BLOCK, rows)
+        first = t % groups * each
+        for at in range(0, max(ld(P, P_COUNT), 1), CHUNK):  # without rows, a C that is stored to is zero
+            n = min(ld(P, P_COUNT) - at, CHUNK)
+            in_pairs(ld(P, P_G) + 8 * at, n, begin * SIZE, end - begin, BLOCK * SIZE, S)
+            for p in range(first, min(first + each, panels)):
+                start = p * vectors // panels * LANES
+                stop = min((p + 1) * vectors // panels * LANES, columns)
+                panel(P, at, n, begin, end, start, stop, S)
+
+
+def panel(P, at, n, begin, end, start, stop, S) -> None:
+    """Add a chunk of rows to a panel of a block of rows of C."""
+    q = (stop - start + LANES - 1) // LANES
+    last = stop - start - (q - 1) * LANES
+    first = ld(P, P_FIRST) if at == 0 else 0
+    X = S + CHUNK // 2 * BLOCK * SIZE
+    in_pairs(ld(P, P_X) + 8 * at, n, start * SIZE, stop - start, q * LANES * SIZE, X)
+    step = ld(P, P_STEP)
+    m = begin
+    while m < end:
+        r = min(end - m, TALL)
+        C = ld(P, P_C) + m * step + start * SIZE
+        g = S + (m - begin) * SIZE
+{tiles}
+        m = m + r
+
+
+@noinline
+def in_pairs(rows, n, at, count, step, S) -> None:
+    """Copy a piece of each two rows as words of two rounded elements; behind the last of an odd number are zeros."""
+    for k in range(0, n, 2):
+        a = ld(rows, k) + at
+        other = min(k + 1, n - 1)
+        b = ld(rows, other) + at
+        for c in range(0, count, LANES):
+            left = count - c
+            low = unsigned(words, to_bf16(halves, load(vec, a + c * SIZE, left)))
+            high = unsigned(words, to_bf16(halves, load(vec, b + c * SIZE, left if other > k else 0)))
+            store(S + k // 2 * step + c * SIZE, low | (high << words(16)))
 '''
 
 _COLUMNS = '''
@@ -308,6 +359,35 @@ def _tile(rows: int, vectors: int, apart: bool) -> str:
     ])  # fmt: skip
 
 
+def _tile_of_halves(rows: int, vectors: int) -> str:
+    """Return a tile of words of two rows each: those of x are `xat` bytes apart, those of g a block's row."""
+    cells = [(r, v) for r in range(rows) for v in range(vectors)]
+
+    def end(v: int) -> str:
+        return ", last" if v == vectors - 1 else ""
+
+    def place(r: int, v: int) -> str:
+        return " + ".join(["C", *([f"{r} * step"] if r else []), *([f"{v} * LANES * SIZE"] if v else [])])
+
+    return "\n".join([
+        "@noinline",
+        f"def halves_{rows}_{vectors}(g, n, x, xat, C, step, last, first) -> None:",
+        f'    """A tile of {rows} rows and {vectors} vectors of columns; the last has `last` lanes."""',
+        *(f"    c{r}_{v} = vec(0.0)" for r, v in cells),
+        "    for k in range((n + 1) // 2):",
+        *(f"        x{v} = load(pairs, x + k * xat + {v} * LANES * SIZE)" for v in range(vectors)),
+        "        a = g + k * BLOCK * SIZE",
+        *(line for r in range(rows) for line in (
+            f"        a{r} = bits(pairs, words(load(word, a + {r} * SIZE)))",
+            *(f"        c{r}_{v} = dots_bf16(vec, c{r}_{v}, a{r}, x{v})" for v in range(vectors)),
+        )),
+        "    if first == 0:",
+        *(f"        c{r}_{v} = load(vec, {place(r, v)}{end(v)}) + c{r}_{v}" for r, v in cells),
+        *(f"    store({place(r, v)}, c{r}_{v}{end(v)})" for r, v in cells),
+        "",
+    ])  # fmt: skip
+
+
 def _choice(kind: str, x: str, rows: int, vectors: int) -> str:
     """Return the call of the tile of r rows and q vectors."""
     lines = []
@@ -315,7 +395,8 @@ def _choice(kind: str, x: str, rows: int, vectors: int) -> str:
         lines.append(f"{'if' if q == 1 else 'elif'} q == {q}:")
         for r in range(1, rows + 1):
             lines.append(f"    {'if' if r == 1 else 'elif'} r == {r}:")
-            lines.append(f"        {kind}_{r}_{q}(g, m * SIZE, n, {x}, C, step, last, first)")
+            given = "g" if kind == "halves" else "g, m * SIZE"
+            lines.append(f"        {kind}_{r}_{q}({given}, n, {x}, C, step, last, first)")
     return "\n".join(lines)
 
 
@@ -334,10 +415,21 @@ def _outer(on: Target) -> str:
     return "\n\n".join([*tiles, text, *([] if on.warps else [_PACK])])
 
 
-def functions(dtype: str, on: Target) -> tuple[tree.Function, ...]:
+def _outer_of_halves(on: Target) -> str:
+    """Return the text of `outer` in bf16, with its tiles."""
+    rows, vectors = outer_tile(on)
+    choice = indent(_choice("halves", "X, q * LANES * SIZE", rows, vectors), " " * 8)
+    tiles = [_tile_of_halves(r, v) for v in range(1, vectors + 1) for r in range(1, rows + 1)]
+    return "\n\n".join([*tiles, _OUTER_OF_HALVES.format(tiles=choice)])
+
+
+def functions(dtype: str, on: Target, precision: str = "float32") -> tuple[tree.Function, ...]:
     """Return the functions for a dtype. Functions for a GPU do not sort, but can add up spans."""
     rows, _ = outer_tile(on)
-    types = {"vec": on.vector(TYPES[dtype]), "num": TYPES[dtype]}
+    vec = on.vector(TYPES[dtype])
+    types = {"vec": vec, "num": TYPES[dtype], "word": tree.I32, "words": tree.I32.vector(vec.lanes),
+             "halves": tree.I16.vector(vec.lanes), "pairs": tree.I16.vector(2 * vec.lanes)}  # fmt: skip
+    halves = precision == "bf16" and dtype == "float32" and not on.warps
     lanes, size = on.lanes(TYPES[dtype]), TYPES[dtype].bits // 8
 
     def read(text: str, words: Sequence[str], **more: int) -> tuple[tree.Function, ...]:
@@ -348,7 +440,7 @@ def functions(dtype: str, on: Target) -> tuple[tree.Function, ...]:
 
     sizes = {"BLOCK": outer_block(on), "CHUNK": OUTER_CHUNK, "TALL": rows, "FEW": 2 * rows}
     return (
-        *read(_outer(on), OUTER, **sizes),
+        *read(_outer_of_halves(on) if halves else _outer(on), OUTER, **sizes),
         *read(_COLUMNS, COLUMNS, CHUNK=SUM_CHUNK),
         *read(_ROWS, ROWS),
         *(read(_SPANS, SPANS) if on.warps else read(_SORT, ())),
@@ -362,12 +454,13 @@ _MEET = tree.Function("meet_warp", (), tree.VOID, [])  # of `emit.simt`
 
 
 @functools.cache
-def module(dtype: str, on: Target) -> tree.Module:
-    """Return the module of the functions for a dtype, on a CPU."""
+def module(dtype: str, on: Target, precision: str = "float32") -> tree.Module:
+    """Return the module of the functions for a dtype, on a CPU; `precision`: of the factors of outer products."""
     doc = f"Sums over nodes, {dtype}, vectors of {on.vector_bits} bits."
-    return tree.Module(f"sums_{dtype}", functions(dtype, on), EXPORTS, doc, compact=True)
+    return tree.Module(f"sums_{dtype}", functions(dtype, on, precision), EXPORTS, doc, compact=True)
 
 
-def deferred(dtype: str, on: Target) -> Deferred:
+def deferred(dtype: str, on: Target, precision: str = "float32") -> Deferred:
     """Return the module of `module`, made only if its machine code is not cached."""
-    return Deferred(name=f"sums_{dtype}", key=f"sums {dtype} {on}", make=functools.partial(module, dtype, on))
+    key = f"sums {dtype} {on}{' bf16' * (precision == 'bf16')}"
+    return Deferred(name=f"sums_{dtype}", key=key, make=functools.partial(module, dtype, on, precision))

@@ -87,6 +87,11 @@ class Packer(Protocol):
     def write(self, array: NDArray[np.generic], packed: NDArray[np.generic], n: int, transposed: bool) -> None:
         """Write an array with contiguous rows to its packed form, without the padding."""
 
+    def round(self, array: NDArray[np.generic], words: NDArray[np.generic], across: bool) -> None:
+        """Write an array of float32 with contiguous rows rounded to bf16, two elements in a word: neighbours in a
+        column (`across`), or in a row.
+        """
+
     def copied(self) -> None:
         """Note that an array that is written next is a copy: to write it again needs another copy."""
 
@@ -241,13 +246,22 @@ class PairPacking:
         self, array: NDArray[np.generic], by: Packer | None = None, to: NDArray[np.generic] | None = None
     ) -> NDArray[np.generic]:
         """Return the packed copy of `array`, aligned to 64 bytes; `by` and `to`: as for `Packing`."""
-        by_columns = array if self.words.transposed else array.T
-        halves = np.zeros((len(by_columns), 2 * self.words.k), np.int16)
-        halves[:, : self.k] = to_bf16(by_columns)
+        across = not self.words.transposed
+        wide = self.words.gates * self.words.n
+        expected = (self.k, wide) if across else (wide, self.k)
+        if array.shape != expected:
+            raise ValueError(f"packing expects shape {expected}, got {array.shape}")
+        shape = (self.words.k, wide) if across else (wide, self.words.k)
+        if by is not None and array.strides[-1] == array.itemsize and array.dtype == np.float32:
+            words = allocated(shape, self.dtype, by)
+            by.round(array, words, across)
+            return self.words.apply(words, by, to)
+        halves = np.zeros((wide, 2 * self.words.k), np.int16)
+        halves[:, : self.k] = to_bf16(array.T if across else array)
         if by is not None:
             by.copied()
         words = halves.view(self.dtype)
-        return self.words.apply(words if self.words.transposed else np.ascontiguousarray(words.T), by, to)
+        return self.words.apply(np.ascontiguousarray(words.T) if across else words, by, to)
 
 
 AnyPacking: TypeAlias = Packing | CodePacking | PairPacking

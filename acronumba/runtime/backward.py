@@ -123,7 +123,8 @@ class BackwardExecutable:
         library: Compiled, backend: Backend | None = None,
     ) -> None:  # fmt: skip
         self.forward, self.back, self.engine, self.entries, self.library = forward, back, engine, entries, library
-        self.sums = {dtype: load([sums.deferred(dtype, target.host())])[0] for dtype in dtypes_of(back)}
+        on, precision = target.host(), "float32" if backend else forward.options.precision
+        self.sums = {dtype: load([sums.deferred(dtype, on, precision)])[0] for dtype in dtypes_of(back)}
         if interpreted():
             for dtype, code in self.sums.items():
                 replace_outer(code, dtype)

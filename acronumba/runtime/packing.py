@@ -6,10 +6,15 @@ they are packed without a check whether they have changed.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.emit.compile import Compiled
+from acronumba.emit.compile import Compiled, load
+from acronumba.emit.target import Target, host
+from acronumba.kernels.rounding import deferred
 from acronumba.memory import Array, Words, address
 from acronumba.runtime.buffers import ArenaPool, Pieces
 from acronumba.runtime.library.back_words import JOB
@@ -33,12 +38,13 @@ class Packer:
         self._left = 0  # bytes that `write` has not written
         self._copied = False
         self._jobs: list[tuple[int, ...]] = []  # of `pack_all`, since `restart`
+        self._rounded: list[tuple[str, tuple[int, ...]]] = []  # calls of `kernels.rounding`, which come before
         self._table: Words | None = None  # these jobs
 
     def restart(self) -> None:
         """Start again: the same weights, packed in the same order, use the same memory."""
         self._next, self._left, self._copied = 0, 0, False
-        self._jobs, self._table = [], None
+        self._jobs, self._rounded, self._table = [], [], None
 
     def allocate(self, size: int) -> NDArray[np.uint8]:
         """See `kernels.tiles.Packer`."""
@@ -60,6 +66,14 @@ class Packer:
         self._jobs.append(job)
         self._run(np.array([job], np.int64))
 
+    def round(self, array: Array, words: Array, across: bool) -> None:
+        """See `kernels.tiles.Packer`."""
+        rows, columns = array.shape
+        call = "across" if across else "along", (address(array), array.strides[0], rows, columns, address(words))
+        self._left -= words.nbytes
+        self._rounded.append(call)
+        self._round([call])
+
     def copied(self) -> None:
         """See `kernels.tiles.Packer`."""
         self._copied = True
@@ -70,8 +84,21 @@ class Packer:
             return False
         if self._table is None:
             self._table = np.array(self._jobs, np.int64).reshape(len(self._jobs), JOB.count)
+        self._round(self._rounded)
         self._run(self._table)
         return True
 
     def _run(self, jobs: Words) -> None:
         self._library.call("pack_all", address(jobs), len(jobs))
+
+    @staticmethod
+    def _round(calls: Sequence[tuple[str, tuple[int, ...]]]) -> None:
+        if calls:
+            code = _rounding(host())
+            for name, given in calls:
+                code.call(name, *given)
+
+
+@functools.lru_cache(maxsize=4)
+def _rounding(on: Target) -> Compiled:
+    return load([deferred(on)])[0]

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from acronumba.emit.compile import load
+from acronumba.emit.target import host
 from acronumba.kernels.stages.weights import SideBySide, Step, ViewPacking
-from acronumba.kernels.tiles import CodePacking, Packing
+from acronumba.kernels.tiles import CodePacking, Packing, packing_of
 from acronumba.memory import Array
 from acronumba.runtime.backward import library_of_gradients
 from acronumba.runtime.buffers import ArenaPool
@@ -20,6 +21,7 @@ REVERSED = (Step("slice", ((37, 0), (-1, 1)), (38, 21)),)
 TAKE = (Step("take", (1, 1), (38, 21)),)
 COPY = Step("transpose", ((1, 0),), (38, 21)), Step("reshape", (), (21, 38)), Step("reshape", (), (38, 21))
 CODES = CodePacking(2, 19, 21, 1, 8, 4, True)
+PAIRS = [packing_of(host(), "bf16", gates=2, n=19, k=21, q=2, lanes=8, transposed=t) for t in (True, False)]
 CASES = {
     "turned": (TURNED, [(38, 21)], True),
     "straight": (STRAIGHT, [(21, 38)], True),
@@ -30,12 +32,14 @@ CASES = {
     "copy": (ViewPacking(COPY, TURNED), [(21, 38)], False),
     "side by side": (SideBySide((TURNED, WIDE, ViewPacking(SLICE, TURNED))), [(38, 21), (19, 21), (50, 21)], True),
     "with a copy": (SideBySide((TURNED, ViewPacking(COPY, TURNED))), [(38, 21), (21, 38)], False),
+    "pairs turned": (PAIRS[0], [(38, 21)], True),
+    "pairs": (PAIRS[1], [(21, 38)], True),
     "codes": (CODES, [(38, 21)], False),
 }
 
 
 def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
-    return rng.integers(-9, 9, shape).astype(dtype)
+    return (rng.integers(-9, 9, shape) * 1.01).astype(dtype)
 
 
 @pytest.mark.parametrize("name", CASES)
