@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.emit.arithmetic import from_bf16, to_bf16
 from acronumba.errors import NOWHERE, Loc
 from acronumba.ir.evaluate import OperationFailed, apply, as_array
 from acronumba.ir.ops import Array
@@ -70,9 +71,13 @@ def evaluate(spec: KernelSpec, operands: Sequence[Array], dims: Sequence[int] = 
 
     for op in spec.body:
         args = [values[k] for k in op.args]
+        halves = op.dtype == "bf16"  # of `kernels.stages.halves`: here they are the float32 that they stand for
+        if halves or (op.op == "matmul" and any(dtype_of(spec, k) == "bf16" for k in op.args)):
+            args = [from_bf16(to_bf16(a)) for a in args]
         try:
             with np.errstate(all="ignore"):
-                values.append(apply(op.op, args, static(op.attrs), extents(op.shape), op.dtype))
+                dtype = "float32" if halves else op.dtype
+                values.append(apply(op.op, args, static(op.attrs), extents(op.shape), dtype))
         except OperationFailed as e:
             if op.site < 0:
                 raise AssertionError(f"{spec.name}: {op.op} has no site but fails: {e}") from e
@@ -81,6 +86,12 @@ def evaluate(spec: KernelSpec, operands: Sequence[Array], dims: Sequence[int] = 
             e.add_note(f"in kernel {spec.name}, operation {op.op} of {op.loc}")
             raise
     return tuple(np.asarray(values[k]) for k in spec.results)
+
+
+def dtype_of(spec: KernelSpec, v: int) -> str:
+    """Return the dtype of a value."""
+    first = len(spec.operands)
+    return spec.operands[v].dtype if v < first else spec.body[v - first].dtype
 
 
 def evaluate_rows(

@@ -113,7 +113,7 @@ def with_kernels(
 ) -> tuple[Native, tuple[KernelEntry, ...]]:
     """Compile the modules, the kernels and the tiles that the kernels call."""
     if interpreted():
-        return Native(modules, progress), reference_kernels(specs)
+        return Native(modules, progress), reference_kernels(specs, precision)
     target = processor()
     first: dict[object, int] = {}  # kernels that differ only in their shared tensors have the same code
     number = [first.setdefault(same_but_shared(spec, lines=False), len(first)) for spec in specs]

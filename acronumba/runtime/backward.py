@@ -127,7 +127,7 @@ class BackwardExecutable:
         self.sums = {dtype: load([sums.deferred(dtype, on, precision)])[0] for dtype in dtypes_of(back)}
         if interpreted():
             for dtype, code in self.sums.items():
-                replace_outer(code, dtype)
+                replace_outer(code, dtype, precision)
         self.backend = backend or CpuBackend(engine, self.sums, forward.threads)
         self.pullbacks = dict(
             zip(back.pullbacks, range(len(back.specs) - len(back.pullbacks), len(back.specs)), strict=True)

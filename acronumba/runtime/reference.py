@@ -12,17 +12,20 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from acronumba.emit.arithmetic import from_bf16, to_bf16
 from acronumba.emit.compile import Compiled
 from acronumba.ir.reference import KernelFailure, evaluate
 from acronumba.ir.spec import FIXED, Dim, KernelSpec, Operand, Size
 from acronumba.kernels import sums
+from acronumba.kernels.stages.halves import in_halves
 from acronumba.memory import Array
 from acronumba.runtime.idle import entry_of, plain_uses
 from acronumba.runtime.program import KernelEntry
 
 
-def reference_kernels(specs: Sequence[KernelSpec]) -> tuple[KernelEntry, ...]:
-    """Return kernels that compiled code can call."""
+def reference_kernels(specs: Sequence[KernelSpec], precision: str = "float32") -> tuple[KernelEntry, ...]:
+    """Return kernels that compiled code can call; `precision`: of products, as on a CPU."""
+    specs = [in_halves(spec) for spec in specs] if precision == "bf16" else specs
     return tuple(entry_of(spec, *functions(spec)) for spec in specs)
 
 
@@ -96,7 +99,7 @@ def functions(spec: KernelSpec) -> tuple[Callable[[int, int], None], Callable[[i
     return plan, run
 
 
-def replace_outer(code: Compiled, dtype: str) -> None:
+def replace_outer(code: Compiled, dtype: str, precision: str = "float32") -> None:
     """Let NumPy add up outer products, of the functions of `kernels.sums` the one that takes long interpreted."""
     size = np.dtype(dtype).itemsize
 
@@ -109,6 +112,8 @@ def replace_outer(code: Compiled, dtype: str) -> None:
             np.array([_array(_word(rows + 8 * i), dtype, (width,)) for i in range(count)])
             for rows, width in ((g, m), (x, k))
         )
+        if precision == "bf16" and dtype == "float32":
+            left, right = (from_bf16(to_bf16(a)) for a in (left, right))
         total[:] = left.T @ right if first else total + left.T @ right
 
     code.replace("outer", outer, 4)

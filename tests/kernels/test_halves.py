@@ -15,6 +15,8 @@ from acronumba.emit.target import has_halves, host, override, processor
 from acronumba.emit.tree import F32, I16, I64
 from acronumba.ir.spec import CHUNK
 from acronumba.kernels import tiles
+from acronumba.pipeline.link import link as linked
+from acronumba.runtime.reference import reference_kernels
 from tests.support.aligned import aligned_zeros
 
 LANES = 8
@@ -237,3 +239,37 @@ def test_it_is_asked_for_and_told() -> None:
     assert found.ok and found.precision == "bf16" and 1e-4 < max(v.plain_error for v in found.verdicts) < 1e-2
     assert "factors of matrix products are bf16: that changes" in str(found)
     assert "in bf16" in str(low.explain(xs, hs, **p)) and "in bf16" not in str(cell.explain(xs, hs, **p))
+
+
+@model
+def loss(x: np.ndarray, h: np.ndarray, *, w: np.ndarray, u: np.ndarray) -> np.float32:
+    return np.sum(np.concatenate(cell(x, h, w=w, u=u)) ** 2)
+
+
+def test_gradients_are_near_those_in_float32() -> None:
+    p, (xs, hs) = weights(64), instances(40, 64)
+    low = loss.with_options(precision="bf16")
+    _, exact = loss.value_and_grad.batch(xs, hs, **p)
+    _, found = low.value_and_grad.batch(xs, hs, **p)
+    for g, mine in zip(exact, found, strict=True):
+        assert 1e-5 < np.abs(mine - g).max() / np.abs(g).max() < 2e-2
+    again = low.with_options(threads=2).value_and_grad.batch(xs, hs, **p)[1]
+    assert [g.tobytes() for g in again] == [g.tobytes() for g in found]
+    p["w"] *= np.float32(0.5)  # packed anew
+    moved = [low.value_and_grad, model(loss.__wrapped__, precision="bf16").value_and_grad]
+    one, other = ([g.tobytes() for g in f.batch(xs, hs, **p)[1]] for f in moved)
+    assert one == other
+    assert low.value_and_grad.check(xs[:4], hs[:4], **p).ok
+
+
+def test_numpy_rounds_the_same_factors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where there is no compiler."""
+    p, (xs, hs) = weights(35), instances(3, 35)
+    wanted, exact = cell.with_options(precision="bf16").batch(xs, hs, **p), cell.batch(xs, hs, **p)
+    monkeypatch.setattr(
+        "acronumba.pipeline.link.link",
+        lambda plan, o, progress=None: linked(plan, o, kernels=reference_kernels(plan.kernels, o.precision)),
+    )
+    found = model(cell.__wrapped__, precision="bf16").batch(xs, hs, **p)
+    for a, b, c in zip(wanted, found, exact, strict=True):
+        assert np.abs(a[0] - b[0]).max() < 1e-5 < np.abs(a[0] - c[0]).max()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from acronumba.emit import interpret, target
+from acronumba.emit.arithmetic import from_bf16, to_bf16
 from acronumba.emit.compile import load
 from acronumba.ir.spec import FIXED
 from acronumba.kernels import sums
@@ -35,9 +36,9 @@ def spread(n: int, width: int, dtype: str) -> np.ndarray:
 class Machine:
     """Runs the functions: as machine code, or in plain Python with checked memory."""
 
-    def __init__(self, dtype: str, bits: int, *, compiled: bool = True) -> None:
+    def __init__(self, dtype: str, bits: int, *, compiled: bool = True, precision: str = "float32") -> None:
         with target.override(vector_bits=bits) as self.on:
-            self.module = sums.module(dtype, self.on)
+            self.module = sums.module(dtype, self.on, precision)
             self.code = load([self.module])[0] if compiled else None
         self.dtype, self.memory = dtype, interpret.InterpreterMemory()
         if not compiled:
@@ -107,13 +108,33 @@ def test_bits_depend_on_no_width_and_no_cut() -> None:
     assert len(set(found)) == 1
 
 
+def rounded(x: np.ndarray) -> np.ndarray:
+    return from_bf16(to_bf16(x)).astype(np.float64)
+
+
+def test_outer_products_in_bf16() -> None:
+    for n, k, m in SHAPES:
+        x, g = spread(n, k, "float32"), spread(n, m, "float32")
+        for first in (True, False):
+            before, found = RNG.standard_normal((m, k + 2)).astype(np.float32), []
+            for bits, step, threads in ((512, 99, 1), (256, 1, 3), (128, 99, 16)):
+                c = before.copy()
+                outer(Machine("float32", bits, precision="bf16"), x, g, c[:, :k], first, step, threads)
+                wanted = rounded(g).T @ rounded(x) + (0 if first else before[:, :k])
+                np.testing.assert_allclose(c[:, :k], wanted, atol=2e-4)
+                assert np.array_equal(c[:, k:], before[:, k:])
+                found.append(c.tobytes())
+            assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
 @pytest.mark.parametrize(("n", "k", "m"), [(2, 18, 3), (130, 3, 12)])
-def test_no_byte_beside_is_read_or_written(n: int, k: int, m: int) -> None:
-    run = Machine("float32", 128, compiled=False)
+def test_no_byte_beside_is_read_or_written(n: int, k: int, m: int, precision: str) -> None:
+    run = Machine("float32", 128, compiled=False, precision=precision)
     x, g = (np.ascontiguousarray(spread(n, w, "float32")) for w in (k, m))
     c = np.zeros((m, k), np.float32)
     outer(run, x, g, c, True)
-    np.testing.assert_allclose(c, g.T @ x, atol=1e-4)
+    np.testing.assert_allclose(c, g.T @ x if precision == "float32" else rounded(g).T @ rounded(x), atol=1e-4)
 
 
 @pytest.mark.parametrize("bits", WIDTHS)
