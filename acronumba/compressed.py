@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from acronumba.foreign import OfParts
+from acronumba.memory import native
 
 Array: TypeAlias = Any  # np.ndarray, or a NumPy scalar for rank 0
 
@@ -451,8 +452,8 @@ def nearest(vectors: Array, pool: Array) -> Array:
 
 def summed(vectors: Array, index: Array, n: int) -> tuple[Array, Array]:
     """Return the sum of the vectors of each of n indices, float64 [n, 8], and their number, int64 [n]."""
-    sums = [np.bincount(index, weights=column, minlength=n) for column in vectors.T]
-    return np.stack(sums, axis=1), np.bincount(index, minlength=n)
+    sums = [np.bincount(native(index), weights=column, minlength=n) for column in vectors.T]
+    return np.stack(sums, axis=1), np.bincount(native(index), minlength=n)
 
 
 KINDS: dict[str, type[Compressed]] = {"int8": Int8, "bf16": Bfloat16, "pool": Pool}  # by their names for `compress`

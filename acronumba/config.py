@@ -23,6 +23,7 @@ import difflib
 import functools
 import importlib.util
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypedDict, Unpack
@@ -208,8 +209,8 @@ def _can_compile() -> bool:
 
 
 def is_quiet() -> bool:
-    """Return whether ACRONUMBA_QUIET is 1 (default 0)."""
-    return bool(_level("ACRONUMBA_QUIET", 1, 0))
+    """Return whether ACRONUMBA_QUIET is 1 (default 0; in a browser, where no thread can start, 1)."""
+    return bool(_level("ACRONUMBA_QUIET", 1, int(sys.platform == "emscripten")))
 
 
 def is_strict_lesson() -> bool:

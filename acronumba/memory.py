@@ -24,6 +24,11 @@ def address(array: Array) -> int:
     return int(array.__array_interface__["data"][0])
 
 
+def native(numbers: NDArray[np.integer[Any]]) -> NDArray[np.intp]:
+    """Return counts or indices as integers of a pointer's size: `repeat` and `bincount` accept no larger ones."""
+    return numbers.astype(np.intp, copy=False)
+
+
 ALIGNMENT = 64  # bytes: a cache line
 
 

@@ -36,7 +36,7 @@ def _room(column: Array) -> int:
 
 def ids_of(objects: Sequence[Value]) -> Words:
     """Return the ids of objects: the pointers in a NumPy object array, without a Python int for each."""
-    return np.frombuffer(np.fromiter(objects, object, len(objects)), np.int64)
+    return np.frombuffer(np.fromiter(objects, object, len(objects)), np.uintp).astype(np.int64, copy=False)
 
 
 class ArrayColumn:

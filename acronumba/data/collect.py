@@ -31,7 +31,7 @@ from acronumba.generics import Value
 from acronumba.ir.functions import is_function_class, known_function
 from acronumba.ir.shapes import Shape, class_of_values, is_shape
 from acronumba.ir.types import NO_VALUE, ListT, MapT, words
-from acronumba.memory import Words
+from acronumba.memory import Words, native
 
 FEW = 32  # count of numbers below which a NumPy call does not pay
 FIRST_CHECK = 1 << 16  # number of objects before the first check for repetitions
@@ -211,7 +211,7 @@ class Pooled:
         """Raise `Twice` if an object is among those found more than once."""
         ids = ids_of(self.todo)
         places = (ids >> 4) & ((4 << len(ids).bit_length()) - 1)
-        shared = np.bincount(places)[places] > 1
+        shared = np.bincount(native(places))[places] > 1
         ids = np.sort(ids[shared])  # equal ones have one place; of others few do
         if (ids[1:] == ids[:-1]).any():
             raise Twice
@@ -311,16 +311,16 @@ class Maps(Lists):
         assert isinstance(self.listed, MapT)
         key = words(self.listed.key)
         counts = np.array(self.lengths, np.int64)
-        number = np.arange(counts.sum()) - (np.cumsum(counts) - counts).repeat(counts)
-        mask = (self._slots - 1).repeat(counts)
+        number = np.arange(counts.sum()) - (np.cumsum(counts) - counts).repeat(native(counts))
+        mask = (self._slots - 1).repeat(native(counts))
         table = heap.table(self._tables)[:, 0]
         starts = np.cumsum(self._words) - self._words
         table[starts] = self._slots - 1
         if self._tabled:
             known = starts + self._slots + 1
             table[known] = self._known
-            table[(known + 1).repeat(counts) + number] = self._places
-        first = (starts + 1).repeat(counts)
+            table[(known + 1).repeat(native(counts)) + number] = self._places
+        first = (starts + 1).repeat(native(counts))
         slot = hashes(heap, heap.table(self.items)[:, : len(key)], key) & mask
         left = np.arange(len(number))
         while len(left):  # linear probing: of the entries that try one slot, one gets it
@@ -427,7 +427,7 @@ class References:
         ranks = valid.cumsum()
         ends = lengths.cumsum()
         before = np.concatenate(([0], ranks))[ends - lengths]  # references in earlier pieces
-        rows: Words = ranks + (places - before - 1).repeat(lengths)
+        rows: Words = ranks + (places - before - 1).repeat(native(lengths))
         rows *= 8 * pool.region.width
         rows += pool.base
         rows *= valid

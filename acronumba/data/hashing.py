@@ -28,7 +28,7 @@ from acronumba.ir.types import (
     Type,
     all_parts,
 )
-from acronumba.memory import Words
+from acronumba.memory import Words, native
 
 _MASK = (1 << 64) - 1
 _HEAD = object.__basicsize__  # bytes before the fields of a set: fill, used, mask, table
@@ -132,7 +132,7 @@ def read_tables(sets: Sequence[Set[object]]) -> tuple[list[int], list[int]]:
     table = np.frombuffer(b"".join(tables), np.int64).reshape(-1, 2)
     first = np.cumsum(mask + 1) - mask - 1
     found = np.flatnonzero((table[:, 0] != 0) & (table[:, 1] != -1))
-    return (2 * (mask + 1) + (fill != used)).tolist(), (found - first.repeat(used)).tolist()
+    return (2 * (mask + 1) + (fill != used)).tolist(), (found - first.repeat(native(used))).tolist()
 
 
 _SMALL = 8  # slots of a table that lies in the set itself

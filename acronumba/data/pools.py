@@ -21,6 +21,7 @@ from acronumba.data.texts import HEAD
 from acronumba.generics import Value
 from acronumba.ir.shapes import is_shape
 from acronumba.ir.types import NO_VALUE, UNSET, TensorT, Type, members
+from acronumba.memory import native
 
 if TYPE_CHECKING:
     from acronumba.data.buffers import Memory
@@ -90,7 +91,7 @@ class Reading:
         records = np.array([word for word in new if word > 0], np.int64)
         lengths = self.memory.gather(records, 1)[:, 0]
         ends = lengths.cumsum()
-        at = (records + 8 * HEAD - 8 * (ends - lengths)).repeat(lengths)
+        at = (records + 8 * HEAD - 8 * (ends - lengths)).repeat(native(lengths))
         at += 8 * np.arange(len(at))
         codes = self.memory.gather(at, 1)[:, 0].astype("<u4")
         characters, last = codes.tobytes().decode("utf-32-le", "surrogatepass"), ends.tolist()
@@ -251,9 +252,9 @@ class Lists(Pool):
         counts = heads[:, 1]
         ends = counts.cumsum()
         total = int(ends[-1]) if len(ends) else 0
-        at = (heads[:, 0] - 8 * width * (ends - counts)).repeat(counts)
+        at = (heads[:, 0] - 8 * width * (ends - counts)).repeat(native(counts))
         at += 8 * width * np.arange(total)
-        return memory.gather(at, width), owners.repeat(counts), ends.tolist()
+        return memory.gather(at, width), owners.repeat(native(counts)), ends.tolist()
 
     def empty(self, count: int) -> list[Value]:
         return [[] for _ in range(count)]

@@ -13,7 +13,7 @@ import numpy as np
 from acronumba.data.heap import Heap, Move, Pool, Region, aligned
 from acronumba.data.texts import HEAD
 from acronumba.data.words import LIST, RECORD
-from acronumba.memory import Words
+from acronumba.memory import Words, native
 from acronumba.records import record
 
 MOST_ROUNDS = 10_000  # beyond which a walk takes longer than to send everything
@@ -42,7 +42,7 @@ def _ranges(starts: Words, lengths: Words) -> Words:
     """Return the concatenated ranges `start .. start + length`."""
     ends = lengths.cumsum()
     total = int(ends[-1]) if len(ends) else 0
-    out: Words = np.arange(total) + (starts - ends + lengths).repeat(lengths)
+    out: Words = np.arange(total) + (starts - ends + lengths).repeat(native(lengths))
     return out
 
 

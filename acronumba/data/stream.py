@@ -57,7 +57,7 @@ from acronumba.ir.types import (
     words,
 )
 from acronumba.locks import lazy
-from acronumba.memory import Words, address
+from acronumba.memory import Words, address, native
 
 _KINDS: Mapping[type, int] = {
     IntT: w.INT, FloatT: w.FLOAT, BoolT: w.BOOL, NoneT: w.NOTHING, NeverT: w.NEVER, TextT: w.TEXT, StrT: w.CONSTANT,
@@ -485,7 +485,7 @@ class _Given:
 
     def objects(self, numbers: Words) -> Sequence[Value] | None:
         """Return the object of each head, by the node numbers of the heads, the last first; None if counts differ."""
-        counts = np.bincount(numbers, minlength=len(self._numbers)).tolist()
+        counts = np.bincount(native(numbers), minlength=len(self._numbers)).tolist()
         found = self._found
         if any(count != len(found.get(number, ())) for number, count in enumerate(counts)):
             return None

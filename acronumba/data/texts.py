@@ -26,6 +26,8 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from acronumba.memory import native
+
 HEAD = 2  # words before the characters
 FACTOR = 0x5851F42D4C957F2D  # odd: of the hash
 _MASK = (1 << 64) - 1
@@ -65,8 +67,8 @@ def records_of(texts: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray
     at = starts + HEAD * np.arange(len(texts))
     out = np.zeros(len(characters) + HEAD * len(texts), np.int64)
     out[at] = counts
-    inside = np.arange(len(characters)) - starts.repeat(counts)
-    out[inside + (at + HEAD).repeat(counts)] = characters
+    inside = np.arange(len(characters)) - starts.repeat(native(counts))
+    out[inside + (at + HEAD).repeat(native(counts))] = characters
     powers = np.full(int(counts.max(initial=0)), FACTOR, np.uint64).cumprod()
     terms = (characters + 1).view(np.uint64) * powers[inside]
     sums = np.concatenate((np.zeros(1, np.uint64), terms.cumsum(dtype=np.uint64)))

@@ -81,7 +81,7 @@ def _rejection(path: Path | None) -> str | None:
     if not stat.S_ISDIR(status.st_mode):
         return f"{path} is not a directory"
     if os.name == "posix":
-        if status.st_uid != os.geteuid():
+        if not _belongs(status):
             return f"{path} belongs to another user"
         if status.st_mode & 0o077:
             return f"{path} is open to other users (mode {stat.S_IMODE(status.st_mode):04o}; it must be 0700)"
@@ -146,7 +146,7 @@ def _read(path: Path) -> bytes | None:
         return None
     try:
         status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or (os.name == "posix" and status.st_uid != os.geteuid()):
+        if not stat.S_ISREG(status.st_mode) or not _belongs(status):
             return None
         with open(fd, "rb", closefd=False) as file:
             return file.read()
@@ -164,9 +164,14 @@ def _is_other(path: Path) -> bool:
         return False
 
 
+def _belongs(status: os.stat_result) -> bool:
+    """Whether a file or folder belongs to this user; on Windows and in a browser all do."""
+    return not hasattr(os, "geteuid") or status.st_uid == os.geteuid()
+
+
 def _is_private(status: os.stat_result) -> bool:
     """Whether a file or folder is ours, and nobody else may write to it."""
-    return os.name != "posix" or (status.st_uid == os.geteuid() and not status.st_mode & 0o022)
+    return os.name != "posix" or (_belongs(status) and not status.st_mode & 0o022)
 
 
 def _intact(folder: Path, key: str) -> dict[str, bytes] | None:

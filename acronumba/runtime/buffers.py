@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.ir.spec import plan_words
-from acronumba.memory import Array, DType, Words, address, aligned
+from acronumba.memory import Array, DType, Words, address, aligned, native
 from acronumba.runtime.kernel_table import KernelTable
 from acronumba.runtime.known_patterns import KnownPatterns
 from acronumba.runtime.state import (
@@ -542,7 +542,7 @@ class Buffers:
         """Replay reads: each read of each instance returns its recorded values, in order."""
         number = notes[:, 0] * reads + notes[:, 1]
         values = np.ascontiguousarray(notes[np.argsort(number, kind="stable"), 2])
-        ends = np.cumsum(np.bincount(number, minlength=batch * reads))
+        ends = np.cumsum(np.bincount(native(number), minlength=batch * reads))
         places = np.stack([np.concatenate([[0], ends[:-1]]), ends], axis=1)
         self.add_tables({"recorded_reads": (2 * batch * reads, 8)})
         self.tables["recorded_reads"][:] = (address(values) + 8 * places).reshape(-1)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.errors.codes import reject
-from acronumba.memory import Array
+from acronumba.memory import Array, native
 
 # What a schedule is written to.
 COLUMNS = ("level", "order", "args", "bstart", "bkey", "blevel")
@@ -42,7 +42,7 @@ def check_levels(levels: Array, keys: NDArray[np.int32], first: NDArray[np.int32
         a, b = int(order[wrong[0]]), int(order[wrong[0] + 1])
         seen = f"nodes {a} and {b} in batch {levels[a]}"
         raise reject("ACR711", message="a batch has nodes of different signatures", seen=seen)
-    to = np.repeat(np.arange(len(levels)), np.diff(first))
+    to = np.repeat(np.arange(len(levels)), native(np.diff(first)))
     wrong = np.flatnonzero(levels[source] >= levels[to])
     if len(wrong):
         u, v = int(source[wrong[0]]), int(to[wrong[0]])

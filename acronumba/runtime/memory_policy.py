@@ -13,7 +13,7 @@ import numpy as np
 
 from acronumba.config import Options
 from acronumba.data.words import RECORD
-from acronumba.memory import Words, available
+from acronumba.memory import Words, available, native
 from acronumba.runtime import state
 from acronumba.runtime.buffers import ArenaPool, Buffers
 from acronumba.runtime.minibatch import MiniBatch
@@ -279,7 +279,7 @@ class MemoryPolicy:
         last = np.full((batches, most), batches)
         if buffers["planned"]:
             last[place >= 0] = buffers.tables["last"][: batches * most].reshape(batches, most)[place >= 0]
-        batch = np.repeat(np.arange(batches), np.diff(start))
+        batch = np.repeat(np.arange(batches), native(np.diff(start)))
         there = np.arange(most) < table[kinds, TABLE["results"]][batch, None]
         rows = self.recorded.rows(buffers)[order, None]
         need = sizes.astype(np.float64)[batch] * rows

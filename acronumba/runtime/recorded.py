@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from acronumba.analysis.plan import Plan
 from acronumba.errors import Loc
 from acronumba.ir.types import BoolT, FloatT, Word
-from acronumba.memory import Words, address, word_at
+from acronumba.memory import Words, address, native, word_at
 from acronumba.records import record
 from acronumba.runtime import state
 from acronumba.runtime.buffers import Buffers
@@ -153,7 +153,7 @@ class Recorded:
         order = buffers.column("order", n).copy()
         starts = buffers.columns["bstart"][: batches + 1].copy()
         batch = np.empty(n, np.int32)
-        batch[order] = np.repeat(np.arange(batches, dtype=np.int32), np.diff(starts))
+        batch[order] = np.repeat(np.arange(batches, dtype=np.int32), native(np.diff(starts)))
         phase, depth = self._phases(buffers)
         heads = order[starts[:-1]] if n else order[:0]
         rows = np.add.reduceat(self.rows(buffers)[order], starts[:-1]) if n else order
@@ -196,7 +196,7 @@ class Recorded:
         """
         n = buffers["n"]
         first, source = self.edges(buffers)
-        to = np.repeat(np.arange(n, dtype=np.int32), np.diff(first))
+        to = np.repeat(np.arange(n, dtype=np.int32), native(np.diff(first)))
         edges: NDArray[np.int32] = np.stack([source, to], axis=1) + start
         if self.host.waiting:
             table = buffers.table.rows[buffers.column("kind", n)]

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from acronumba.memory import native
 from acronumba.runtime.trace import TIMED, BatchRecord, TraceData
 from acronumba.views.console import plain_text
 from acronumba.views.graphs import operands_of, result_shapes
@@ -161,7 +162,7 @@ def kernels(trace: TraceData, limit: int = 20) -> Group:
     if measured := sum(b.seconds or 0.0 for b in trace.batches):
         table.add_column("time", justify="right", no_wrap=True)
     table.add_column("results", overflow="fold", ratio=1)
-    nodes = np.bincount(trace.kernel, minlength=len(trace.kernels))
+    nodes = np.bincount(native(trace.kernel), minlength=len(trace.kernels))
     counts: dict[str, int] = {}
     seconds: dict[str, float] = {}
     for b in trace.batches:

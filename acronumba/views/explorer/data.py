@@ -20,7 +20,7 @@ from acronumba.config import VERSION
 from acronumba.errors import Loc
 from acronumba.ir.notes import KINDS
 from acronumba.ir.spec import Use
-from acronumba.memory import Array
+from acronumba.memory import Array, native
 from acronumba.runtime.trace import TraceData
 from acronumba.views.explained import Block, Count, Explained
 from acronumba.views.explorer.columns import Json, column
@@ -189,7 +189,7 @@ def _sources(explained: Explained | None, files: Files) -> list[dict[str, Json]]
 def _kernels(given: Explored, files: Files) -> list[dict[str, Json]]:
     trace = given.schedules[0].trace
     blocks = {b.name: b for b in (given.explained.blocks if given.explained else ())}
-    nodes = np.bincount(trace.kernel, minlength=len(trace.specs))
+    nodes = np.bincount(native(trace.kernel), minlength=len(trace.specs))
     seconds: dict[str, float] = {}
     for b in trace.batches:
         seconds[b.kernel] = seconds.get(b.kernel, 0.0) + (b.seconds or 0.0)
@@ -240,7 +240,7 @@ def _kept(trace: TraceData) -> Array:
     """Return the nodes that the data list one by one: all, or those of as many first instances as fit."""
     if trace.nodes <= MOST_NODES:
         return np.arange(trace.nodes)
-    whole = int(np.searchsorted(np.cumsum(np.bincount(trace.instance)), MOST_NODES, side="right"))
+    whole = int(np.searchsorted(np.cumsum(np.bincount(native(trace.instance))), MOST_NODES, side="right"))
     takers = trace.takers
     return np.unique(takers[takers[:, 1] < max(whole, 1), 0])[:MOST_NODES]
 
@@ -251,7 +251,7 @@ def _nodes(trace: TraceData, kept: Array, given: Explored) -> dict[str, Json]:
     number[kept] = np.arange(len(kept))
     counts = start[kept + 1] - start[kept]
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    edges = np.repeat(start[kept] - offsets[:-1], counts) + np.arange(offsets[-1])
+    edges = np.repeat(start[kept] - offsets[:-1], native(counts)) + np.arange(offsets[-1])
     sharers = trace.sharers[number[trace.sharers[:, 0]] >= 0]
     only = np.array([0 if len(of) == 1 else -1 for of in given.uses] or [-1] * len(trace.specs), np.int64)
     sites = only[trace.kernel] if given.sites is None else given.sites

@@ -11,6 +11,7 @@ from html import escape
 
 import numpy as np
 
+from acronumba.memory import native
 from acronumba.runtime.trace import BatchRecord, TraceData
 from acronumba.views.report import bytes_text, seconds_text
 from acronumba.views.words import counted, letter
@@ -34,7 +35,8 @@ def trace_summary(trace: TraceData, name: str, instances: int) -> str:
         f"{bytes_text(trace.peak_bytes)} at the peak",
         f"{seconds_text(trace.seconds.get('execute', 0.0))} to execute",
     ]
-    count = dict(zip(trace.kernels, np.bincount(trace.kernel, minlength=len(trace.kernels)).tolist(), strict=True))
+    nodes = np.bincount(native(trace.kernel), minlength=len(trace.kernels)).tolist()
+    count = dict(zip(trace.kernels, nodes, strict=True))
     rows = [(letters[k], k, f"{count[k]:,}", f"{sum(b.kernel == k for b in trace.batches):,}") for k in letters]
     parts = [_table(("", "kernel", "nodes", "batches"), rows), strip(trace.batches, letters)] if letters else []
     return _titled(name, ", ".join(facts), parts)
