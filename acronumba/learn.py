@@ -6,7 +6,9 @@ open, elsewhere text. With `ACRONUMBA_LESSONS=1` in the environment, as in tests
 
 from __future__ import annotations
 
+import functools
 import re
+import textwrap
 from html import escape
 from pathlib import Path
 from urllib.parse import urlencode
@@ -16,6 +18,7 @@ from acronumba.views.console import in_notebook
 
 __all__ = ["NotYet", "ask", "expect", "look"]
 
+WIDE = 88  # characters of a line of a message
 MOMENTS = ("kernel", "batch", "node", "line", "step", "instance", "mode")  # keys of the explorer's address
 
 
@@ -37,9 +40,10 @@ def ask(question: str, answer: object) -> None:
     page = (
         f"<p><b>{asked}</b><br><input type='text' size='40' aria-label='your answer' "
         f"placeholder='write down your answer first'></p>"
-        f"<details><summary>open the answer</summary><pre>{escape(str(answer))}</pre></details>"
+        f"<details><summary>open the answer</summary>"
+        f"<pre style='white-space: pre-wrap'>{escape(str(answer))}</pre></details>"
     )
-    _show(f"{question}\n  answer: {answer}", page)
+    _show(wrapped(f"{question}\n  answer: {answer}"), page)
 
 
 def expect(condition: object, hint: str) -> None:
@@ -59,7 +63,13 @@ def expect(condition: object, hint: str) -> None:
     """
     if not condition and is_strict_lesson():
         raise NotYet(hint)
-    print("right" if condition else f"not yet: {hint}")
+    print("right" if condition else wrapped(f"not yet: {hint}"))
+
+
+def wrapped(text: str) -> str:
+    """Return a text with its long lines broken, which a page would cut or scroll."""
+    break_ = functools.partial(textwrap.wrap, width=WIDE, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(short for line in text.splitlines() for short in (break_(line) if len(line) > WIDE else [line]))
 
 
 def look(page: str | Path, **moment: object) -> None:

@@ -22,6 +22,13 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
     return shown
 
 
+def test_messages_wrap(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ACRONUMBA_LESSONS", raising=False)
+    learn.expect(False, "look at the trace again, " * 20 + "\n    " + "a_name" * 30)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 5 and all(len(line) <= 88 for line in lines[:-1]) and lines[-1].endswith("a_name")
+
+
 def test_a_script_prints_question_answer_and_link(capsys: pytest.CaptureFixture[str]) -> None:
     learn.ask("How many batches?", 7)
     learn.look("tree.html", batch=2, step=3)

@@ -23,7 +23,7 @@ from acronumba.ir.ops import shown_name
 from acronumba.ir.source import functions_of, spanned
 from acronumba.ir.spec import FAR, Dim, KernelSpec, Operand, Use
 from acronumba.ir.types import type_text
-from acronumba.kernels.account import fusion_notes, stage_texts
+from acronumba.kernels.account import expression_text, fusion_notes, stage_texts
 from acronumba.pipeline.boundary import column_names
 from acronumba.tuned import lines_of
 from acronumba.views.explained import Block, Effect, Explained, Remark, SourceFunction, SourceLine
@@ -131,6 +131,7 @@ def _blocks(compiled: Compiled, trace: TraceData) -> tuple[Block, ...]:
             Block(
                 letter=letter(number),
                 name=spec.name,
+                expression=expression_text(spec, strategy, paths=paths),
                 calls=_calls(compiled.plan.uses[k]),
                 places=tuple(dict.fromkeys(_places(spec, compiled.plan.uses[k]))),
                 operations=tuple(shown_name(op.op, op.attrs) for op in spec.body),

@@ -308,6 +308,8 @@ def _below(stages: Stages, roots: Sequence[int], ends: Iterable[int] = ()) -> se
     return {v for v in out if stages.graph.kind(v) != "create"}
 
 
+LONG = 44  # characters of an expression
+WHOLE = re.compile(r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")  # one pair of parentheses around all
 TEMPORARY = re.compile(r"(v_?\d+)?")  # names that the user did not write
 
 
@@ -332,8 +334,12 @@ class _Words:
             return repr(op.attrs[0])
         if not TEMPORARY.fullmatch(source.name):
             return source.name
-        if not depth:
-            return "..."
+        return self.expression(v, depth) if depth else "..."
+
+    def expression(self, v: int, depth: int = 3) -> str:
+        """Return an operation as an expression of named values, even if it has a name."""
+        op = self.graph.op(v)
+        assert op is not None
         inner = [self.label(a, depth - 1) for a in op.args]
         match op.op:
             case "concat":
@@ -381,6 +387,15 @@ class _Words:
         """Return the texts of operations, without duplicates."""
         values = sorted(v for v in values if (op := self.graph.op(v)) is not None and TENSORS[op.op].shown_to_users)
         return ", ".join(dict.fromkeys(self.operation(v, values) for v in values))
+
+
+def expression_text(spec: KernelSpec, strategy: Strategy = DEFAULT, *, paths: Sequence[str] = ()) -> str:
+    """Return the first result of a kernel as a short expression, which tells kernels of one line apart."""
+    words = _Words(plan_stages(spec, host(), strategy), paths)
+    text = words.expression(spec.results[0], 4) if spec.results else ""
+    text = text[1:-1] if WHOLE.fullmatch(text) else text
+    more = "..." if len(text) > LONG or len(spec.results) > 1 else ""
+    return text[:LONG].rstrip() + more
 
 
 def _tail(stages: Stages, stage: ProductStage) -> set[int]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+INK = "#6e7781"  # of text in pictures: it is read on light and on dark pages
 MARKS = "*o+x"  # of the lines of a panel, in this order
 COLOURS = ("#1f5fa8", "#c8541b", "#2b8a4b", "#7a3fa0")
 _DASHES = "6 6"  # of all lines but the first
@@ -86,7 +87,7 @@ def curves_svg(panels: Sequence[Panel], width: int = 640, height: int = 220) -> 
     """Return panels one below the other as SVG, `width` by `height` pixels each."""
     full = height * len(panels)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{full}" viewBox="0 0 {width} {full}"'
-    parts = [f'{head} font-family="sans-serif" font-size="12">', '<rect width="100%" height="100%" fill="white"/>']
+    parts = [f'{head} font-family="sans-serif" font-size="12" fill="{INK}">']
     for k, p in enumerate(panels):
         parts += [f'<g transform="translate(0 {k * height})">', *_panel_svg(p, width, height), "</g>"]
     return "\n".join([*parts, "</svg>", ""])
@@ -100,7 +101,7 @@ def _panel_svg(p: Panel, width: int, height: int) -> list[str]:
     (left, right), (low, high) = _range([x for x, _ in p.points]), _range([y for _, y in p.points])
     for value in ticks(low, high):
         y = _TOP + (high - value) / (high - low) * h
-        out.append(f'<path d="M{_LEFT} {y:.1f}h{w}" stroke="#ddd"/>')
+        out.append(f'<path d="M{_LEFT} {y:.1f}h{w}" stroke="{INK}" stroke-opacity="0.3"/>')
         out.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_number(value)}</text>')
     for step in ticks(left, right):
         x = _LEFT + (step - left) / (right - left) * w

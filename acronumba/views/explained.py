@@ -43,6 +43,7 @@ class Block:
 
     letter: str  # A, B, ... in order of execution
     name: str  # of the kernel
+    expression: str  # what it computes, in a few words: "tanh(w @ x)"
     calls: tuple[str, ...]  # where it is recorded: "lstm, called from tag line 98"; () if that is one function alone
     places: tuple[Loc, ...]  # where it is recorded
     operations: tuple[str, ...]

@@ -1,7 +1,7 @@
 """Pictures as SVG files: the schedule of a mini-batch, the dataflow graph of an instance, measurements as bars.
 
-In: a `TraceData`, or times. Out: the text of an SVG file without scripts and fonts, on a white ground, so that it looks
-the same on light and dark pages. The same input gives the same text. Curves are drawn by `acronumba.views.curves`.
+In: a `TraceData`, or times. Out: the text of an SVG file without scripts and fonts, in a grey that is read on light and
+on dark pages. The same input gives the same text. Curves are drawn by `acronumba.views.curves`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from acronumba.runtime.trace import TraceData
+from acronumba.views.curves import INK
 from acronumba.views.explorer.summary import COLOURS, TALL, kernel_colour, kernel_letters, strip_bars
 from acronumba.views.graphs import operands_of
 from acronumba.views.words import counted
@@ -18,7 +19,7 @@ from acronumba.views.words import counted
 MOST_NODES = 200  # of an instance that is drawn
 _EDGE = 16  # pixels around a picture
 _LINE = 16  # pixels from one line of text to the next
-_INK, _PALE = "#24292f", "#8d959d"
+_DARK, _PALE = "#24292f", "#8d959d"
 _COLUMN, _ROW, _RADIUS = 64, 30, 11  # pixels of a dataflow graph
 _NAMES, _BAR, _LENGTH = 170, 7, 420  # pixels: names beside bars, the height of a bar, the longest bar
 _LEFT = 24  # pixels for bars of less than 1
@@ -67,7 +68,8 @@ def graph_svg(trace: TraceData, name: str, instance: int) -> str:
         kernel = trace.kernels[trace.kernel[v]]
         ring = f'stroke="{kernel_colour(letters, kernel)}" stroke-width="3"'
         body.append(f'<circle cx="{x[v]}" cy="{y[v]:.1f}" r="{_RADIUS}" fill="white" {ring}/>')
-        body.append(f'<text x="{x[v]}" y="{y[v] + 4:.1f}" text-anchor="middle">{letters[kernel]}</text>')
+        middle = f'x="{x[v]}" y="{y[v] + 4:.1f}" text-anchor="middle"'
+        body.append(f'<text {middle} fill="{_DARK}">{letters[kernel]}</text>')
     tall = max(y.values()) + _RADIUS
     at = {b: _RADIUS + _COLUMN * k for k, b in enumerate(columns)}
     body += [f'<text x="{at[b]}" y="{tall + 20:.1f}" text-anchor="middle">{b}</text>' for b in columns]
@@ -135,8 +137,8 @@ def bars_svg(title: str, bars: Mapping[str, Sequence[float | None]], names: Sequ
     for mark in (1, 2, 5, 10, 20, 50, 100):
         if mark <= most:
             x = _NAMES + scale * math.log(mark)
-            pale = _PALE if mark == 1 else "#d8dee4"
-            body.append(f'<path d="M{x:.1f} {first}V{bottom}" stroke="{pale}"/>')
+            opacity = 1 if mark == 1 else 0.4
+            body.append(f'<path d="M{x:.1f} {first}V{bottom}" stroke="{_PALE}" stroke-opacity="{opacity}"/>')
             body.append(f'<text x="{x:.1f}" y="{bottom + 14}" text-anchor="middle">{mark}</text>')
     for k, (group, row) in enumerate(bars.items()):
         top = first + k * tall + 4
@@ -157,9 +159,8 @@ def _page(title: str, wide: float, tall: float, body: Sequence[str], label: str 
     said = escape(f"{title}. {label}" if label else title)
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12" fill="{_INK}">',
+        f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12" fill="{INK}">',
         f"<title>{said}</title>",
-        f'<rect width="{width}" height="{height}" rx="6" fill="white"/>',
         f'<text x="{_EDGE}" y="{_EDGE + 8}" font-weight="bold">{escape(title)}</text>',
         f'<g transform="translate({_EDGE} {_EDGE + 24})">',
         *body,

@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from acronumba.cli.main import main
+from acronumba.views.curves import INK
 
 RESULTS = "benchmarks/results"
 PAGES = {  # the program of a page, its model, and options of the command
@@ -54,7 +55,7 @@ def test_pictures_are_what_the_command_draws(
 
 
 def test_pictures_show_on_any_page(root: Path) -> None:
-    """They need no script, no font and nothing that is elsewhere, and bring their own ground."""
+    """They need no script, no font and nothing that is elsewhere, and are read on light and on dark ground."""
     files = sorted((root / "docs" / "pictures").iterdir())
     assert {path.stem for path in files} == set(PICTURES)
     for path in files:
@@ -62,8 +63,14 @@ def test_pictures_show_on_any_page(root: Path) -> None:
         tags = {element.tag.rpartition("}")[2] for element in ElementTree.fromstring(text).iter()}
         assert tags <= {"svg", "title", "rect", "path", "circle", "text", "g", "polyline"}, path
         assert text.count("http") == 1, "the name space alone"
-        assert re.search(r'<rect [^>]*fill="white"/>', text)
+        assert not re.search(r'<rect [^>]*fill="white"', text) and 'fill="#6e7781"' in text
         assert 'font-family="sans-serif"' in text
+
+
+def test_the_ink_of_pictures_is_read_on_white_and_on_black() -> None:
+    red, green, blue = (((v / 255 + 0.055) / 1.055) ** 2.4 for v in bytes.fromhex(INK[1:]))
+    light = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    assert 1.05 / (light + 0.05) > 4.5 and (light + 0.05) / 0.05 > 4.5  # as WCAG asks for
 
 
 def test_pages_say_what_pictures_show(root: Path) -> None:

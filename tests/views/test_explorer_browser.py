@@ -347,3 +347,31 @@ def test_the_whole_page_works_in_a_frame_without_rights(driver: Any, tmp_path: P
         time.sleep(0.05)
     assert driver.execute_script("return document.querySelectorAll('#graph g').length") > 2
     driver.switch_to.default_content()
+
+
+COVERED = """(() => {
+  const room = document.getElementById("source").getBoundingClientRect(), bad = [];
+  for (const row of document.querySelectorAll("#source .row")) {
+    row.style.contentVisibility = "visible";
+    const code = row.children[2].getBoundingClientRect();
+    for (const tag of row.children[3].children) {
+      const b = tag.getBoundingClientRect();
+      const apart = b.left >= code.right - 1 || b.top >= code.bottom - 1 || b.bottom <= code.top + 1;
+      if (!apart || b.right > room.right + 1) bad.push(row.innerText);
+    }
+  }
+  return bad;
+})()"""
+
+
+@pytest.mark.parametrize("width", [1440, 1000, 600])
+def test_labels_of_lines_cover_no_code(driver: Any, pages: Any, width: int) -> None:
+    driver.set_window_size(width, 900)
+    try:
+        page = Page(driver, pages(with_rounds))
+        assert page.count("#source .tag") > 3 and page.js(COVERED) == []
+        names = page.js("[...document.querySelectorAll('#kernels button')].map((b) => b.innerText.split('\\n')[0])")
+        assert len(set(names)) == len(names)
+        assert page.text("#kernels code")
+    finally:
+        driver.set_window_size(1440, 1000)

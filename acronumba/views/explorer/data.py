@@ -215,9 +215,10 @@ def _block(block: Block | None, k: int) -> dict[str, Json]:
     """Return the explanation of a kernel; if it has none, a letter and empty fields."""
     if block is None:
         empty: dict[str, Json] = {key: [] for key in ("calls", "phases", "stages", "shared", "varying", "results")}
-        return {**empty, "letter": letter(k), "batches": 0, "once": False}
+        return {**empty, "letter": letter(k), "expression": "", "batches": 0, "once": False}
     return {
         "letter": block.letter,
+        "expression": block.expression,
         "calls": list(block.calls),
         "batches": block.batches,
         "phases": list(block.phases),

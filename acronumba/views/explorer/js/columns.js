@@ -7,7 +7,7 @@
  * @typedef {{name: string, lower_bound: number, optimal: boolean, rounds: number, batch: Int32Array | null,
  *   kernel: Int32Array, size: Int32Array, rows: Int32Array, phase: Int32Array, depth: Int32Array, round: Int32Array,
  *   key: Int32Array, nanoseconds: Int32Array, bytes: Int32Array}} Schedule
- * @typedef {{name: string, letter: string, calls: string[], nodes: number, batches: number, phases: number[],
+ * @typedef {{name: string, letter: string, expression: string, calls: string[], nodes: number, batches: number, phases: number[],
  *   once: boolean, seconds: number, stages: string[], shared: string[], varying: string[], results: string[],
  *   shapes: string[], sites: number[][], places: number[][]}} Kernel
  * @typedef {{number: Int32Array, kernel: Int32Array, instance: Int32Array, depth: Int32Array, operands: Int32Array,

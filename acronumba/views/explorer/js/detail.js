@@ -86,7 +86,7 @@ function kernelWords(k, p) {
   const stages = kernel.stages.map((text, n) => ` Stage ${n + 1}: ${text}.`).join("");
   const gives = kernel.results.length ? kernel.results : kernel.shapes;
   return [
-    p(swatch(k), " ", make("b", {}, kernel.name), `${where}${calls}: `, used, `.${stages}`),
+    p(swatch(k), " ", make("b", {}, kernel.name), " ", make("code", {}, kernel.expression), `${where}${calls}: `, used, `.${stages}`),
     p(`Reads ${kernel.varying.join(", ") || "nothing of its own"}; the same for all: ${kernel.shared.join(", ") || "nothing"}; gives ${gives.join(", ")}.`),
   ];
 }

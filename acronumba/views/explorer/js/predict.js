@@ -80,7 +80,7 @@ function playGame(out, game) {
 function turn(game) {
   const choices = [...game.ready()].map(([key, mine]) => {
     const k = nodes.kernel[mine[0]];
-    return make("button", { type: "button", "data-choice": k, onclick: () => (game.take(key), showPredict()) }, swatch(k), `${kernels[k].name}: ${thousands(mine.length)} ready`);
+    return make("button", { type: "button", "data-choice": k, onclick: () => (game.take(key), showPredict()) }, swatch(k), `${kernels[k].name} `, make("code", {}, kernels[k].expression), ` ${thousands(mine.length)} ready`);
   });
   return [
     make("p", { class: "score" }, `${many(game.taken.length, "batch")} so far, ${many(game.left, "node")} left`),

@@ -28,11 +28,11 @@ export function buildHeader() {
 export function buildKernels() {
   const total = kernels.reduce((sum, k) => sum + k.seconds, 0);
   byId("kernels").append(...order.map((k) => {
-    const { name, nodes, batches, seconds, once, calls } = kernels[k];
+    const { name, expression, nodes, batches, seconds, once, calls } = kernels[k];
     const text = once ? "once" : many(nodes, "node");
     const answer = once ? "" : `, ${many(batches, "batch")}${total ? `, ${Math.round(seconds / total * 100)}% of the time` : ""}`;
     const button = make("button", { type: "button", "data-kernel": k, "aria-pressed": "false", title: calls.join("; ") || null },
-      swatch(k), name, make("small", {}, text, make("span", { class: "answer" }, answer)));
+      swatch(k), name, expression && make("code", {}, expression), make("small", {}, text, make("span", { class: "answer" }, answer)));
     return linked(button, "kernel", k);
   }));
   panel(["pinned", "hover", "schedule"], () => {
@@ -73,6 +73,7 @@ function sourceRow(source, line, text) {
   const row = make("div", { class: `row ${mine.length ? `linked ${hue(mine[0])}` : ""}`, "data-line": key, role: "option", "aria-selected": "false" },
     make("i", {}, line), make("em", {}, ...mine.slice(0, more ? 2 : 3).map(swatch), more), sourceCode(source.file, line, text),
     make("span", { class: "tags" }, ...kinds.map((kind) => make("span", { class: "tag", title: data.meanings[/** @type {string} */ (kind)] }, kind))));
+  row.style.setProperty("--wide", `calc(${text.length}ch + 112px)`);  // of the code, which never wraps
   return mine.length || kinds.length ? linked(row, "line", key) : row;
 }
 
