@@ -13,6 +13,7 @@ acronumba tune [FILE.py:MODEL]              measure this machine, or which strat
 acronumba lessons FOLDER                    write the lessons as notebooks
 acronumba doctor                            check the installation and the machine
 acronumba cache clear                       delete compiled code
+acronumba completion SHELL                  print a script for bash, zsh or fish that completes all of these
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from acronumba.cli.completion import SHELLS, script
 from acronumba.cli.doctor import doctor
 from acronumba.cli.explore import explore
 from acronumba.cli.lessons import lessons
@@ -119,6 +121,8 @@ def parser() -> argparse.ArgumentParser:
     examined.add_argument("--prepare", action="store_true", help="compile the library that all models share")
     cache = add("cache", _cache, "show or clear the disk cache of compiled code")
     cache.add_argument("action", choices=["clear", "path"])
+    text = "print a script with which a shell completes commands, options and models"
+    add("completion", _completion, text).add_argument("shell", choices=list(SHELLS))
     return parser
 
 
@@ -154,6 +158,10 @@ def _bench(args: argparse.Namespace) -> int:
     from acronumba.bench.run import run
 
     return run(args, args.argv[1:])
+
+
+def _completion(args: argparse.Namespace) -> None:
+    print(script(args.shell, parser()), end="")
 
 
 def _cache(args: argparse.Namespace) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import re
+import shutil
 import subprocess
 import sys
 
@@ -11,7 +13,7 @@ import pytest
 import acronumba
 from acronumba import model
 from acronumba.cli.examples import find_example
-from acronumba.cli.main import main
+from acronumba.cli.main import main, parser
 from acronumba.errors.codes import CODES
 
 MODEL = """
@@ -205,3 +207,41 @@ def test_picture_says_what_it_cannot_draw(file, tmp_path, capsys):
     assert main(["picture", str(tmp_path / "other.json"), "-o", str(out)]) == 1
     assert "does not hold times" in capsys.readouterr().err
     assert not out.exists()
+
+
+def completed(script, folder, *words):
+    """Return what bash offers for the last of the words."""
+    given = " ".join(f"'{word}'" for word in words)
+    code = f"COMP_WORDS=({given}); COMP_CWORD={len(words) - 1}; _acronumba; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    done = subprocess.run(["bash", "-c", f"{script}\n{code}"], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes_commands_options_models_and_codes(file, tmp_path, capsys):
+    file("")
+    assert main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    assert completed(script, tmp_path, "acronumba", "ex") == ["explain", "explore"]
+    assert completed(script, tmp_path, "acronumba", "trace", "mi") == ["mine.py"]
+    assert completed(script, tmp_path, "acronumba", "trace", "mine.py", ":") == ["double", "other"]
+    assert completed(script, tmp_path, "acronumba", "trace", "mine.py", ":", "d") == ["double"]
+    assert completed(script, tmp_path, "acronumba", "trace", "mine.py:d") == ["mine.py:double"]
+    assert completed(script, tmp_path, "acronumba", "picture", "--o") == ["--open"]
+    assert completed(script, tmp_path, "acronumba", "error", "ACR21") == [c for c in CODES if c.startswith("ACR21")]
+    assert completed(script, tmp_path, "acronumba", "cache", "") == ["clear", "path"]
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_have_all_commands_and_options(shell, capsys):
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    for name, command in commands().items():
+        assert re.search(rf"\b{name}\b", script)
+        assert all(o.lstrip("-") in script for action in command._actions for o in action.option_strings)
+    if path := shutil.which(shell):
+        subprocess.run([path, "-n"], input=script, text=True, check=True)
+
+
+def commands():
+    return next(a.choices for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
