@@ -44,6 +44,7 @@ class Nothing:
     stream = 0
     timed = False
     cooperative = True
+    shared = 227 << 10
 
     def __init__(self) -> None:
         takes = {"launch": 11, "cooperate": 10, "upload": 4, "record": 2, "reach": 1}

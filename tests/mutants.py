@@ -249,7 +249,26 @@ MUTANTS = (
     ),
     Mutant(
         "gpu: blocks do not wait for each other", "kernels/cuda/persistent.py",
-        "if k > 0 and met(barrier, k * every):", "if k > 1 and met(barrier, k * every):",
+        "if wanted > 0 and cuda.threadIdx.x == 0:", "if wanted > 4 and cuda.threadIdx.x == 0:",
+        "tests/runtime/test_persistent.py", "simulator",
+    ),
+    Mutant(
+        "gpu: rows are read in front of the gate", "kernels/cuda/streamed.py",
+        '        f.do(device("gate"))\n        # whether', "        # whether",
+        "tests/runtime/test_persistent.py", "simulator",
+    ),
+    Mutant(
+        "gpu: a panel stays for another function", "kernels/cuda/stream.py",
+        'return f"{number << 16} + ({panel})"', "return panel", "tests/runtime/test_persistent.py", "simulator",
+    ),
+    Mutant(
+        "gpu: launches of a level have one scratch", "runtime/library/launch_steps.py",
+        "place = (place + ld(row, ROW_BATCH) + 255) & -256", "place = 0",
+        "tests/runtime/test_persistent.py", "simulator",
+    ),
+    Mutant(
+        "gpu: a launch does not wait for what it reads", "kernels/cuda/marshal.py",
+        "select(mark > self.level, mark, self.level)", "select(mark > self.level + 1, mark, self.level)",
         "tests/runtime/test_persistent.py", "simulator",
     ),
     # What optimisations that are on by default leave out: each must be caught by `tests.support.extents` alone

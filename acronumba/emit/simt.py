@@ -44,7 +44,10 @@ DEVICE = {
         for kind in ("float32", "tf32", "bf16", "float64")
         for right in ("", "_rows", "_columns")
     },
-    "stream_weights": "of `kernels.cuda.stream`: address; the last, Const: gates, units, terms",
+    "gate": "-> nothing: what other blocks compute is read behind it, and the next `meet`, only",
+    "stream_keep": "of `kernels.cuda.stream`: panel, warp; of each round, address, offset in the place of the panel, "
+    "and Const: gates, units, terms",
+    "stream_weights": "address, offset in the place; the last as before",
     "stream_products": "rows, sums, both in shared memory, which of four lanes; the last as before",
     "stream_added": "sum (or none), address in shared memory, Const parts -> f32",
     "shared_at": "address -> i64: of shared memory, as `load_near` and its like take it",
@@ -65,10 +68,10 @@ NAMES = frozenset(
     "unsigned truncated sdiv srem fdiv fma umin umax udiv urem fdiv_near lshr ult ule ugt uge exchange of_lane hsum "
     "hmax hmin copy_bytes copy_later copies_end wait_for_copies wait_for_older_copies wait_for_oldest_copies "
     "this_thread within tf32 mma bf16 mma_bf16 shared_at load_near load_near_word load_four store_near copy_near "
-    "copy_one_near meet_lanes load_far_four nothing".split()
+    "copy_one_near meet_lanes load_far_four nothing load_near_int store_near_int load_kept".split()
 )
-# Texts that stand in place of a call of an intrinsic, made of its arguments and the lane: `kernels.cuda` has them.
-INLINE: dict[str, Callable[[Sequence[str], str], list[str]]] = {}
+# Texts that stand in place of a call of an intrinsic, made of its arguments and the setting: `kernels.cuda` has them.
+INLINE: dict[str, Callable[[Sequence[str], Setting], list[str]]] = {}
 _WIDTH = re.compile(r"(?<=[a-z0-9])x\d+\b")
 
 
@@ -93,6 +96,9 @@ class Setting:
     thread: str = "(i64(cuda.threadIdx.x) & 1023)"  # the compiler sees how large it is
     lane: str = "i64(cuda.laneid)"
     blocks: str = "i64(cuda.gridDim.x)"
+    block: str = "i64(cuda.blockIdx.x)"
+    gate: str = ""  # the statement that waits for other blocks
+    number: int | None = None  # by which panels of its weights are known that stay in shared memory; None: none stay
     with_thread: frozenset[str] = frozenset()  # the functions whose first parameter is the thread
     name: str = ""  # another name for the function
     first: tuple[str, ...] = ()  # additional first parameters
@@ -121,6 +127,7 @@ class DeviceFunction:
     calls: frozenset[str] = frozenset()  # functions beside it
     arrays: tuple[SharedArray, ...] = ()
     asks: bool = False  # whether its text says which thread or lane this is
+    gates: bool = False  # whether it has a gate
 
 
 @record(frozen=False)
@@ -130,6 +137,7 @@ class _Found:
     calls: set[str] = field(default_factory=set)
     arrays: list[SharedArray] = field(default_factory=list)
     asks: bool = False
+    gates: bool = False
 
 
 def device(name: str, *args: Expr, type: Ty = tree.VOID) -> tree.Call:
@@ -241,7 +249,7 @@ class _Printer(text._Printer):
             case "thread":
                 return self.thread()
             case "block":
-                return "i64(cuda.blockIdx.x)"
+                return self.setting.block
             case "blocks":
                 return self.setting.blocks
             case "varying" | "own":
@@ -272,7 +280,7 @@ class _Printer(text._Printer):
                 self.found.calls.add(name)
                 return f"{name}({self.lane()}, {', '.join(args)})"
             case "stream_added":
-                return INLINE[e.name](args, "")[0]
+                return INLINE[e.name](args, self.setting)[0]
             case name if name in DEVICE and name in NAMES:
                 return f"{name}({', '.join(args)})"
             case "copy_bytes":
@@ -304,8 +312,12 @@ class _Printer(text._Printer):
                 out(f"{pad}{target.name} = {self.expr(value)}")
             case tree.Do(tree.Call("prefetch" | "prefetch_far")):
                 pass
-            case tree.Do(tree.Call("stream_weights" | "stream_products" as name, args)):
-                for line in INLINE[name]([self.expr(a) for a in args], self.lane()):
+            case tree.Do(tree.Call("gate")):
+                self.found.gates = True
+                if self.setting.gate:
+                    out(f"{pad}{self.setting.gate}")
+            case tree.Do(tree.Call("stream_keep" | "stream_weights" | "stream_products" as name, args)):
+                for line in INLINE[name]([self.expr(a) for a in args], self.setting):
                     out(f"{pad}{line}")
             case tree.Store(address, value, left):
                 where = self.lane_at(address, value.type) if value.type.lanes > 1 else ""
@@ -356,7 +368,8 @@ def parts(module: tree.Module) -> tuple[DeviceFunction, ...]:
     def part(f: tree.Function) -> DeviceFunction:
         _, found = _written(f, names, False, ALONE)
         write = lambda setting: _written(f, names, False, setting)[0]
-        return DeviceFunction(_WIDTH.sub("", f.name), write, frozenset(found.calls), tuple(found.arrays), found.asks)
+        calls, arrays = frozenset(found.calls), tuple(found.arrays)
+        return DeviceFunction(_WIDTH.sub("", f.name), write, calls, arrays, found.asks, found.gates)
 
     return tuple(part(f) for f in sorted(module.functions, key=lambda f: f.name in module.exports))
 

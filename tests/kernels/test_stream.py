@@ -8,10 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from acronumba.analysis.backward.program import plan_backward
+from acronumba.api.dispatch import bind, specialise
+from acronumba.bench.workloads import inputs as workload_inputs
 from acronumba.ir.spec import KernelSpec
+from acronumba.ir.types import TensorT
 from acronumba.kernels.cuda import generate, stream
 from acronumba.kernels.stages.weights import InRegisters
 from acronumba.kernels.tiles import Packing
+from acronumba_bench.workloads import WORKLOADS
 from tests.support.chosen import one_in
 from tests.support.kernel_cases import evaluate, inputs
 from tests.support.kernel_runs import SpecBuilder
@@ -42,7 +47,8 @@ def defined(x: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 
 def run(spec: KernelSpec, rows: list[Any], shared: dict[int, Any], **how: Any) -> np.ndarray:
-    ((found,), _) = Simulated(spec, generate.generate(spec), how.pop("seed", 0))(rows, shared, **how)
+    code = generate.generate(spec)
+    ((found,), _) = Simulated(spec, code, how.pop("seed", 0), how.pop("together", False))(rows, shared, **how)
     return found
 
 
@@ -65,8 +71,9 @@ def test_bits_depend_on_no_company() -> None:
     rng = np.random.default_rng(0)
     for m, units in ((1, 1), (5, 3), (17, 2)):
         those = rng.choice(len(rows), m, replace=False)
-        got = run(spec, [rows[i] for i in those], shared, units=units, seed=m)
-        assert got.tobytes() == whole[those].tobytes(), (m, units)
+        for together in (False, True):
+            got = run(spec, [rows[i] for i in those], shared, units=units, seed=m, together=together)
+            assert got.tobytes() == whole[those].tobytes(), (m, units, together)
 
 
 @pytest.mark.slow
@@ -75,7 +82,28 @@ def test_bits_of_batches_of_all_sizes() -> None:
     rows, shared = inputs(spec, 300)
     whole = run(spec, rows, shared, units=3)
     for m in range(1, 301):
-        assert run(spec, rows[:m], shared, units=m % 5 + 1, seed=m).tobytes() == whole[:m].tobytes()
+        for together in (False, True):
+            got = run(spec, rows[:m], shared, units=m % 5 + 1, seed=m, together=together)
+            assert got.tobytes() == whole[:m].tobytes(), (m, together)
+
+
+@pytest.mark.long
+def test_bits_of_backward_kernels_depend_on_no_company() -> None:
+    """Those of a tree-LSTM with products."""
+    workload = WORKLOADS["tree_lstm"]
+    xs, p = workload_inputs(workload, 8, 2, None)
+    one = specialise(workload.model, bind(workload.model, (xs,), {"p": p}))[0]
+    back = plan_backward(one.plan, [k for k, s in enumerate(one.program.shared) if isinstance(s.type, TensorT)], None)
+    specs = [*back.plan.kernels, *back.specs[: len(back.specs) - len(back.pullbacks)]]
+    codes = [(spec, code) for spec in specs if "load_four" in (code := generate.generate(spec)).text]
+    assert len(codes) > 2
+    for spec, code in codes:
+        rows, shared = inputs(spec, 9)
+        whole, _ = Simulated(spec, code)(rows, shared, units=1)
+        for m, units, together in ((1, 2, True), (4, 1, False), (9, 3, True)):
+            got, _ = Simulated(spec, code, m, together)(rows[:m], shared, units=units)
+            for mine, other in zip(got, whole, strict=True):
+                assert mine.tobytes() == other[:m].tobytes(), (spec.name, m, units, together)
 
 
 def test_infinities_and_nan_stay_in_their_rows_and_columns() -> None:

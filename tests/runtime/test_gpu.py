@@ -21,7 +21,7 @@ from acronumba.runtime.devices import driver as gpu
 from acronumba.runtime.devices import executor as device
 from acronumba.runtime.devices import names
 from acronumba.runtime.devices.launches import launch_module
-from acronumba.runtime.library.launch_words import LAUNCH
+from acronumba.runtime.library.launch_words import GRID, LAUNCH
 from acronumba_bench.workloads import WORKLOADS
 from tests.support.device_runs import alike, chain, sequences, weights
 from tests.support.gpu_driver import Driver
@@ -141,8 +141,9 @@ def test_the_loop_over_launches_stops_at_an_error() -> None:
         )
         return 0 if len(seen) < 3 else 700
 
-    functions = np.array([7, 5, 0, 1, 8, 100, 1, 3], np.int64)
-    grids = np.array([[4, 1, 1, 0, 0], [64, 3, 5, 0, 0], [16, 4, 1, 0, 0], [1, 4, 0, 0, 0]], np.int64)
+    functions = np.array([[7, 5, 0, 1, 0, 0, 0], [8, 100, 1, 3, 0, 0, 0]], np.int64)
+    grids = np.array([[4, 1, 1], [64, 3, 5], [16, 4, 1], [1, 4, 0]], np.int64)
+    grids = np.pad(grids, [(0, 0), (0, GRID.count - 3)])
     kernels = np.array([0, 1, 0, 2], np.int64)
     table = np.array([[0, 9, 1000], [1, 65, 2000], [0, 0, 2500], [0, 1, 3000]], np.int64)
     table = np.pad(table, [(0, 0), (0, marshal.ROW.count - 3)])

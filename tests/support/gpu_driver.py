@@ -55,7 +55,8 @@ class Driver:
         out._obj.value = 2
 
     def _cuDeviceGetAttribute(self, out: Any, number: int, device: Any) -> None:
-        out._obj.value = {16: 2, 75: self.capability[0], 76: self.capability[1], 95: self.cooperative}[number]
+        known = {16: 2, 75: self.capability[0], 76: self.capability[1], 95: self.cooperative, 97: 227 << 10}
+        out._obj.value = known[number]
 
     def _cuLaunchKernel(self, *args: int) -> None:
         self.device._launch(*args)

@@ -10,7 +10,7 @@ import numpy as np
 
 from acronumba.emit import interpret
 from acronumba.ir.spec import FIXED, KernelSpec
-from acronumba.kernels.cuda import generate, simulator
+from acronumba.kernels.cuda import generate, persistent, simulator, stream
 from acronumba.kernels.cuda.writer import THREADS, WARPS
 from acronumba.strategy import DEFAULT, Strategy
 from tests.support.aligned import aligned_zeros
@@ -26,6 +26,7 @@ class Simulated:
     spec: KernelSpec
     code: generate.CudaCode
     seed: int = 0
+    together: bool = False  # as a launch of the kernel that runs all, twice, so that the second time panels have stayed
 
     def __call__(
         self, nodes: Sequence[Sequence[Array]], shared: dict[int, Array] | None = None, dims: Sequence[int] = (),
@@ -140,11 +141,35 @@ class Simulated:
             packed = arrays[0] if use.packing is None else use.packing.apply(*arrays)  # type: ignore[arg-type]
             p_words.append(placed.setdefault(id(packed), place(packed) if packed.size else 0))
         p = place(np.array(p_words, np.int64))
-        gpu = simulator.Simulator(code.source, memory, self.seed)
-        for entry in code.entries:
-            gpu.launch(entry, blocks, THREADS, p, len(nodes), place(scratch), place(own))
+        given = p, len(nodes), place(scratch), place(own)
+        if self.together:
+            self.run_together(memory, given, blocks)
+        else:
+            gpu = simulator.Simulator(code.source, memory, self.seed)
+            for entry in code.entries:
+                gpu.launch(entry, blocks, THREADS, *given)
         assert not scratch[whole:].any(), "scratch overrun"
         return results, failures[: len(nodes)]
+
+    def run_together(self, memory: interpret.InterpreterMemory, given: tuple[int, int, int, int], blocks: int) -> None:
+        """Run the functions twice in one launch; each is a level, by all blocks."""
+        code = persistent.persistent([self.code], 227 << 10)
+        p, nodes, scratch, warps = given
+        place = tags = 0
+        rows = []
+        for function, grids in enumerate(self.code.grids):
+            row = {"function": function, "nodes": nodes, "p": p, "scratch": scratch, "warps": warps, "blocks": blocks}
+            rows.append(row | {"kept": place, "tags": tags})
+            place += grids[0].kept
+            tags += stream.TAG_BYTES
+        rows = [row | {"wanted": k * blocks} for k, row in enumerate(rows * 2)]
+        steps = np.array([[row.get(name, 0) for name in persistent.STEP.at] for row in rows], np.int64)
+        barrier = np.array([0, 0, 1 << 20, 0], np.int64)
+        memory.add(steps)
+        memory.add(barrier)
+        gpu = simulator.Simulator(code.source, memory, self.seed)
+        at = steps.ctypes.data, len(steps), barrier.ctypes.data
+        gpu.launch("run", blocks, THREADS, *at, shared=code.shared)
 
 
 def simulate_all(specs: Sequence[KernelSpec], strategy: Strategy = DEFAULT) -> list[Simulated]:

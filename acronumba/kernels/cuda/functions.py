@@ -338,6 +338,8 @@ def _instructions() -> dict[str, DeviceFunction]:
         "load_near_word": ("ld.shared.u64 $0, [$1];", "=l,r,~{memory}", i8, (i4,)),
         "load_four": ("ld.shared.v4.f32 {$0,$1,$2,$3}, [$4];", "=f,=f,=f,=f,r,~{memory}", f4, (i4,)),
         "store_near": ("st.shared.f32 [$0], $1;", "r,f,~{memory}", types.void, (i4, f32)),
+        "load_near_int": ("ld.shared.s32 $0, [$1];", "=r,r,~{memory}", i4, (i4,)),
+        "store_near_int": ("st.shared.s32 [$0], $1;", "r,r,~{memory}", types.void, (i4, i4)),
         "copy_near": ("cp.async.cg.shared.global [$0], [$1], 16, $2;", "r,l,r,~{memory}", types.void, (i4, i8, i4)),
         "copy_one_near": ("cp.async.ca.shared.global [$0], [$1], 4, $2;", "r,l,r,~{memory}", types.void, (i4, i8, i4)),
         "meet_lanes": ("bar.warp.sync -1;", "~{memory}", types.void, ()),  # where all lanes of a warp go the same way
@@ -351,7 +353,9 @@ def _instructions() -> dict[str, DeviceFunction]:
         "acquire": ("ld.acquire.gpu.global.u64 $0, [$1];", "=l,l,~{memory}", i8, (i8,)),
     }  # fmt: skip
     out = {name: _assembly(name, *row) for name, row in rows.items()}
-    this_thread, i64 = out["this_thread"], types.int64
+    this_thread, i64, load_four = out["this_thread"], types.int64, out["load_four"]
+    out["load_kept"] = _device(lambda near, far: load_four(near))  # weights that `far` has, too
+    out["step_ends"] = _device(lambda x: cuda.syncthreads_or(x))
     out["thread_anew"] = _device(lambda: i64(this_thread()) & 1023)  # the compiler sees how large it is
     return out
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from acronumba.emit import tree
-from acronumba.emit.tree import I64, Builder, Expr, Local, const, select
+from acronumba.emit.tree import I32, I64, Builder, Expr, Local, const, convert, select
 from acronumba.emit.words import RecordLayout
 from acronumba.ir.spec import FIXED, PARAMETERS, Dim, KernelSpec, Size
 from acronumba.kernels.cuda.generate import CudaCode
@@ -38,7 +38,13 @@ total       nodes of all launches
 most        the most nodes of a launch, or of what is counted of them
 batch       the most bytes of scratch of a batch
 warp        the most bytes of scratch of a warp
+arena       address of a word: the address of the arena that results lie in,
+used        ... of a word: how many bytes of it are in use
+marks       int32[mark_room]: of each `GRANULE` bytes of the arena, the level behind which what lies there is computed
+mark_room   granules that the marks have room for
+levels      how many levels there are so far
 """)
+GRANULE = 8  # bits
 ROW = RecordLayout("""
 kernel      its number
 nodes       of the batch
@@ -47,6 +53,8 @@ fails       the GPU's address of the nodes' failures; 0: the kernel has none
 batch       bytes of scratch of the batch
 warp        bytes of scratch of a warp
 starts      the processor's address of the starts, see `kernels.cuda.nodes`
+level       that of the first function: the next is of the next level, all that they read of earlier ones
+scratch     from the scratch of all to that of the batch, in bytes
 """)
 
 
@@ -87,14 +95,16 @@ def locate() -> tree.Function:
 class _Resolver:
     """Writes the translation of CPU to GPU addresses; caches the last region, in which most next addresses lie."""
 
-    def __init__(self, f: Builder, stream: Expr, name: str) -> None:
-        self.f, self.stream, self.name = f, stream, name
+    def __init__(self, f: Builder, stream: Expr, name: str, levels: _Levels | None = None) -> None:
+        self.f, self.stream, self.name, self.levels = f, stream, name, levels
         self.start, self.end, self.shift = (f.let(f"{name}_{what}", 0) for what in ("start", "end", "shift"))
 
     def __call__(self, word: Expr) -> Expr:
         """Return the GPU address for a CPU address, or 0 if it is in no region."""
         f = self.f
         at = f.let(self.name, word)
+        if self.levels is not None:
+            self.levels.read(at)
         with f.when((at < self.start) | (at >= self.end)):
             region = f.let("region", tree.Call("locate", (self.stream, at), I64))
             with f.when(region.eq(0)):
@@ -106,6 +116,49 @@ class _Resolver:
                 f.set(self.end, tree.load(region, 1))
                 f.set(self.shift, tree.load(region, 2))
         return at + self.shift
+
+
+class _Levels:
+    """Writes the level of a launch: behind all levels that compute what it reads.
+
+    The arena of a mini-batch has marks, one for each `GRANULE`: the level behind which what lies there is computed. Two
+    results in one granule share a mark, which may make the level of a reader too large, but never too small. Without
+    room for the marks each launch comes behind all others.
+    """
+
+    def __init__(self, f: Builder, stream: Expr, functions: int) -> None:
+        self.f, self.stream, self.functions = f, stream, functions
+        self.arena = f.let("arena", tree.load(tree.load(stream, STREAM.at["arena"])))
+        used = f.let("used", tree.load(tree.load(stream, STREAM.at["used"])))
+        self.marks = f.let("marks", tree.load(stream, STREAM.at["marks"]))
+        room = tree.load(stream, STREAM.at["mark_room"])
+        self.level = f.let("level", 0)
+        self.used = f.let("marked", select(used >> GRANULE < room, used, 0))
+        with f.when(used.ne(self.used)):
+            f.set(self.level, tree.load(stream, STREAM.at["levels"]))
+
+    def read(self, at: Local) -> None:
+        """Note that the launch reads what lies at an address of the processor."""
+        f = self.f
+        offset = f.let("offset", at - self.arena)
+        with f.when((offset >= 0) & (offset < self.used)):
+            mark = f.let("mark", convert(tree.load(self.marks, offset >> GRANULE, I32), I64))
+            f.set(self.level, select(mark > self.level, mark, self.level))
+
+    def write(self, at: Expr, size: Expr) -> None:
+        """Mark what the launch computes: so many bytes at an address of the processor."""
+        f = self.f
+        end = f.let("end_level", self.level + self.functions)
+        first = f.let("first", at - self.arena)
+        last = f.let("last", first + size)
+        with f.when((first >= 0) & (last <= self.used)), f.loop("k", first >> GRANULE, (last + 255) >> GRANULE) as k:
+            f.store(self.marks, k, convert(end, I32), I32)
+
+    def end(self) -> None:
+        """Note how many levels there are now."""
+        f, known = self.f, tree.load(self.stream, STREAM.at["levels"])
+        end = f.let("end_level", self.level + self.functions)
+        f.store(self.stream, STREAM.at["levels"], select(end > known, end, known))
 
 
 def _plan(spec: KernelSpec, code: CudaCode) -> tree.Function:
@@ -147,6 +200,7 @@ class _Run:
         self.f = f = Builder("run", [(p, I64) for p in ("P", "lo", "hi", "S")], doc=doc)
         self.spec, self.nodes_table = spec, code.table
         self.arguments = [o for o in spec.operands if o.kind != "shared"]
+        self.functions = len(code.entries)
         self.results, self.entries = len(spec.results), len(spec.results) + len(code.shared)
         self.fallible = any(op.site >= 0 for op in spec.body)
         self.stream = f.let("stream", tree.load(f["P"], FIXED + self.entries))
@@ -202,8 +256,11 @@ class _Run:
     def begin(self) -> None:
         """Make the locals of sums over nodes (bytes of scratch, counts) and the resolvers of addresses."""
         f = self.f
+        self.levels = _Levels(f, self.stream, self.functions)
         self.resolve = {
-            o.index: _Resolver(f, self.stream, o.name) for o in self.arguments if o.kind in ("tensor", "list")
+            o.index: _Resolver(f, self.stream, o.name, self.levels)
+            for o in self.arguments
+            if o.kind in ("tensor", "list")
         }
         self.place = _Resolver(f, self.stream, "place")
         self.batch, self.warp = f.let("batch", 0), f.let("warp", 0)
@@ -257,8 +314,18 @@ class _Run:
             f.set(count, count + tree.load(added, 1 + k))
 
     def finish(self) -> None:
-        """Write the stores of the total counts of all nodes."""
+        """Write the stores of the total counts of all nodes, and the marks of the results."""
         f = self.f
+        sizes = [tree.load(f["S"], 2 + k) for k in range(self.results)]
+        if not self.spec.dims:
+            for k, size in enumerate(sizes):
+                self.levels.write(tree.load(f["P"], FIXED + k), self.nodes * size)
+        else:
+            with f.loop("i", f["lo"], f["hi"]) as i:
+                node = self.node(i)
+                f.do(tree.Call("sizes", (node + self.before_extents, self.nodes, f["S"]), tree.VOID))
+                for k, size in enumerate(sizes):
+                    self.levels.write(tree.load(node + tree.load(f["P"], FIXED + k)), size)
         for k, count in enumerate(self.counts):
             f.store(self.starts + (self.nodes + 1) * (8 * k), self.nodes, count)
             f.set(self.most, select(count > self.most, count, self.most))
@@ -281,7 +348,7 @@ class _Run:
         launch = f.let("launch", tree.load(stream, STREAM.at["table"]) + count * ROW.size)
         row = {
             "kernel": tree.load(f["P"], FIXED + self.entries + 1), "nodes": nodes, "p": table, "fails": fails,
-            "batch": self.batch, "warp": self.warp, "starts": self.starts,
+            "batch": self.batch, "warp": self.warp, "starts": self.starts, "level": self.levels.level,
         }  # fmt: skip
         for name, word in row.items():
             f.store(launch, ROW.at[name], word)
@@ -289,6 +356,7 @@ class _Run:
         for name, most in (("most", self.most), ("batch", self.batch), ("warp", self.warp)):
             with f.when(most > tree.load(stream, STREAM.at[name])):
                 f.store(stream, STREAM.at[name], most)
+        self.levels.end()
         f.store(stream, STREAM.at["launches"], count + 1)
 
     def copy(self, source: Local, many: Expr, resolve: Callable[[Expr], Expr] | None) -> Expr:

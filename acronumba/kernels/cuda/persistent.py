@@ -1,23 +1,31 @@
-"""One kernel that runs whole mini-batches: all stages of all kernels of a plan, with a barrier of all blocks between.
+"""One kernel that runs whole mini-batches: all stages of all kernels of a plan, with a barrier of blocks between.
 
 In: the code of the kernels. Out: source of `numba.cuda` with one function to launch, of as many blocks as the GPU runs
 at once (a cooperative launch):
 
-    run(steps, count, S, T, barrier)
-        steps       rows of `STEP`, in the GPU's memory
-        S, T        scratch of the batch and of warps, as of the functions
+    run(steps, count, barrier)
+        steps       rows of `STEP`, in the GPU's memory: those of one level do not depend on each other
         barrier     words of `BARRIER`
 
 Each function is printed from the same tree or template as for a launch by itself, so results have the same bits; only
 its `simt.Setting` is another. The shared memory of the functions would add up: here all shared arrays are parts of one
 pool. A function's arrays lie behind the arrays of the functions that it calls, so that two overlap only if they are
 never in use at once. And values that depend on the thread alone would be computed before the loop and occupy registers
-in all functions: here each function gets its thread (`here`), which is read again for every step, and the number of
-blocks that run it, which is that of a launch.
+in all functions: here each function gets its thread (`here`), which is read again for every step, its block and the
+number of blocks that run it, which is that of a launch.
 
-The barrier's counter only grows. One thread of each block adds 1 and polls until all blocks have come; adding releases
-and polling acquires at the scope of the GPU, so that stores of any block before the barrier are visible to all blocks
-after it. A thread that polls too often adds `GONE`: all others see it, now or later, and leave.
+*The gate.* A block that is done with a step adds 1 to a counter, which only grows. It does not wait there: in its next
+step it waits, at the gate of the function, until the blocks of all steps of earlier levels have come so far. Behind the
+gate a function reads what other blocks have computed; in front of it addresses and weights, while others still work.
+A function without a gate has it in front. Blocks that no step of a level needs do not come at all. So a block of a
+level comes only after the count has reached what all levels before add up to, and the count cannot reach that earlier.
+Adding releases and polling acquires at the scope of the GPU, so that stores of any block before are visible behind the
+gate. A thread that polls too often adds `GONE`: all others see it, now or later, and leave at the end of their step.
+
+*Weights that stay.* Behind the pool lie tags (`kernels.cuda.stream`), and behind them places for panels of weights. A
+step says where the panel of its function has its place. Who makes the steps (`runtime.library.launch_steps`) gives each
+function a place of its own while there is room; others share one, and copy the panel anew if another function has been
+there. So a tag is the number of the function and that of the panel.
 """
 
 from __future__ import annotations
@@ -29,14 +37,22 @@ from acronumba.emit import simt
 from acronumba.emit.words import RecordLayout
 from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.own import Placed
+from acronumba.kernels.cuda.stream import TAG_BYTES
 from acronumba.kernels.cuda.tiles import Tile
+from acronumba.kernels.cuda.writer import Grid
 from acronumba.records import record
 
 STEP = RecordLayout("""
+first       the first of the blocks that run it
+blocks      how many blocks do
 function    its number; functions are numbered kernel by kernel
 nodes       of the batch
 p           its table P
-blocks      by how many blocks it is run
+scratch     S: scratch of the batch,
+warps       T: ... of the warps of the step
+wanted      how often blocks must have come before, altogether
+kept        bytes from the first place to that of its panel
+tags        bytes from the first tag to its tags
 """)
 BARRIER = RecordLayout("""
 come        how often blocks have come, 0 at first
@@ -45,14 +61,12 @@ looks       how often a block looks before it gives up
 free
 """)
 GONE = 1 << 40  # more than blocks can come
+TAGS = 16  # rows of tags: of the place that functions share, and of functions that have places of their own
 
-_MET = f'''@cuda.jit(device=True)
-def met(barrier, wanted):
-    """Wait until blocks have come so often; return whether one of them has given up."""
-    cuda.syncthreads()
-    gone = i32(0)
-    if cuda.threadIdx.x == 0:
-        arrive(barrier, 1)
+_PASSED = f'''@cuda.jit(device=True)
+def passed(barrier, wanted):
+    """Let the first thread wait until blocks have come so often; return 0, so that it does that once."""
+    if wanted > 0 and cuda.threadIdx.x == 0:
         left = ld(barrier, {BARRIER.at["looks"]})
         come = acquire(barrier)
         while come < wanted and left > 0:
@@ -62,24 +76,44 @@ def met(barrier, wanted):
             arrive(barrier, {GONE})
             st(ld(barrier, {BARRIER.at["word"]}), 0, 1)
         if come < wanted or come >= {GONE}:
-            gone = i32(1)
-    return cuda.syncthreads_or(gone) != 0
+            pool(i32, FORGOTTEN, 1)[0] = i32(1)
+    return 0
 '''
 
+
 _RUN = f'''@cuda.jit
-def run(steps, count, S, T, barrier):
+def run(steps, count, barrier):
     """Run one function after the other, each by as many blocks as have something to do."""
-    block = i64(cuda.blockIdx.x)
-    every = i64(cuda.gridDim.x)
+    gone = pool(i32, FORGOTTEN, 1)
+    kept_tags = pool(i32, FORGOTTEN + 16, TAGS)
+    kept_places = pool(f32, FORGOTTEN + 16 + 4 * TAGS, 1)
+    thread = i64(cuda.threadIdx.x)
+    if thread == 0:
+        gone[0] = i32(0)
+    if thread < TAGS:
+        kept_tags[thread] = i32(-1)
+    cuda.syncthreads()
     for k in range(count):
         step = steps + k * {STEP.size}
-        function = ld(step)
-        nodes = ld(step, {STEP.at["nodes"]})
-        P = ld(step, {STEP.at["p"]})
+        block = i64(cuda.blockIdx.x) - ld(step, {STEP.at["first"]})
         blocks = ld(step, {STEP.at["blocks"]})
-        if k > 0 and met(barrier, k * every):
-            return
-        if block < blocks:
+        if block >= 0 and block < blocks:
+            function = ld(step, {STEP.at["function"]})
+            nodes = ld(step, {STEP.at["nodes"]})
+            P = ld(step, {STEP.at["p"]})
+            S = ld(step, {STEP.at["scratch"]})
+            T = ld(step, {STEP.at["warps"]})
+            wanted = ld(step, {STEP.at["wanted"]})
+            kept = ld(step, {STEP.at["kept"]}) + shared_at(address(kept_places))
+            tags = ld(step, {STEP.at["tags"]}) + shared_at(address(kept_tags))
+{{body}}
+            left = i32(0)
+            if cuda.threadIdx.x == 0:
+                left = gone[0]
+            if step_ends(left) != 0:
+                return
+            if cuda.threadIdx.x == 0:
+                arrive(barrier, 1)
 '''
 
 
@@ -90,8 +124,9 @@ class PersistentCode:
     own: str  # text of its other code
     text: str  # with them
     shared: int  # bytes that a block shares
+    room: int  # bytes of them for panels of weights that stay
     entries: tuple[str, ...] = ("run",)
-    parameters: int = 5
+    parameters: int = 3
     tiles: tuple[Tile, ...] = ()  # that are no part of the text
     operations: tuple[Placed, ...] = ()  # operations of the user's own
 
@@ -101,40 +136,61 @@ class PersistentCode:
         return self.text
 
 
-def persistent(codes: Sequence[CudaCode]) -> PersistentCode:
-    """Return the kernel that runs the given ones, whose functions are numbered in their order."""
+def persistent(codes: Sequence[CudaCode], most: int = 48 << 10) -> PersistentCode:
+    """Return the kernel that runs the given ones, whose functions are numbered in their order.
+
+    `most`: bytes that a block may share.
+    """
     library: dict[str, simt.DeviceFunction] = {}
     stages: list[str] = []
+    grids: list[Grid] = []  # the first of each
     for number, code in enumerate(codes):
         for part in code.parts():
             if part.name in code.entries:
                 own = part.name if part.name not in library else f"{part.name}_of_{number}"  # kernels may have one name
+                grids.append(code.grids[code.entries.index(part.name)][0])
                 stages.append(own)
                 library[own] = part
             elif library.setdefault(part.name, part).write(simt.ALONE) != part.write(simt.ALONE):
                 raise TypeError(f"two functions of the name {part.name}")
     with_thread, places = asking(library), pool(library)
     here = simt.Setting(thread="here", lane="(here & 31)", with_thread=with_thread)
-    stage = replace(here, blocks="blocks", first=("blocks",))
-    texts = [
-        part.write(replace(stage if name in stages else here, name=name, places=places[name][0]))
-        for name, part in library.items()
-    ]
-    calls = [
-        line
-        for k, name in enumerate(stages)
-        for line in (
-            f"{'elif' if k else 'if'} function == {k}:",
-            f"    {name}({'thread_anew(), ' if name in with_thread else ''}blocks, P, nodes, S, T)",
-        )
-    ]
-    shared = max((end for _, end in places.values()), default=0)
-    header = f"# All stages of all kernels, which share one pool of {shared:,} bytes.\n"
-    body = "".join(f"            {line}\n" for line in calls)
-    own_text = f"{header}{_MET}\n\n{_RUN}{body}"
+    forgotten = max((end for _, end in places.values()), default=0) + 15 & -16
+    first = forgotten + 16 + TAGS * TAG_BYTES
+    stay = [grid.kept if first + grid.kept <= most else 0 for grid in grids]
+    texts: list[str] = []
+    calls: list[str] = []
+    for name, part in library.items():
+        setting = replace(here, name=name, places=places[name][0])
+        if name in stages:
+            number = stages.index(name)
+            setting = replace(setting, block="block", blocks="blocks", first=_GIVEN, gate=_GATE)
+            if stay[number]:
+                setting = replace(setting, number=number)
+            calls += _call(number, name, name in with_thread, part.gates)
+        texts.append(part.write(setting))
+    room = min(sum(size + 15 & -16 for size in stay), most - first if any(stay) else 0)
+    header = f"# All stages of all kernels, which share one pool of {forgotten:,} bytes.\n"
+    header += f"FORGOTTEN = {forgotten}\nTAGS = {TAGS * TAG_BYTES // 4}\n\n\n"
+    body = "\n".join(f"            {line}" for line in calls)
+    own_text = f"{header}{_PASSED}\n\n{_RUN.replace('{body}', body)}"
     operations = {found[0].text: found for code in codes for found in code.operations}
     text = "\n\n".join([*texts, own_text])
-    return PersistentCode(own_text, text, shared, operations=tuple(operations.values()))
+    return PersistentCode(own_text, text, first + room, room, operations=tuple(operations.values()))
+
+
+_GIVEN = ("blocks", "block", "barrier", "wanted", "kept", "tags")  # further parameters of a function
+_GATE = "wanted = passed(barrier, wanted)"
+
+
+def _call(number: int, name: str, asks: bool, gates: bool) -> list[str]:
+    """Return the lines that call a function for a step, behind a gate if it has none."""
+    thread = "thread_anew(), " if asks else ""
+    return [
+        f"{'elif' if number else 'if'} function == {number}:",
+        *([] if gates else [f"    {_GATE}", "    cuda.syncthreads()"]),
+        f"    {name}({thread}{', '.join(_GIVEN)}, P, nodes, S, T)",
+    ]
 
 
 def asking(library: Mapping[str, simt.DeviceFunction]) -> frozenset[str]:

@@ -4,11 +4,12 @@ In: the text that `emit.simt` prints, and `emit.interpret.Memory` with the array
 change as a GPU would change them. Threads are greenlets that run until they wait for others: at a barrier of the block,
 of a warp or of the whole grid, or where the lanes of a warp exchange values. The next thread is drawn at random from
 those that can run, and at some stores another thread goes on, so that most missing barriers show. Shared memory begins
-as NaN, and becomes NaN again at a barrier of the grid.
+as NaN.
 
 Blocks of a cooperative launch may synchronise: `arrive` adds to a counter and publishes all earlier stores of the
 block, `acquire` reads the counter and makes published stores visible. In a text that does so, reading an unpublished
-store of another block is an error.
+store of another block is an error, as are weights that have stayed in shared memory and are not those that are wanted.
+The first FORGOTTEN bytes of the pool become NaN where a block ends a step (`step_ends`).
 
 Types are as exact as Numba's: integers of less than 64 bits are narrowed only where the text says so, an operation on
 a float32 and a float64 is a float64 operation, and a literal like `0.5` is a float64. Three things are errors here that
@@ -47,6 +48,7 @@ MASK = (1 << 64) - 1
 _HALF = 1 << 63
 _EXPONENT = 0x7F800000  # bits of a float32, all set in infinities and NaN
 _LOW = (1 << 31) - 1
+_LOST = 1 << 32  # what a block adds to a counter at least that gives up: results are no longer of interest
 _SWITCH = 0.01  # of stores, after which another thread goes on
 _IN_VAIN = 1000  # times that threads look whether others have come, while no other can go on
 
@@ -105,6 +107,10 @@ class Deadlock(Exception):
 
 class Race(Exception):
     """A block reads a store of another block without having waited for it."""
+
+
+class Stale(Exception):
+    """A block reads weights that have stayed in shared memory, which are not those that it wants."""
 
 
 class _Wrapping(ast.NodeTransformer):
@@ -203,6 +209,7 @@ class Simulator:
         made = [_Block(k, self.memory, shared) for k in range(blocks)]
         self.written: dict[int, tuple[_Block, int]] = {}  # of places: by which block, how often it had published
         self.counters: dict[int, dict[int, int]] = {}  # knowledge that readers of a counter acquire
+        self.lost = False  # whether blocks have given up
         alive = [_Thread(block, k) for block in made for k in range(threads)]
 
         def run() -> None:
@@ -237,7 +244,9 @@ class Simulator:
                 everyone = self._everyone(key, alive)
                 if len(those) == everyone:
                     moved = True
-                    given = {t.number if key[0] == "any" else t.lane: t.gives for t in those}
+                    given = {t.number if key[0] in ("any", "end") else t.lane: t.gives for t in those}
+                    if key[0] == "end":
+                        those[0].block.pool[: self.names["FORGOTTEN"]] = 255
                     for t in those:
                         t.waits, t.given = None, given
             in_vain = in_vain + 1 if not moved and self.looking == len(ready) else 0
@@ -249,7 +258,7 @@ class Simulator:
         kind, *where = key
         if kind == "grid":
             return self.blocks * self.size
-        if kind in ("block", "any"):
+        if kind in ("block", "any", "end"):
             return self.size
         return min(WARP, self.size - int(where[1]) * WARP)
 
@@ -264,6 +273,10 @@ class Simulator:
         thread = self.current
         return self._meet(what, thread.block.number, thread.warp, gives=gives)
 
+    def _meet_any(self, what: str, x: Number) -> int:
+        given = self._meet(what, self.current.block.number, gives=bool(x))
+        return int(any(given.values()))
+
     # ---- blocks that meet
 
     def _arrive(self, at: int, n: int) -> None:
@@ -272,7 +285,7 @@ class Simulator:
         block.knows[block.number] = block.published
         self._learn(self.counters.setdefault(at, {}), block.knows)
         self.memory.store(at, self.memory.load(at, tree.I64) + n, tree.I64)
-        block.pool[:] = 255
+        self.lost = self.lost or n >= _LOST
 
     @staticmethod
     def _learn(mine: dict[int, int], other: Mapping[int, int]) -> None:
@@ -295,6 +308,7 @@ class Simulator:
                 block, published = self.written.get(at, (None, 0))
                 if (
                     block not in (None, self.current.block)
+                    and not self.lost
                     and self.current.block.knows.get(block.number, 0) <= published
                 ):
                     raise Race(f"block {self.current.block.number} reads what block {block.number} has stored")
@@ -350,14 +364,17 @@ class Simulator:
             "load_near_word": lambda a: self.loads[int](self._far(a)),
             "load_four": lambda a: tuple(map(self.loads[np.float32], range(at := self._far(a), at + 16, 4))),
             "store_near": lambda a, x: self._store(self._far(a), x),
+            "load_near_int": lambda a: I32(self.loads[I32](self._far(a))),
+            "store_near_int": lambda a, x: self._store(self._far(a), I32(x)),
+            "load_kept": self._load_kept,
             "copy_near": self._copy_near,
             "copy_one_near": self._copy_one, "meet_lanes": lambda: self._meet_warp("warp", None),
             "nothing": lambda: 0, "load_far_four": lambda a: tuple(map(self.loads[np.float32], range(a, a + 16, 4))),
             "within": _within,
             "tf32": _tf32, "mma": self._product("mma", _tf32_factors),
             "bf16": _bf16, "mma_bf16": self._product("mma_bf16", _bf16_factors),
-            "arrive": self._arrive, "acquire": self._acquire,
-            "pool": lambda type, first, count: self.current.block.pool.view(np.uint8)[first:].view(type)[:count],
+            "arrive": self._arrive, "acquire": self._acquire, "step_ends": lambda x: self._meet_any("end", x),
+            "pool": self._of_pool,
         }  # fmt: skip
         for t, kind in (("f32", np.float32), ("f64", np.float64)):
             names |= {
@@ -399,6 +416,9 @@ class Simulator:
         for k in range(lane, size, WARP):
             self.stores[I8](to + k, self.loads[I8](source + k))
 
+    def _of_pool(self, type: Kind, first: int, count: int) -> Array:
+        return self.current.block.pool[first:].view(np.dtype(_CODES[type]))[:count]
+
     # ---- shared memory by addresses of 32 bits
 
     def _near(self, address: int) -> I32:
@@ -415,6 +435,13 @@ class Simulator:
             if offset < size:
                 return start + offset
         raise IndexError(f"{near:#x} is in no shared memory of the block")
+
+    def _load_kept(self, near: int, far: int) -> tuple[np.float32, ...]:
+        """Load weights that have stayed; they must be those at the address `far`."""
+        found, wanted = ([self.loads[I32](k) for k in range(at, at + 16, 4)] for at in (self._far(near), far))
+        if found != wanted:
+            raise Stale(f"block {self.current.block.number} has kept other weights")
+        return tuple(_bits(np.float32, I32(x)) for x in found)  # type: ignore[misc]
 
     # ---- copies that are under way until they are waited for
 
@@ -541,8 +568,7 @@ class _Cuda:
         self._simulator._meet("block", self._simulator.current.block.number, gives=None)
 
     def syncthreads_or(self, x: Number) -> int:
-        given = self._simulator._meet("any", self._simulator.current.block.number, gives=bool(x))
-        return int(any(given.values()))
+        return self._simulator._meet_any("any", x)
 
     def syncwarp(self) -> None:
         self._simulator._meet_warp("warp", None)

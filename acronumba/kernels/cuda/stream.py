@@ -10,6 +10,10 @@ group of four terms, in ascending order, with fused multiply-add; they are added
 added from the first to the last. So it does not matter how many warps and blocks there are, or how many rows and gates
 a block has: the bits of a row depend on nothing else. What a part has too little is filled up with zeros.
 
+*Weights that stay.* In a kernel that runs many batches the panels of weights stay in shared memory
+(`kernels.cuda.persistent`). In each place for panels, a warp has a tag that says of which panel it has copied its parts
+last, and copies them only if that is another one.
+
 A lane has one of the four sums of a part (`sub`, lane // 8) and some columns of the panel (`group`, lane % 8): with 8
 units or more, all gates of some units; with less, some gates of one unit. So four lanes share a column: each has the
 sums of four rows, of which it gets one by exchange.
@@ -29,6 +33,7 @@ WIDE = 40  # columns of a panel at most: each lane has five, of which it keeps 1
 UNITS = 16  # hidden units of a panel at most: each thread finishes one element of a tile
 STEP = PART + 8  # elements from row to row of a part, in shared memory: what 16 lanes read at once lies in other banks
 PART_BYTES = TILE * STEP * 4  # of a part's rows, where its sums lie later
+TAG_BYTES = 4 * THREADS // 32  # of the tags of all warps
 
 
 def units_of(n: int, gates: int) -> int:
@@ -86,12 +91,26 @@ class Core:
         """Loads of 16 bytes with which a lane gets the weights of a part."""
         return 4 * self.quads * len(self.columns) // 4
 
-    def weights(self, at: str) -> list[str]:
-        """Return statements that load the weights of a lane, whose first ones are at an address."""
+    @property
+    def bytes(self) -> int:
+        """Bytes of a part of a panel: of the weights of a warp."""
+        return self.loads * 512
+
+    def weights(self, at: str, kept: str = "") -> list[str]:
+        """Return statements that load the weights of a lane, whose first ones are at an address.
+
+        `kept`: where they lie in shared memory; "" if they do not.
+        """
         names = [
             f"weight_{q * 16 + i}_{c}" for q in range(self.quads) for i in range(4) for c in range(len(self.columns))
         ]
-        return [f"{', '.join(names[4 * n : 4 * n + 4])} = load_far_four({at} + {512 * n})" for n in range(self.loads)]
+        loads = [f"{at} + {512 * n}" for n in range(self.loads)]
+        how = [f"load_kept({kept} + {512 * n}, {x})" if kept else f"load_far_four({x})" for n, x in enumerate(loads)]
+        return [f"{', '.join(names[4 * n : 4 * n + 4])} = {load}" for n, load in enumerate(how)]
+
+    def keep(self, at: str, kept: str) -> list[str]:
+        """Return statements that copy the weights of a lane to where they stay."""
+        return [f"copy_near({kept} + {512 * n}, {at} + {512 * n}, 16)" for n in range(self.loads)]
 
     def products(self, rows: str, sums: str, sub: str) -> list[str]:
         """Return statements that multiply four rows with the weights, and leave the sums of one row of each lane.
@@ -120,20 +139,41 @@ class Core:
         return out
 
 
-def _added(args: Sequence[str], lane: str) -> list[str]:
+def _added(args: Sequence[str], setting: simt.Setting) -> list[str]:
     """Return the sum of parts in shared memory, the first first; of what comes before, if there is something."""
     *before, at, parts = args
     return [" + ".join([*before, *(f"load_near({at} + {p * PART_BYTES})" for p in range(int(parts)))])]
 
 
-def _weights(args: Sequence[str], lane: str) -> list[str]:
-    at, *numbers = args
-    return Core(*map(int, numbers)).weights(at)
+def _keep(args: Sequence[str], setting: simt.Setting) -> list[str]:
+    if setting.number is None:
+        return []
+    panel, warp, *rounds = args
+    tag, wanted = f"tags + ({warp}) * 4", wanted_tag(setting.number, panel)
+    copies: list[str] = []
+    for k in range(0, len(rounds), 5):
+        at, offset, *numbers = rounds[k : k + 5]
+        copies += Core(*map(int, numbers)).keep(at, f"kept + ({offset})")
+    # a lane reads nothing but what it has copied itself, so that only the lanes of the warp have to meet
+    inside = [*copies, "copies_end()", "wait_for_copies()", "meet_lanes()", f"store_near_int({tag}, i32({wanted}))"]
+    return [f"if load_near_int({tag}) != {wanted}:", *(f"    {line}" for line in inside)]
 
 
-def _products(args: Sequence[str], lane: str) -> list[str]:
+def wanted_tag(number: int, panel: str) -> str:
+    """Return the tag of a panel of a function."""
+    return f"{number << 16} + ({panel})"
+
+
+def _weights(args: Sequence[str], setting: simt.Setting) -> list[str]:
+    at, offset, *numbers = args
+    return Core(*map(int, numbers)).weights(at, f"kept + ({offset})" if setting.number is not None else "")
+
+
+def _products(args: Sequence[str], setting: simt.Setting) -> list[str]:
     rows, sums, sub, *numbers = args
     return Core(*map(int, numbers)).products(rows, sums, sub)
 
 
-simt.INLINE |= {"stream_added": _added, "stream_weights": _weights, "stream_products": _products}
+simt.INLINE |= {
+    "stream_added": _added, "stream_keep": _keep, "stream_weights": _weights, "stream_products": _products
+}  # fmt: skip

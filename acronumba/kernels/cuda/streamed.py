@@ -14,7 +14,9 @@ from itertools import pairwise
 from acronumba.emit import tree
 from acronumba.emit.simt import WARP, device
 from acronumba.emit.tree import F32, I1, I32, I64, Const, Expr, Load, Local, const, convert, select
+from acronumba.ir.spec import FIXED
 from acronumba.kernels.cuda import stream
+from acronumba.kernels.cuda.gate import divide
 from acronumba.kernels.cuda.nodes import Counted
 from acronumba.kernels.cuda.tiles import PART
 from acronumba.kernels.cuda.writer import SHARED_MEMORY, WARPS, Grid, SimtWriter
@@ -46,6 +48,7 @@ class Warp:
     Warps without a part do what the last part's warps do, into memory of their own: so all warps go the same way.
     """
 
+    number: int  # of the round
     member: Member
     many: int  # parts of the round
     slot: Expr  # of shared memory
@@ -53,6 +56,7 @@ class Warp:
     every: int  # how many groups of rows it goes on by
     part: Expr  # of the sum
     terms: Expr  # the first one of its part
+    kept: Expr  # where a lane's weights lie in the place of the panel
 
 
 def divided(a: Expr, b: Expr) -> Expr:
@@ -98,7 +102,8 @@ class Streams:
         lead = count(self.stage.lead).constant or 1
         counted = self.w.table.counted.index(self.counted) + 1 if self.counted is not None else 0
         group = stream.GROUP
-        return (Grid(max(1, group // lead), -(-lead // group), counted=counted, panels=self.panels),)
+        kept = sum(m.core.parts * m.core.bytes for m in self.members)
+        return (Grid(max(1, group // lead), -(-lead // group), counted=counted, panels=self.panels, kept=kept),)
 
     def write(self) -> None:
         """Write the function: the shares of the blocks, their tiles, and what is done for each."""
@@ -121,18 +126,18 @@ class Streams:
             self.panel = w.local("panel", u - which * self.panels)
             start = w.local("start", which * share)
             stop = w.local("stop", select(start + share < total, start + share, total))
-            alone = len(self.rounds) == 1
-            warp = self.round(*self.rounds[0]) if alone else None
-            if warp is not None:
-                self.weights(warp)
+            rounds = [self.round(k) for k in range(len(self.rounds))]
+            fresh = w.local("fresh", const(1, I64))
             with w.loop("a", start, stop, stream.TILE) as a:
                 m = w.local("m", select(stop - a < stream.TILE, stop - a, stream.TILE) & 31)  # a small number
-                self.tile(a, m, warp, self.addresses(a, m))
+                self.tile(a, m, rounds, fresh)
+                f.set(fresh, 0)
                 with f.when(a + stream.TILE < stop):
                     f.do(device("meet"))
             f.set(u, u + blocks)
             with f.when(u < units):
                 f.do(device("meet"))
+        f.do(device("gate"))  # of a block without rows
 
     def memory(self) -> None:
         """Allocate shared memory of the block: rows of parts, addresses of rows."""
@@ -162,12 +167,13 @@ class Streams:
             if self.starts is not None and self.owners is not None:
                 f.store(self.owners, self.thread, w.find("of_node", self.starts, row, f["nodes"]))
             at = self.enter(row, self.thread)
-            for member in self.members:
-                for k, piece in enumerate(member.lefts, member.first):
-                    place = Index((*stage.lead, w.graph.shape(piece)[-1]), (*at, ZERO))
-                    address = w.local("row_at", w.address(piece, place))
-                    f.store(self.table + self.thread * 8, k * stream.TILE, address)
-                    f.set(odd, odd | address)
+            found: list[Local] = []  # all before the first is stored: what is loaded for them comes at once
+            for piece in (piece for member in self.members for piece in member.lefts):
+                place = Index((*stage.lead, w.graph.shape(piece)[-1]), (*at, ZERO))
+                found.append(w.local("row_at", w.address(piece, place)))
+            for k, address in enumerate(found):
+                f.store(self.table + self.thread * 8, k * stream.TILE, address)
+                f.set(odd, odd | address)
         w.home_depth = 0
         return odd
 
@@ -177,9 +183,10 @@ class Streams:
 
     # ---- the products
 
-    def round(self, member: Member, first: int) -> Warp:
+    def round(self, number: int) -> Warp:
         """Share out the parts of a round to warps; of a few parts, each is shared by warps that have other rows."""
         w = self.w
+        member, first = self.rounds[number]
         many = min(member.core.parts - first, self.most)
         every = stream.together(many)
         slots = WARPS // every
@@ -187,18 +194,34 @@ class Streams:
         slot = w.local("slot", self.warp & (slots - 1))
         part: Expr = slot if many == slots else select(slot < many, slot, many - 1)
         part = w.local("part", part + first)
-        return Warp(member, many, slot, share, every, part, w.local("terms", part * PART))
+        return Warp(
+            number, member, many, slot, share, every, part, w.local("terms", part * PART), self.lane_of(member, part)
+        )
+
+    def lane_of(self, member: Member, part: Local) -> Expr:
+        """Return where the weights of a lane lie in the place of the panel, if it stays in shared memory."""
+        before = sum(m.core.parts * m.core.bytes for m in self.members[: self.members.index(member)])
+        return part * member.core.bytes + (self.lane * 16 + before)
+
+    def keep(self, rounds: Sequence[Warp]) -> None:
+        """Write what makes the weights of the warp's parts stay in shared memory, in kernels where they do."""
+        each = [(self.weights_at(one), one.kept, *self.numbers(one.member.core)) for one in rounds]
+        self.w.f.do(device("stream_keep", self.panel, self.warp, *(e for own in each for e in own)))
 
     def weights(self, warp: Warp) -> None:
         """Load the weights of the warp's part of the current panel."""
+        self.w.f.do(device("stream_weights", self.weights_at(warp), warp.kept, *self.numbers(warp.member.core)))
+
+    def weights_at(self, warp: Warp) -> Local:
+        """Return the address of the weights of a lane, of the warp's part of the current panel."""
         w, core, parts = self.w, warp.member.core, warp.member.parts
         packing = w.packing(parts, self.stage.n, 1, self.units, "float32")
         assert isinstance(packing, Packing | ViewPacking | SideBySide)
         with w.anew():
             own = InRegisters(packing, core.parts, core.quads, core.share, core.own)
             packed = w.packed(tuple(part.product.right for part in parts), own)
-        at = (self.panel * core.parts + warp.part) * (core.loads * WARP * 16) + self.lane * 16
-        w.f.do(device("stream_weights", w.local("weight_at", packed + at), *self.numbers(core)))
+        at = (self.panel * core.parts + warp.part) * core.bytes + self.lane * 16
+        return w.local("weight_at", packed + at)
 
     def place(self, group: Expr, core: stream.Core) -> tuple[Expr, Local]:
         """Return the first unit and the first gate of a group of lanes."""
@@ -329,12 +352,13 @@ class Streams:
 
     # ---- the tail
 
-    def tile(self, a: Expr, m: Local, warp: Warp | None, odd: Local) -> None:
-        """Write the products and the tail of a tile: what the tail loads that no product depends on goes before."""
+    def tile(self, a: Expr, m: Local, rounds: Sequence[Warp], fresh: Local) -> None:
+        """Write the products and the tail of a tile: what the tail loads that no product depends on goes before.
+
+        Nothing that other blocks compute is read in front of the gate: the rows are, and what the tail loads.
+        """
         w, f = self.w, self.w.f
         w.note_names(self.one.tail)
-        if self.starts is not None:
-            f.do(device("meet"))  # rows' nodes are known to all threads
         with f.nested() as early, w.anew(), w.scope():
             row = w.local("e_row", self.thread >> self.bits)
             self.row = w.local("e", select(row < m, row, m - 1))
@@ -349,17 +373,25 @@ class Streams:
             with f.nested() as late, w.scope():
                 self.begin_totals()
                 self.tail(at, j)
-        f.body += early
-        places = [w.local("sum_at", self.near + (self.row * stream.STEP + self.column * member.core.apart) * SIZE)
-                  for member in self.members]  # fmt: skip
-        first = self.products(warp, m) if warp is not None else None
+        front, behind = divide(early, "P", FIXED + w.kernel.results, w.node_words)
+        f.body += front
+        odd = self.addresses(a, m)
+        with f.when(fresh.ne(0)):  # the panel's first tile: other loads are under way while its weights come
+            self.keep(rounds)
+            if len(rounds) == 1:
+                self.weights(rounds[0])
+        first = self.products(rounds[0], m) if len(rounds) == 1 else None
+        f.do(device("gate"))
         # whether no row can be copied 16 bytes at a time
         self.odd = w.local("any_odd", device("meet_any", (odd & 15).ne(0), type=I1))
-        for number, (member, part) in enumerate(self.rounds):
-            if number:
+        f.body += behind
+        places = [w.local("sum_at", self.near + (self.row * stream.STEP + self.column * member.core.apart) * SIZE)
+                  for member in self.members]  # fmt: skip
+        for one in rounds:
+            if one.number:
                 f.do(device("meet"))
             with w.anew():
-                self.a_round(member, part, m, first, places[self.members.index(member)])
+                self.a_round(one, m, first, places[self.members.index(one.member)])
         with f.when(self.inside):
             f.body += late
 
@@ -395,15 +427,14 @@ class Streams:
         w.totals, w.panels, w.inline = {}, {}, set()
         w.barrier, w.home_depth = barrier, 0
 
-    def a_round(self, member: Member, part: int, m: Local, write: Callable[[], None] | None, at: Local) -> None:
+    def a_round(self, one: Warp, m: Local, write: Callable[[], None] | None, at: Local) -> None:
         """Write a round, and what the thread's sums gain by it."""
         f = self.w.f
         if write is None:
-            warp = self.round(member, part)
-            self.weights(warp)
-            write = self.products(warp, m)
+            self.weights(one)
+            write = self.products(one, m)
         write()
-        many = min(member.core.parts - part, self.most)
-        for gate, total in enumerate(t for p in member.parts for t in self.totals[p.product.value]):
+        first = self.rounds[one.number][1] == 0
+        for gate, total in enumerate(t for p in one.member.parts for t in self.totals[p.product.value]):
             place = at + gate * SIZE if gate else at
-            f.set(total, device("stream_added", *([total] if part else []), place, const(many, I64), type=F32))
+            f.set(total, device("stream_added", *([] if first else [total]), place, const(one.many, I64), type=F32))

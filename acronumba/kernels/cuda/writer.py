@@ -52,6 +52,7 @@ class Grid:
     cost: int = 1
     counted: int = 0  # if not 0, `nodes` are units of count number `counted - 1` of `NodeTable.counted`
     panels: int = 0  # if not 0, so many blocks for each useful one, and only as many as are at work at once
+    kept: int = 0  # bytes of the weights of a panel, which may stay in shared memory
 
 
 def columns_of(n: int, gates: int) -> int:
@@ -80,6 +81,7 @@ class SimtWriter(ProductWriter):
         self.table = table
         self.precision = precision
         self.called: set[Tile] = set()
+        self.node_words: set[Load] = set()  # of words, which the host has written
         self.totals: dict[int, list[Local]] = {}  # sums of products of the current element, by gate
         self.f.reserved = NAMES
         self.symbols["block"] = self.f["nodes"]
@@ -108,7 +110,9 @@ class SimtWriter(ProductWriter):
         assert self.node is not None
         table = self.loaded("words", self.f["P"], PARAMETERS.at["nodes"])
         column = self.bind("column", table + self.f["nodes"] * (8 * k)) if k else table
-        return Load(column + self.node * 8, I64)
+        out = Load(column + self.node * 8, I64)
+        self.node_words.add(out)
+        return out
 
     def starts(self, counted: Counted) -> Local:
         """Return the address of a table of starts."""

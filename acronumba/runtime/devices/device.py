@@ -25,6 +25,7 @@ class Device(Protocol):
     name: str
     number: int | None  # of the GPU; the simulator has none
     processors: int  # that run blocks at the same time: multiprocessors
+    shared: int  # bytes of memory that a block may share
     driver: Driver  # functions that compiled code calls
     stream: int
 

@@ -49,6 +49,7 @@ _FUNCTIONS: dict[str, list[Any]] = {
     "cuModuleLoadData": [ctypes.POINTER(_WORD), ctypes.c_void_p],
     "cuModuleUnload": [_WORD],
     "cuModuleGetFunction": [ctypes.POINTER(_WORD), _WORD, ctypes.c_char_p],
+    "cuFuncSetAttribute": [_WORD, _INT, _INT],
     "cuOccupancyMaxActiveBlocksPerMultiprocessor": [ctypes.POINTER(_INT), _WORD, _INT, ctypes.c_size_t],
     "cuGetErrorString": [_INT, ctypes.POINTER(ctypes.c_char_p)],
 }
@@ -59,7 +60,9 @@ _CALLED = {  # by compiled code
     "record": "cuEventRecord",
     "reach": "cuEventSynchronize",
 }
-_MULTIPROCESSORS, _MAJOR, _MINOR, _COOPERATIVE = 16, 75, 76, 95  # attributes of a device
+_MULTIPROCESSORS, _MAJOR, _MINOR, _COOPERATIVE, _SHARED = 16, 75, 76, 95, 97  # attributes of a device
+_DYNAMIC = 8  # attribute of a function: bytes of shared memory that its launches may ask for
+_ALWAYS = 48 << 10  # such bytes that need no attribute
 _MAPPED = 3  # CPU memory that every context of the device can reach
 _OLDEST = (8, 0)  # compute capability that kernels can be compiled for
 _NON_BLOCKING = 1  # a stream that does not wait for the default one
@@ -132,6 +135,7 @@ class Gpu:
         self.capability = self._attribute(device, _MAJOR), self._attribute(device, _MINOR)
         self.processors = self._attribute(device, _MULTIPROCESSORS)
         self.cooperative = bool(self._attribute(device, _COOPERATIVE))
+        self.shared = self._attribute(device, _SHARED)
         self._context = _WORD()
         self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
         self.stream = self._made("cuStreamCreate", _NON_BLOCKING)
@@ -209,8 +213,13 @@ class Gpu:
         self._release("cuModuleUnload", *(self._modules.pop(handle) for handle in handles))
 
     def resident(self, function: int, threads: int, shared: int = 0) -> int:
-        """Return the number of blocks that a multiprocessor runs at once, limited by registers and shared memory."""
+        """Return the number of blocks that a multiprocessor runs at once, limited by registers and shared memory.
+
+        Its launches may ask for so much shared memory then.
+        """
         out = _INT()
+        if shared > _ALWAYS:
+            self._do("cuFuncSetAttribute", function, _DYNAMIC, shared)
         self._do("cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(out), function, threads, shared)
         return out.value
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.kernels.cuda.generate import CudaCode
-from acronumba.kernels.cuda.marshal import ROW, STREAM
+from acronumba.kernels.cuda.marshal import GRANULE, ROW, STREAM
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.kernels.cuda.writer import Grid
 from acronumba.locks import ForkLock
@@ -74,6 +74,7 @@ class Stream:
         self.known: dict[tuple[_Row, ...], tuple[list[_Row], list[weakref.ref[Array]], Words]] = {}
         self.pending: _Pending | None = None  # the results of the last run
         self.shared: object = None  # owner of the copies of shared values in `regions`
+        self.marks: Words = np.zeros(0, np.int64)  # see `kernels.cuda.marshal`
         self.staged: tuple[NDArray[np.uint8], DeviceCopy] | None = None  # for packed instances
         self["event"] = event = device.event()
         weakref.finalize(self, device.forget, event).atexit = False
@@ -92,6 +93,13 @@ class Stream:
             self.device_copy.address - self.start,
         )
         self["table"], self["capacity"] = address(self.table), launches
+
+    def mark(self, arenas: Sequence[Arena]) -> None:
+        """Make room for the marks of all granules of the last arena, which its results lie in."""
+        granules = max(arena.size for arena in arenas) + (1 << GRANULE) >> GRANULE if self.spare(1) and arenas else 0
+        if granules > self["mark_room"]:
+            self.marks = np.zeros(granules, np.int32)
+            self["marks"], self["mark_room"] = address(self.marks), granules
 
     def place(self, regions: Words) -> None:
         """Set the regions."""
@@ -404,6 +412,7 @@ class DeviceExecutor(Launching):
     def _regions(self, m: MiniBatch) -> Stream:
         """Return a mini-batch's stream with its regions set, which map CPU memory to device memory."""
         stream, arenas, keep = self._stream(m.buffers), m.arenas, m.keep
+        stream.mark(arenas)
         shared = self._share(m.prepared, m.stable)
         stream.shared = self._shared[m.prepared][0]
         if not self._placed(stream, shared, arenas, keep):

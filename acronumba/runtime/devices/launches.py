@@ -20,10 +20,11 @@ EXPORTS = ("write", "send", "launch", "apart", "together", "whole")
 
 
 def launch_module() -> tree.Module:
-    """Return the module of `runtime.library.launch`."""
+    """Return the module of `runtime.library.launch` and `launch_steps`."""
     from acronumba.emit.parse import parse_files
 
-    return tree.Module("launches", parse_files(["acronumba.runtime.library.launch"]), EXPORTS)
+    files = [f"acronumba.runtime.library.{name}" for name in ("launch_steps", "launch")]
+    return tree.Module("launches", parse_files(files), EXPORTS)
 
 
 @record(kw_only=True)
@@ -75,8 +76,8 @@ def launches(
     for k, own in enumerate(kernels):
         counts[k] = len(functions), len(own)
         for handle, most, those in own:
-            functions.append((handle, most, len(grids), len(those)))
-            grids += [(grid.nodes, grid.times, grid.cost, grid.counted, grid.panels) for grid in those]
+            functions.append((handle, most, len(grids), len(those), 0, 0, 0))
+            grids += [tuple(getattr(grid, name) for name in GRID.at) for grid in those]
     made = [
         np.array([*rows, (0,) * width], np.int64) for rows, width in ((functions, FUNCTION.count), (grids, GRID.count))
     ]

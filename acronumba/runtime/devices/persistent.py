@@ -73,11 +73,13 @@ class PersistentRun:
         self._array = np.zeros(ABOUT.count, np.int64)
         self.about = address(self._array)  # see `runtime.library.launch`
         self._words = self._array.data
-        for k, name in enumerate(("steps", "count", "scratch", "warps", "barrier")):
+        for k, name in enumerate(("steps", "count", "barrier")):
             self._words[ABOUT.at["parameters"] + k] = self.about + 8 * ABOUT.at[name]
         self["looks"] = LOOKS
         if self._code:
             self["most"], self["handle"], self["shared"] = self._resident, self._handle, self._code.shared
+            self["room"], self["stages"] = self._code.room, self._stages
+            self["functions"] = sum(len(code.entries) for code in codes)
 
     def __getitem__(self, name: str) -> int:
         return self._words[ABOUT.at[name]]
@@ -89,7 +91,7 @@ class PersistentRun:
         """Compile the kernel that runs all, if its blocks can wait for each other."""
         if not self._device.cooperative:
             return
-        code = persistent(codes)
+        code = persistent(codes, self._device.shared)
         ((self._handle,),) = self._device.load([code])
         weakref.finalize(self, self._device.unload, [self._handle]).atexit = False
         self._resident = self._device.processors * self._device.resident(self._handle, THREADS, code.shared)
@@ -102,7 +104,8 @@ class PersistentRun:
 
     def room(self, launches: int) -> int:
         """Return the bytes that `note` needs at most."""
-        return 64 + BARRIER.size + STEP.size * self._stages * launches if self._code else 0
+        steps = self._stages * launches  # and there are as many levels at most
+        return 64 + BARRIER.size + (STEP.size + 16) * steps + 16 if self._code else 0
 
     def way(self, size: tuple[int, int]) -> bool | None:
         """Return whether mini-batches of a size are run together; None: not yet measured."""

@@ -25,6 +25,7 @@ class SimulatedDevice:
     name = "the simulator"
     number: int | None = None
     processors = 2
+    shared = 227 << 10
     stream = 0
     timed = False
     cooperative = True
@@ -38,7 +39,7 @@ class SimulatedDevice:
         self._arrays: dict[int, NDArray[np.uint8]] = {}
         self._freed: list[int] = []
         self._numbers = itertools.count()  # of functions
-        self._loaded: dict[int, tuple[Any, str]] = {}
+        self._loaded: dict[int, tuple[Any, str, int]] = {}
         self._error: BaseException | None = None
         self._callbacks = {
             "launch": self._callback(self._launch, 11),
@@ -62,7 +63,8 @@ class SimulatedDevice:
         for code in codes:
             gpu = Simulator(code.source, self.memory, self.seed, simulated_names(code.operations, self.memory))
             handles.append([next(self._numbers) for _ in code.entries])
-            self._loaded |= {h: (gpu, entry) for h, entry in zip(handles[-1], code.entries, strict=True)}
+            many = code.parameters
+            self._loaded |= {h: (gpu, entry, many) for h, entry in zip(handles[-1], code.entries, strict=True)}
         return handles
 
     def unload(self, handles: Sequence[int]) -> None:
@@ -88,19 +90,19 @@ class SimulatedDevice:
     def _launch(self, handle: int, blocks: int, *rest: int) -> None:
         y, z, threads, threads_y, threads_z, shared, stream, params, extra = rest
         assert (y, z, threads_y, threads_z, shared, stream, extra) == (1, 1, 1, 1, 0, self.stream, 0)
-        gpu, entry = self._loaded[handle]
+        gpu, entry, many = self._loaded[handle]
         words = ctypes.c_int64.from_address
-        args = [words(words(params + 8 * k).value).value for k in range(4)]
+        args = [words(words(params + 8 * k).value).value for k in range(many)]
         self.launches += 1
         gpu.launch(entry, blocks, threads, *args)
 
     def _cooperate(self, handle: int, blocks: int, *rest: int) -> None:
         y, z, threads, threads_y, threads_z, shared, stream, places = rest
         assert (y, z, threads, threads_y, threads_z, stream) == (1, 1, THREADS, 1, 1, self.stream)
-        gpu, entry = self._loaded[handle]
+        gpu, entry, many = self._loaded[handle]
         words = ctypes.c_int64.from_address
         self.launches += 1
-        args = [words(words(places + 8 * k).value).value for k in range(5)]
+        args = [words(words(places + 8 * k).value).value for k in range(many)]
         gpu.launch(entry, blocks, threads, *args, shared=shared)
 
     def _upload(self, at: int, source: int, size: int, stream: int) -> None:

@@ -25,56 +25,20 @@ from __future__ import annotations
 
 from acronumba.emit.language import call_address_i64, i64, ld, lds, st
 from acronumba.kernels.cuda.tiles import THREADS
+from acronumba.runtime.library.launch_steps import blocks_of, steps
 from acronumba.runtime.library.records import low_half
-from acronumba.runtime.library.words import ROUNDS, RUN_BATCHES, STAGE, STOP
+from acronumba.runtime.library.words import ARENA, ARENA_USED, ROUNDS, RUN_BATCHES, STAGE, STOP
 from acronumba.runtime.state import DONE, EXECUTED, TO_EXECUTE
 
 from acronumba.runtime.library.launch_words import (  # isort: skip
-    ABOUT_BARRIER, ABOUT_COUNT, ABOUT_HANDLE, ABOUT_MOST, ABOUT_PARAMETERS, ABOUT_LOOKS, ABOUT_SCRATCH,
-    ABOUT_SHARED, ABOUT_STEPS, ABOUT_WARPS, ABOUT_WIDEST, ABOUT_WORD, BARRIER_BYTES, BARRIER_COME, BARRIER_LOOKS,
-    BARRIER_WORD, FUNCTION_BLOCKS, FUNCTION_BYTES, FUNCTION_COUNT, FUNCTION_GRIDS, FUNCTION_HANDLE, GRID_BYTES,
-    GRID_COST, GRID_COUNTED, GRID_NODES, GRID_PANELS, GRID_TIMES, KERNEL_BYTES, KERNEL_COUNT, KERNEL_FIRST, LAUNCHED,
-    LAUNCH_BLOCKS, LAUNCH_COOPERATE, LAUNCH_DRIVE, LAUNCH_FUNCTIONS, LAUNCH_GRIDS, LAUNCH_KERNELS, LAUNCH_LAUNCH,
-    LAUNCH_MOST,
-    LAUNCH_NODES, LAUNCH_P, LAUNCH_PROCESSORS, LAUNCH_REACH, LAUNCH_RECORD, LAUNCH_SCRATCH, LAUNCH_SCRATCH_SIZE,
-    LAUNCH_STATUS, LAUNCH_STREAM, LAUNCH_UPLOAD, LAUNCH_WARPS, LAUNCH_WARPS_SIZE, LAUNCH_WHOLE, OWN, ROW_BYTES,
-    ROW_KERNEL, ROW_NODES, ROW_P, ROW_STARTS, STEP_BLOCKS, STEP_BYTES, STEP_FUNCTION, STEP_NODES, STEP_P, STREAM_BATCH,
-    STREAM_DELTA, STREAM_END, STREAM_EVENT, STREAM_LAUNCHES, STREAM_MISSING, STREAM_MOST, STREAM_START,
-    STREAM_TABLE, STREAM_TAIL, STREAM_TOP, STREAM_TOTAL, STREAM_WARP, UNWRITTEN, WARPS, WRITTEN,
+    ABOUT_HANDLE, ABOUT_PARAMETERS, ABOUT_SHARED, ABOUT_WIDEST, FUNCTION_BLOCKS, FUNCTION_BYTES, FUNCTION_HANDLE,
+    KERNEL_BYTES, KERNEL_COUNT, KERNEL_FIRST, LAUNCHED, LAUNCH_BLOCKS, LAUNCH_COOPERATE, LAUNCH_DRIVE,
+    LAUNCH_FUNCTIONS, LAUNCH_KERNELS, LAUNCH_LAUNCH, LAUNCH_MOST, LAUNCH_NODES, LAUNCH_P, LAUNCH_REACH, LAUNCH_RECORD,
+    LAUNCH_SCRATCH_SIZE, LAUNCH_STATUS, LAUNCH_STREAM, LAUNCH_UPLOAD, LAUNCH_WARPS_SIZE, LAUNCH_WHOLE, OWN, ROW_BYTES,
+    ROW_KERNEL, ROW_NODES, ROW_P, STREAM_ARENA, STREAM_BATCH, STREAM_DELTA, STREAM_END, STREAM_EVENT, STREAM_LAUNCHES,
+    STREAM_LEVELS, STREAM_MISSING, STREAM_MOST, STREAM_START, STREAM_TABLE, STREAM_TAIL, STREAM_TOP,
+    STREAM_TOTAL, STREAM_USED, STREAM_WARP, UNWRITTEN, WARPS, WRITTEN,
 )  # fmt: skip
-
-
-def wanted_of(words: i64, grid: i64, row: i64) -> i64:
-    """Return the number of useful blocks of a launch, by its number of nodes, or by a count of them."""
-    nodes = ld(row, ROW_NODES)
-    many = nodes
-    if ld(grid, GRID_COUNTED) != 0:
-        many = ld(ld(row, ROW_STARTS), (nodes + 1) * ld(grid, GRID_COUNTED) - 1)
-    wanted = (many + ld(grid, GRID_NODES) - 1) // ld(grid, GRID_NODES) * ld(grid, GRID_TIMES)
-    panels = ld(grid, GRID_PANELS)
-    if panels != 0:
-        wanted = min(wanted, max(ld(words, LAUNCH_PROCESSORS) // panels, 1)) * panels
-    return wanted
-
-
-def blocks_of(words: i64, function: i64, row: i64, most: i64) -> i64:
-    """Return the number of blocks, at most `most`, of a launch of a function."""
-    grid = ld(words, LAUNCH_GRIDS) + ld(function, FUNCTION_GRIDS) * GRID_BYTES
-    wanted = wanted_of(words, grid, row)
-    blocks = min(wanted, most)
-    if ld(function, FUNCTION_COUNT) == 1:
-        return blocks
-    processors = ld(words, LAUNCH_PROCESSORS)
-    least = (wanted + processors - 1) // processors * ld(grid, GRID_COST)
-    for _ in range(1, ld(function, FUNCTION_COUNT)):
-        grid += GRID_BYTES
-        wanted = wanted_of(words, grid, row)
-        if wanted <= most:
-            time = (wanted + processors - 1) // processors * ld(grid, GRID_COST)
-            if time < least:
-                blocks = wanted
-                least = time
-    return blocks
 
 
 def write(words: i64, stream: i64, state: i64) -> i64:
@@ -89,6 +53,9 @@ def write(words: i64, stream: i64, state: i64) -> i64:
     st(stream, STREAM_MOST, 0)
     st(stream, STREAM_BATCH, 0)
     st(stream, STREAM_WARP, 0)
+    st(stream, STREAM_LEVELS, 0)
+    st(stream, STREAM_ARENA, state + 8 * ARENA)
+    st(stream, STREAM_USED, state + 8 * ARENA_USED)
     return call_address_i64(ld(words, LAUNCH_DRIVE), state)
 
 
@@ -168,41 +135,12 @@ def apart(words: i64, stream: i64) -> i64:
     return launch(words, ld(stream, STREAM_TABLE), ld(stream, STREAM_LAUNCHES))
 
 
-def steps(words: i64, stream: i64, about: i64) -> i64:
-    """Write the barrier, and a step for each function of each kernel, in order; return their end."""
-    out, table = lds(stream, STREAM_TAIL, STREAM_TABLE)
-    st(out, BARRIER_COME, 0)
-    st(out, BARRIER_WORD, ld(about, ABOUT_WORD))
-    st(out, BARRIER_LOOKS, ld(about, ABOUT_LOOKS))
-    first = out + BARRIER_BYTES
-    step = first
-    most = max(min(ld(about, ABOUT_MOST), ld(words, LAUNCH_BLOCKS)), 1)
-    widest = 1
-    for k in range(ld(stream, STREAM_LAUNCHES)):
-        at = table + k * ROW_BYTES
-        nodes = ld(at, ROW_NODES)
-        kernel = ld(words, LAUNCH_KERNELS) + ld(at, ROW_KERNEL) * KERNEL_BYTES
-        for f in range(ld(kernel, KERNEL_FIRST), ld(kernel, KERNEL_FIRST) + ld(kernel, KERNEL_COUNT)):
-            blocks = blocks_of(words, ld(words, LAUNCH_FUNCTIONS) + f * FUNCTION_BYTES, at, most)
-            st(step, STEP_FUNCTION, f)
-            st(step, STEP_NODES, nodes)
-            st(step, STEP_P, ld(at, ROW_P))
-            st(step, STEP_BLOCKS, blocks)
-            widest = max(widest, blocks)
-            step += STEP_BYTES
-    st(about, ABOUT_STEPS, first + ld(stream, STREAM_DELTA))
-    st(about, ABOUT_COUNT, (step - first) // STEP_BYTES)
-    st(about, ABOUT_SCRATCH, ld(words, LAUNCH_SCRATCH))
-    st(about, ABOUT_WARPS, ld(words, LAUNCH_WARPS))
-    st(about, ABOUT_BARRIER, out + ld(stream, STREAM_DELTA))
-    st(about, ABOUT_WIDEST, widest)
-    return step
-
-
 def together(words: i64, stream: i64, about: i64) -> i64:
+    ready(words, stream)
+    end = steps(words, stream, about)
     if ready(words, stream) == 0:
         return -1
-    error = copy(words, stream, steps(words, stream, about))
+    error = copy(words, stream, end)
     if error != 0:
         return error
     return low_half(

@@ -48,6 +48,9 @@ handle          of the driver
 blocks          most blocks that run at the same time
 grids           the first of its grids
 count           how many there are
+uses            how many steps of the mini-batch run it
+place           from the first place of panels of weights to its place, in bytes; -1: it has none yet
+tags            from the first tag to its tags, in bytes
 """)
 GRID = RecordLayout("""
 nodes           `Grid.nodes`
@@ -55,20 +58,23 @@ times           `Grid.times`
 cost            `Grid.cost`
 counted         `Grid.counted`
 panels          `Grid.panels`
+kept            `Grid.kept`
 """)
 ABOUT = RecordLayout("""
 steps           what the one kernel is told: address of its steps,
 count           ... how many,
-scratch         ... addresses of both scratch memories,
-warps
 barrier         ... address of its barrier
-parameters[5]   addresses of these
+parameters[3]   addresses of these
 word            `word` of the barrier
 looks           `looks` of it
 widest          how many blocks the widest step has
 most            most blocks that may wait for each other
 handle          of the driver
 shared          bytes of shared memory
+room            ... of them for panels of weights that stay
+functions       how many functions there are,
+stages          ... most of a kernel
+levels          how many levels the steps have
 """)
 
 _TABLES = {

@@ -438,5 +438,6 @@ _MADE: dict[str, Callable[[Instruction, Block], Step]] = {
     **ARITHMETIC, "LDS": _load, "LD": _load, "LDG": _load, "STS": _store, "ST": _store, "STG": _store,
     "LDGSTS": _copy, "BRA": _branch, "CALL": _call, "RET": _return, "EXIT": _exit, "BSSY": _begin,
     "B2R": _voted, "BSYNC": _converge, "BREAK": _leave, "WARPSYNC": _warp_meets, "BAR": _block_meets,
-    **dict.fromkeys(("NOP", "LDGDEPBAR", "DEPBAR", "MEMBAR", "ERRBAR", "CCTL", "YIELD"), _nothing),
+    # RED: of a counter, which no other block reads
+    **dict.fromkeys("NOP LDGDEPBAR DEPBAR MEMBAR ERRBAR CGAERRBAR CCTL YIELD RED REDG".split(), _nothing),
 }  # fmt: skip
