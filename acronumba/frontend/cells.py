@@ -129,6 +129,7 @@ class Cells(Blocks):
             if self.stays_empty(one, other):
                 self.mix(other, one.item == NEVER)  # its inner lists have other types elsewhere
                 return other
+        a.entries = b.entries = a.entries or b.entries
         self.mix(a, not b.mixed)
         self.mix(b, not a.mixed)
         self.same_places(a, b)

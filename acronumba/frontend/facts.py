@@ -52,6 +52,7 @@ class Facts:
         self.nested: set[Any] = set()  # pairs of classes whose comparison is recursive
         self.results: dict[Hashable, Type | None] = {}  # of called functions, by key; None: none has been found yet
         self.plain: dict[Any, set[int]] = {}  # parameters of called functions whose constants are dropped
+        self.texts: dict[Any, set[int]] = {}  # ... whose constant strings are
         self.loose: set[Any] = set()  # called functions whose tensor extents are dropped
         self.tagged: set[int] = set()  # lengths of tuples that differ by their first items
         self.knots: set[Shape] = set()  # shapes of lists, tuples and dicts that were closed
@@ -59,6 +60,8 @@ class Facts:
         self.carried: dict[
             Any, set[type]
         ] = {}  # by function that takes shared tensors as run-time values: classes passed by fields
+        self.memos: dict[Any, Any] = {}  # places of the results of recursive functions under `functools.cache`, by code
+        self.forgetful: set[Any] = set()  # such functions that are computed anew
         self.copied: set[Any] = set()  # places of copies of lists to which elements of other types are added
         self.keyed: set[Any] = set()  # key tuples of dict displays whose dicts are hash tables
         # By allocation site and first keys: dicts that are mutated by constant keys, and all keys that they get.

@@ -39,6 +39,7 @@ from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.decorators import APART
 from acronumba.frontend.lists import append, list_slice
+from acronumba.frontend.memos import remembered
 from acronumba.frontend.names import (
     alias,
     behind,
@@ -275,7 +276,10 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
     try:
         if recursive and w.inside_cached and w.facts.overlaid:
             check_uncached(w, func.source.name)
-        out = call_instance(w, func, params) if recursive else inline(w, func, params, ends)
+        if cached and recursive:
+            out = remembered(w, func, params, lambda: call_instance(w, func, params))
+        else:
+            out = call_instance(w, func, params) if recursive else inline(w, func, params, ends)
     finally:
         w.inside_cached -= cached
     return shared_by_calls(w, out, func.source.name) if cached else out

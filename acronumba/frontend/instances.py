@@ -39,6 +39,7 @@ from acronumba.frontend.kinds.objects import SharedVal
 from acronumba.frontend.kinds.torch_tensors import TorchTensor, unfollowed
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
+from acronumba.frontend.memos import memo_name
 from acronumba.frontend.names import forget_assigned, named_iterator
 from acronumba.frontend.nesting import close
 from acronumba.frontend.overlay import overlays_of
@@ -49,10 +50,12 @@ from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
     BOOL,
     MOST_LENGTHS,
+    TEXT,
     BoolT,
     EnumT,
     FloatT,
     IntT,
+    StrT,
     Type,
     UnionT,
     union,
@@ -61,6 +64,7 @@ from acronumba.ir.types import (
 
 MOST_LEVELS = 24  # levels of nested shared data without classes over which a function recurses,
 MOST_PARTS = 1024  # and parts of one level
+MOST_TEXTS = 5  # constant strings of one argument, in calls within others
 NEVER_RETURNS = "this call never returns"
 
 
@@ -79,7 +83,7 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val]) -> Val:
     captured |= {**draws_in(w), **overlays_of(w)}
     given = [w.whole(v) if isinstance(v, TorchTensor) and v.detached else v for v in params.values()]
     given += captured.values()
-    plain = w.facts.plain.setdefault(code, set())
+    plain, texts = w.facts.plain.setdefault(code, set()), w.facts.texts.setdefault(code, set())
     carried = w.facts.carried.get(code)
     for val in given:
         _check_shared(w, func, val, carried is not None)
@@ -87,7 +91,7 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val]) -> Val:
         given = [as_carried(w, v, carried) for v in given]
     given = [_of_any_length(w, _closed(w, v), (code, k)) for k, v in enumerate(given)]
     loose = code in w.facts.loose
-    templates = [v.parameter_shape(w, Parameter((code, k), k in plain, loose)) for k, v in enumerate(given)]
+    templates = [v.parameter_shape(w, Parameter((code, k), k in plain, loose, k in texts)) for k, v in enumerate(given)]
     guard = guarded(w)
     key = (code, tuple(template_key(w, t) for t in templates), scopes, guard)
     instance = w.instances.get(key)
@@ -132,15 +136,8 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val]) -> Val:
 def _new_instance(w: Walker, func: Func, key: Any, templates: Sequence[JoinShape]) -> Instance:
     """Return a new instance of a function for new argument types, without its code."""
     code, _, scopes, guard = key
-    plain = w.facts.plain[code]
     same_code = [i for i in w.instances.values() if i.func.code == code]
-    for other in same_code:
-        if not other.walking:
-            continue
-        for k, (old, new) in enumerate(zip(other.templates, templates, strict=False)):
-            if k not in plain and _is_number(old) and _is_number(new) and not compatible_shapes(old, new):
-                plain.add(k)
-                raise Restart
+    _check_constants(w, code, templates, [i for i in same_code if i.walking])
     kind = w.number((code, tuple(template_key(w, t, which=False) for t in templates), scopes, guard))
     if sum(i.kind == kind for i in same_code) >= COPIES and code not in w.facts.carried:
         w.facts.carried[code] = set()
@@ -156,6 +153,34 @@ def _new_instance(w: Walker, func: Func, key: Any, templates: Sequence[JoinShape
     w.instances[key] = instance
     w.functions.append(None)
     return instance
+
+
+def _check_constants(w: Walker, code: Any, templates: Sequence[JoinShape], walking: Sequence[Instance]) -> None:
+    """Drop constants of arguments if a call within others has ever new ones: a number at once, a string at length."""
+    plain, texts = w.facts.plain[code], w.facts.texts[code]
+    for k, new in enumerate(templates):
+        olds = [i.templates[k] for i in walking if k < len(i.templates)]
+        if k not in plain and any(_is_other_number(old, new) for old in olds):
+            plain.add(k)
+            raise Restart
+        form = _form(w, new)
+        if k not in texts and len({template_key(w, old) for old in olds if _form(w, old) == form}) >= MOST_TEXTS:
+            texts.add(k)
+            raise Restart
+
+
+def _is_other_number(a: JoinShape, b: JoinShape) -> bool:
+    """Whether two shapes, or parts of them, are numbers that are not both the same constant, or of one type."""
+    if isinstance(a, PartsShape) and isinstance(b, PartsShape):
+        return a.val.alike(b.val) and any(map(_is_other_number, a.items, b.items))
+    return _is_number(a) and _is_number(b) and not compatible_shapes(a, b)
+
+
+def _form(w: Walker, shape: JoinShape) -> Any:
+    """Return the key of a shape with run-time strings in place of constant ones."""
+    if isinstance(shape, PartsShape):
+        return shape.val.form_key(w), tuple(_form(w, item) for item in shape.items)
+    return TEXT if isinstance(shape, TypeShape) and isinstance(shape.type, StrT) else template_key(w, shape)
 
 
 def captured_by(w: Walker, func: Func, args: Iterable[Val]) -> tuple[dict[Any, Val], tuple[int, ...]]:
@@ -182,6 +207,9 @@ def captured_by(w: Walker, func: Func, args: Iterable[Val]) -> tuple[dict[Any, V
                 if val is not None and not isinstance(val, ErrorValue) and (scope, name) not in out:
                     out[(scope, name)] = val
                     todo += val.functions()
+                    memo = w.state.get((scope, memo_name(name)))
+                    if memo is not None:
+                        out[(scope, memo_name(name))] = memo
             scope = outer.scope
     return out, tuple(ranks)
 

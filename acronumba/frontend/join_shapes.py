@@ -22,9 +22,10 @@ class Parameter:
     where: tuple[Any, ...]  # code of the function, index of the parameter, indices of parts
     plain: bool  # numbers known at compile time count as run-time ones
     loose: bool  # extents of arrays are not part of the shape
+    texts: bool = False  # strings known at compile time count as run-time ones
 
     def part(self, k: int) -> Parameter:
-        return Parameter((*self.where, k), self.plain, self.loose)
+        return Parameter((*self.where, k), self.plain, self.loose, self.texts)
 
 
 @record(eq=False)

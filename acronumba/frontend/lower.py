@@ -73,6 +73,7 @@ from acronumba.frontend.kinds.objects import ClassNumber, Ref
 from acronumba.frontend.kinds.records import as_result
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import Val
+from acronumba.frontend.memos import begin_memos
 from acronumba.frontend.names import behind, function_value
 from acronumba.frontend.overlay import Paths, begin_overlays, check_distinct, on_all_paths
 from acronumba.frontend.walker import Frame, GlobalRead, Walker
@@ -325,6 +326,7 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
     sweep.block = sweep.new_block()
     given = _bind_entry(sweep, frame, params, shared)
     begin_overlays(sweep)
+    begin_memos(sweep)
     key = ENTRY
     if func.code in sweep.facts.recursive:
         given = {name: given[name] for name in parameters_of(a)}

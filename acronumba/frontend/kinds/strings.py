@@ -15,6 +15,7 @@ from acronumba.frontend.comprehensions import as_iterable, built
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import CONSTANTS, WORDS, handles
+from acronumba.frontend.join_shapes import JoinShape, Parameter, TypeShape
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.iterators import Range
 from acronumba.frontend.kinds.lists import ListVal
@@ -31,6 +32,7 @@ from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks
+    from acronumba.frontend.merge import Merge
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
 
@@ -57,6 +59,9 @@ class StringValue(Value):
 
     def word_type(self) -> Type:
         return TEXT if self.num.const is NOT_CONST else StrT(self.num.const)
+
+    def parameter_shape(self, w: Merge, parameter: Parameter) -> JoinShape:
+        return TypeShape(TEXT) if parameter.texts else self.join_shape(w)
 
     def variable(self) -> ir.Var | None:
         return self.num.var
