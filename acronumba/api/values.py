@@ -10,10 +10,10 @@ import ast
 import re
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from acronumba.api.dispatch import specialise
 from acronumba.api.results import Results
@@ -59,95 +59,142 @@ def values(model: Model, call: Call, at: int | str) -> Results[list[Array]]:
 
 
 def _operations(compiled: Compiled, at: int | str) -> set[tuple[Loc, str]]:
-    """Return the operations that compute the values of lines, and reject lines with none.
+    """Return the operations that compute the values of statements, and reject statements with none.
 
-    An operation of a helper that a line calls, and that is inlined, belongs to the line. The value of the line is what
-    its outermost operation computes, of which no other operation of the line reads the result.
+    An operation of a helper that a statement calls, and that is inlined, belongs to the statement.
     """
-    lines, name = _lines(compiled, at)  # which of them assign the name alone
+    statements, name = _statements(compiled, at)
     found: set[tuple[Loc, str]] = set()
     for function in compiled.program.functions:
-        of_lines: dict[tuple[Loc, ...], list[_Op]] = defaultdict(list)  # by line and what called it
+        evaluations: dict[_Evaluation, list[_Op]] = defaultdict(list)
         around = loops(function.blocks)
         for k, block in enumerate(function.blocks):
-            heads = [function.blocks[head].end.loc.path for head, body in around.items() if k in body]
+            heads = [function.blocks[head].end.loc for head, body in around.items() if k in body]
+            inside = {evaluation for head in heads for _, evaluation in _evaluations(head, statements)}
             for op in (i for i in block.instrs if isinstance(i, ir.Op)):
-                for place, evaluation in _evaluations(op.loc, lines):
-                    repeated = any(evaluation in (e for _, e in _evaluations(head[0], lines)) for head in heads)
-                    of_lines[evaluation].append(_Op(op, place, repeated))
-        for (line, *_), ops in of_lines.items():
-            found |= _outermost(ops, name, at, lines[line.file, line.line])
+                for place, evaluation in _evaluations(op.loc, statements):
+                    evaluations[evaluation].append(_Op(op, place, k, evaluation in inside))
+        for (statement, _), ops in evaluations.items():
+            found |= _values_of(statement, ops, name, at)
     if not found:
         file = compiled.fn.__code__.co_filename
         computed = sorted({op.loc.line for op in _ops(compiled.program) if op.loc.file == file})
         raise reject("ACR706", message=f"`at={at!r}`: no array is computed there in a batch",
-                     seen="control flow, Python numbers, or no such line or name",
+                     seen="control flow, Python numbers, results of recursive calls, or no such line or name",
                      rewrite=f"one of the lines {', '.join(map(str, computed))}")  # fmt: skip
     return found
 
 
 @dataclass(frozen=True, slots=True)
+class _Statement:
+    """A statement of the source."""
+
+    file: str
+    lines: range
+    values: frozenset[_Range]  # the expressions that its value is one of
+    alone: bool  # whether it assigns one name
+
+
+_Range: TypeAlias = tuple[int, int, int, int]  # line, column, end line, end column
+_Evaluation: TypeAlias = tuple[_Statement, tuple[Loc, ...]]  # a statement, and the calls that lead to it
+
+
+@dataclass(frozen=True, slots=True)
 class _Op:
-    """An operation of a line."""
+    """An operation of a statement."""
 
     op: ir.Op
-    place: Loc  # of the expression of the line that it belongs to
-    repeated: bool  # whether the line has a loop around it
+    place: Loc  # of the expression of the statement that it belongs to
+    block: int
+    repeated: bool  # whether the statement has a loop around it
 
 
-def _evaluations(loc: Loc, lines: Mapping[tuple[str, int], bool]) -> Iterator[tuple[Loc, tuple[Loc, ...]]]:
-    """Yield the positions on the lines among a position and its calls, each with the line and what called that."""
+def _evaluations(loc: Loc, statements: Sequence[_Statement]) -> Iterator[tuple[Loc, _Evaluation]]:
+    """Yield the positions in statements among a position and its calls, each with the evaluation."""
     for k, place in enumerate(loc.path):
-        if (place.file, place.line) in lines:
-            yield place, (replace(place, column=0, end_line=0, end_column=0, caller=None), *loc.path[k + 1 :])
+        for statement in statements:
+            if place.file == statement.file and place.line in statement.lines:
+                yield place, (statement, loc.path[k + 1 :])
 
 
-def _outermost(ops: Sequence[_Op], name: str, at: int | str, alone: bool) -> set[tuple[Loc, str]]:
-    """Return the operations whose results are the value of a line; those named, if it assigns a name to some."""
+def _values_of(statement: _Statement, ops: Sequence[_Op], name: str, at: int | str) -> set[tuple[Loc, str]]:
+    """Return the operations whose results are the value of a statement; those named, if it assigns a name to some."""
     read = {a for o in ops for a in o.op.args if isinstance(a, ir.Var)}
-    places = {o.place for o in ops}
-    last = [o for o in ops if o.op.out not in read and not any(_inside(o.place, other) for other in places)]
+    last = [o for o in ops if o.op.out not in read and _range(o.place) in statement.values]
     named = [o for o in ops if name and re.fullmatch(name if name == "v" else rf"{name}(_\d+)?", o.op.out.name)]
-    problem = "comes out of a loop in it" if any(o.repeated for o in named or last) else ""
-    if problem or not (named or alone):
-        place = (named or last or ops)[0].place
-        problem = problem or "is not told from the others that it assigns"
-        raise reject("ACR706", place, message=f"`at={at!r}`: the value of this line {problem}",
-                     rewrite="name a line of the helper or loop, or one that reads the value")  # fmt: skip
-    return {(o.op.loc, o.op.out.name) for o in named or last}
+    chosen = named or last
+    problem = "comes out of a loop in it" if any(o.repeated for o in chosen) else ""
+    if not named and any(o.place is not o.op.loc for o in chosen):  # it may be of another line of the helper
+        problem = "comes out of a function that it calls"
+    if len({o.block for o in chosen}) < len(chosen) or (chosen and not (named or statement.alone)):
+        problem = "is several arrays"
+    if problem:
+        raise reject("ACR706", chosen[0].place, message=f"`at={at!r}`: the value of this line {problem}",
+                     rewrite="name one of its variables, or a line of the function or loop")  # fmt: skip
+    return {(o.op.loc, o.op.out.name) for o in chosen}
 
 
-def _inside(a: Loc, b: Loc) -> bool:
-    """Whether a range is a part of another one."""
-    begin, end = (b.line, b.column), (b.end_line, b.end_column)
-    return a != b and begin <= (a.line, a.column) and (a.end_line, a.end_column) <= end
+def _range(loc: Loc) -> _Range:
+    return loc.line, loc.column, loc.end_line, loc.end_column
 
 
 def _ops(program: ir.Program) -> Iterator[ir.Op]:
     return (i for f in program.functions for b in f.blocks for i in b.instrs if isinstance(i, ir.Op))
 
 
-def _lines(compiled: Compiled, at: int | str) -> tuple[dict[tuple[str, int], bool], str]:
-    """Return the lines (file, number) that `at` stands for, with whether each has one value; and the name, if any."""
-    own = compiled.fn.__code__.co_filename
-    if isinstance(at, int):
-        return {(own, at): True}, ""
-    file, _, line = at.rpartition(":")
-    if file and line.isdecimal():
-        files = {op.loc.file for op in _ops(compiled.program)}
-        return {(path, int(line)): True for path in files if Path(path).name == Path(file).name}, ""
-    functions = functions_of(compiled.program)
-    return {(f, k): one for f, first, text in functions for k, one in _assigned(at, first, text).items()}, at
+def _statements(compiled: Compiled, at: int | str) -> tuple[list[_Statement], str]:
+    """Return the statements that `at` stands for; and the name, if it is one."""
+    file, line = compiled.fn.__code__.co_filename, at
+    if isinstance(at, str):
+        file, _, number = at.rpartition(":")
+        line = int(number) if file and number.isdecimal() else 0
+    out = []
+    for path, first, text in functions_of(compiled.program):
+        indent = len(text) - len(text.lstrip())
+        for node in ast.walk(ast.parse(textwrap.dedent(text))):
+            value, names = _parts(node)
+            if value is None or not (at in names if not line else isinstance(node, ast.stmt)):
+                continue
+            end = value.end_lineno if isinstance(node, ast.If | ast.While | ast.For) else node.end_lineno  # type: ignore[attr-defined]
+            lines = range(node.lineno + first - 1, (end or node.lineno) + first)  # type: ignore[attr-defined]
+            if line and not (line in lines and Path(path).name == Path(file).name):
+                continue
+            ranges = {_range_of(part, first, indent) for part in (*_alternatives(value), node)}
+            out.append(_Statement(path, lines, frozenset(ranges), len(names) < 2))
+    return out, "" if line else str(at)
 
 
-def _assigned(name: str, first: int, text: str) -> dict[int, bool]:
-    """Return the lines of the statements in a function's text that assign a name, and whether they assign it alone."""
-    lines: dict[int, bool] = {}
-    for node in ast.walk(ast.parse(textwrap.dedent(text))):
-        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.NamedExpr):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
-            if name in names:
-                rest = range(node.lineno, (node.end_lineno or node.lineno) + 1)
-                lines |= dict.fromkeys((first + line - 1 for line in rest), len(names) == 1)
-    return lines
+def _parts(node: ast.AST) -> tuple[ast.expr | None, list[str]]:
+    """Return the value of a statement or named expression, and the names that it is assigned to."""
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            pass
+        case ast.AugAssign(target=target, value=value) | ast.AnnAssign(target=target, value=value):
+            targets = [target]
+        case ast.NamedExpr(target=target, value=value):
+            targets = [target]
+        case ast.Return(value=value) | ast.Expr(value=value) | ast.If(test=value) | ast.While(test=value):
+            targets = []
+        case ast.For(iter=value):
+            targets = []
+        case _:
+            return None, []
+    return value, [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+
+
+def _alternatives(value: ast.expr) -> Iterator[ast.expr]:
+    """Yield the expressions that the value of an expression is one of."""
+    match value:
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from (*_alternatives(body), *_alternatives(orelse))
+        case ast.BoolOp(values=values):
+            yield from (part for inner in values for part in _alternatives(inner))
+        case ast.NamedExpr(value=inner):
+            yield from _alternatives(inner)
+        case _:
+            yield value
+
+
+def _range_of(node: ast.AST, first: int, indent: int) -> _Range:
+    start, end = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
+    return start[0] + first - 1, start[1] + indent, end[0] + first - 1, end[1] + indent
