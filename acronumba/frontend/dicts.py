@@ -50,7 +50,7 @@ from acronumba.frontend.names import part_of
 from acronumba.frontend.ordered import as_ordered, constants, empty, operands, operate
 from acronumba.frontend.records import makes_record, new_record
 from acronumba.frontend.walker import Walker
-from acronumba.ir.types import wrong_key
+from acronumba.ir.types import FLOAT, members, wrong_key
 
 Pairs = Sequence[tuple[Val, Val]]
 
@@ -309,6 +309,10 @@ def known_or(w: Walker, base: DictVal, where: Val, default: Val | None) -> Val:
             return default
         w.fail("KeyError", repr(known).replace("{", "{{").replace("}", "}}"), (where,))
         raise Dead
+    if where.is_several and FLOAT in members(w.type_of(where)):
+        return w.each(where, lambda v: known_or(w, base, v, default))
+    if default is not None and isinstance(where, Num) and {*map(type, base.keys)} <= {str}:
+        return default
     if default is None:
         where = among_strings(w, where, {*map(type, base.keys)} == {str})
     where = key_of(w, where)
@@ -401,7 +405,12 @@ def _in_known(w: Walker, key: Val, base: DictVal) -> Num:
     if known is not NOT_CONST:
         return number(known in base.keys)
     out = number(False)
-    key = key_of(w, key)
+    if key.is_several and FLOAT in members(w.type_of(key)):
+        found = w.each(key, lambda v: _in_known(w, v, base))
+        if not isinstance(found, Num):
+            raise Dead
+        return found
+    key = key if isinstance(key, Num) else key_of(w, key)
     for k in base.keys:
         out = w.either(out, truth(w, compare_values(w, ast.Eq(), key, constant_value(w, k))))
     return out

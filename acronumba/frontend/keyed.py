@@ -36,7 +36,9 @@ from acronumba.ir.types import (
     NEVER,
     NONE,
     ORDER,
+    BoolT,
     EnumT,
+    IntT,
     ListT,
     ScalarT,
     StrT,
@@ -237,8 +239,16 @@ def _each_part(w: Walker, part: Val, one: Callable[[Val], Val]) -> Val:
     return _each_part(w, part.items[k], lambda v: one(TupleVal((*before, v, *after), part.cls)))
 
 
+_NUMBERS = (IntT, BoolT, ScalarT, EnumT)  # types of keys that may equal a float
+
+
 def find(w: Walker, base: MapVal, key: Val) -> Num:
     """Return the index of the entry of a key; a negative number if the dict does not have it."""
+    if FLOAT in members(w.type_of(key)) and not any(isinstance(m, _NUMBERS) for m in members(base.type.key)):
+        got = w.each(key, lambda v: find(w, base, v)) if key.is_several else number(-1)  # it equals no key
+        if w.block is None or not isinstance(got, Num):
+            raise Dead
+        return got
     key = key_of(w, key)
     loose = TupleT((with_texts(base.type.key, w.type_of(key)), base.type.entry.items[1]))
     if loose != base.type.entry and not base.cell.find().fixed:

@@ -37,6 +37,8 @@ _QUIET = frozenset((
     "argmax", "argmin", "join", "keys", "values", "items", "get", "time", "perf_counter", "exp", "sqrt", "long",
     "isnan", "isinf", "isfinite", "view", "reshape", "squeeze", "unsqueeze", "t", "transpose", "strip", "upper",
     "lower", "unique", "shape", "is_tensor", "softmax", "sigmoid", "log_softmax", "topk", "nonzero", "strftime",
+    "center", "ljust", "rjust", "zfill", "title", "capitalize", "lstrip", "rstrip", "replace", "split", "chr", "ord",
+    "hex", "bin",
 ))  # fmt: skip
 
 

@@ -330,8 +330,8 @@ def union(*types: Type) -> Type:
                 break
         else:
             out.append(t)
-    if sum(isinstance(t, StrT) for t in out) > MOST_CONSTANTS:
-        out = [TEXT, *(t for t in out if not isinstance(t, StrT))]
+    if TEXT in out or sum(isinstance(t, StrT) for t in out) > MOST_CONSTANTS:
+        out = [TEXT, *(t for t in out if not isinstance(t, StrT | TextT))]
     tuples = [t for t in out if isinstance(t, TupleT) and not t.listed and t.cls is tuple]
     if len({len(t.items) for t in tuples}) > MOST_LENGTHS:
         items = [u for t in tuples for u in t.items]

@@ -1,4 +1,4 @@
-"""Constants in the arguments of recursive functions that are others in each call: numbers in tuples, strings that grow."""
+"""Constants in the arguments of recursive functions that differ in each call: numbers in tuples, growing strings."""
 
 from __future__ import annotations
 

@@ -310,12 +310,14 @@ def _type(w: Walker, a: Args) -> Val:
     from acronumba.frontend.calls.objects import runtime_class
 
     val = a["x"]
-    if isinstance(val, UnionVal) or (isinstance(val, Ref) and len(val.classes) > 1):
-        raise w.reject("ACR308", seen="type() of a value of several types", rewrite="isinstance(x, C)")
-    kind = kind_of(w, val)
-    if kind is None or (isinstance(kind, Array0T) and not kind.sure):
-        raise w.reject("ACR308", seen=w.describe(val))
-    return Static(runtime_class(kind))
+
+    def one(val: Val) -> Val:
+        kind = kind_of(w, val)
+        if kind is None or (isinstance(kind, Array0T) and not kind.sure):
+            raise w.reject("ACR308", seen=w.describe(val))
+        return Static(runtime_class(kind))
+
+    return w.each(val, one, itself=True)
 
 
 @row("obj name default", getattr, whole=True, rank0="any")

@@ -318,9 +318,9 @@ def strings(w: Walker, iterable: Val, f: Callable[[StringValue], StringValue] = 
 
 
 def known(w: Walker, val: Val) -> Constant:
-    """Return a constant string, number, bool or None to be converted to text; reject any other value."""
+    """Return a constant string, number, bool, None or class to be converted to text; reject any other value."""
     value = w.decided(val) if isinstance(val, Num) else w.static(val)
-    if value is NOT_CONST or not isinstance(value, str | int | float | bool | None):
+    if value is NOT_CONST or not (isinstance(value, str | int | float | bool | None) or type(value) is type):
         raise w.reject("ACR116", seen=f"the text of {w.describe(val)}, known only at run time")
     return value
 

@@ -1,0 +1,79 @@
+"""Values of several types: their classes, and look-ups by them among keys of other types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from acronumba.ir.types import INT, TEXT, StrT, union
+from tests.support.plain_call import compiled, interpreted
+
+OPS = {"+": lambda a, b: a + b, "-": lambda a, b: a - b}
+
+
+class Base:
+    def __init__(self, x):
+        self.x = x
+
+
+class Derived(Base):
+    pass
+
+
+def class_of(x):
+    t = type(x)
+    return t is int, t == str, t in (int, float), t.__name__, f"{t}", str(type(x)), "f" if type(x) == float else ""
+
+
+def by_class(x):
+    if type(x) is list:
+        return len(x)
+    if type(x) == Derived:
+        return x.x
+    return type(x) is type(None)
+
+
+def told(x):
+    if not isinstance(x, str):
+        raise TypeError(f"expected a string, found {type(x)}")
+    return x.upper()
+
+
+def evaluated(words):
+    stack = []
+    for x in [w if w in OPS else float(w) for w in words]:
+        if x not in OPS:
+            stack.append(x)
+            continue
+        b = stack.pop()
+        a = stack.pop()
+        stack.append(OPS[x](a, b))
+    return stack.pop()
+
+
+def looked_up(x):
+    made = {}
+    for key in ("a", "b"):
+        made[key] = len(made)
+    return x in OPS, x in {"a", "b"}, x in {"a": 1}, x in made, made.get(x, -1), {"a": 3}.get(x, 5)
+
+
+CASES: list[tuple[Any, list[Any]]] = [
+    (class_of, ["a", 1, 2.5, True, None]),
+    (by_class, [[1, 2], Derived(5), Base(7), None, 2]),
+    (told, ["a", 1, 2.5, "b"]),
+    (evaluated, [["1", "2", "+"], ["3"], ["1", "2", "3", "-", "+"], ["1", "x"]]),
+    (looked_up, ["+", 1.5, "a", 2.0, "c"]),
+    (looked_up, [1.0, 2.5]),
+]
+
+
+@pytest.mark.parametrize(("f", "xs"), CASES)
+def test_it_is_the_plain_call(f: Any, xs: list[Any]) -> None:
+    compiled(f, xs)
+    interpreted(f, xs)
+
+
+def test_a_string_of_run_time_absorbs_all_constants() -> None:
+    assert union(StrT("a"), StrT("b"), INT, TEXT) == union(TEXT, INT) == union(TEXT, StrT("b"), INT)
