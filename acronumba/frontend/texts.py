@@ -12,6 +12,7 @@ import dataclasses
 import enum
 import functools
 import inspect
+import operator
 import re
 import string as string_module
 from collections.abc import Callable, Mapping, Sequence
@@ -211,7 +212,7 @@ def _string(w: Walker, val: Val) -> StringValue:
     return val
 
 
-_CONVERSION = re.compile(r"%(?:%|([-#0 +]*)([0-9]*)(?:\.([0-9]*))?([a-zA-Z]))")
+_CONVERSION = re.compile(r"%(?:%|(?:\(([^()]*)\))?([-#0 +]*)([0-9]*)(?:\.([0-9]*))?([a-zA-Z]))")
 
 
 @handles(OPERANDS, StringValue)
@@ -220,6 +221,10 @@ def _percent(w: Walker, op: ast.operator, left: StringValue, val: Val) -> Val:
     template = left.num.const
     given = val.items if isinstance(val, TupleVal) else (val,)
     found = [m for m in _CONVERSION.finditer(template) if m.group() != "%%"]
+    if found and all(m[1] is not None for m in found) and val.python_class is dict:
+        given = tuple(w.call(w.constant(operator.getitem), (val, constant(m[1])), {}) for m in found)
+    elif any(m[1] is not None for m in found):
+        found = []
     if template.count("%") == sum(m.group().count("%") for m in _CONVERSION.finditer(template)) and len(found) == len(
         given
     ):
@@ -237,20 +242,25 @@ def _converted(w: Walker, conversion: re.Match[str], val: Val) -> StringValue:
     """Return the text of a value by one conversion of `%`."""
     if val.is_several:
         return _string(w, one_string(w, w.each(val, lambda v: _converted(w, conversion, v))))
-    flags, width, places, letter = conversion.groups()
+    _, flags, width, places, letter = conversion.groups()
     align = "<" if "-" in flags else ">"
     if letter in ("s", "r"):
         out = text(w, val, letter == "r")
         if places is not None:
             out = _string(w, out.part(w, slice(None, number(int(places or 0)), 1)))
         return _filled(w, out, width, " ", align)
+    whole = "%" + conversion.group()[conversion.end(1) - conversion.start() + 1 if conversion[1] is not None else 1 :]
+    if letter == "c" and (val.python_class is str or w.static(val) is NOT_CONST):
+        return _filled(w, _string(w, w.call(w.constant(library.character), (val,), {})), width, " ", align)
     found = _number(w, val)
     if found is None:
-        return constant(made(w, lambda: conversion.group() % known(w, val)))
+        return constant(made(w, lambda: whole % known(w, val)))
     num = found
-    made(w, lambda: conversion.group() % (1.5 if num.type == FLOAT else 1))
+    if letter == "a":
+        return _filled(w, text(w, val, True), width, " ", align)
+    made(w, lambda: whole % (1.5 if num.type == FLOAT else 1))
     if letter not in "diueEfFgGxXo" or (letter in "diuxXo" and places is not None):
-        raise w.reject("ACR116", seen=f"{conversion.group()} of a number known only at run time")
+        raise w.reject("ACR116", seen=f"{whole} of a number known only at run time")
     if letter in "diu":
         converted = w.call(w.constant(int), (num,), {}) if num.type == FLOAT else num
         assert isinstance(converted, Num)
@@ -292,7 +302,9 @@ class _Any:
 
 def converted(w: Walker, val: Val, conversion: str, spec: str) -> StringValue:
     """Return the text of a field of an f-string: `!s` and `!r` come before the format."""
-    if conversion == "a":
+    if conversion == "a" and _number(w, val) is not None:
+        val = text(w, val, True)
+    elif conversion == "a":
         val = constant(made(w, lambda: ascii(known(w, val))))
     elif conversion:
         val = text(w, val, conversion == "r")

@@ -15,7 +15,7 @@ import pytest
 
 from acronumba import model
 from acronumba.errors import AcronumbaError
-from tests.support.plain_call import agree, outcomes, plain
+from tests.support.plain_call import agree, compiled, outcomes, plain
 
 CORNERS = [0.0, -0.0, 1.0, 0.1, -2.5, 1e22, 1e23, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 1e16]
 CORNERS += [9999999999999998.0, 123456.789, 1e-4, 9.999e-5, 0.5, 1.5, 2.5, 2.0**-44, float("nan"), float("inf"), -1e100]
@@ -184,3 +184,19 @@ def test_zeros_in_front_of_digits_that_look_like_a_prefix() -> None:
     """The digits of 27 are `1b`."""
     rand = random.Random(4)
     same(filled_ints, [27, 0, 11, 187, -27, *(rand.randrange(-(10**k), 10**k) for k in range(1, 18) for _ in range(9))])
+
+
+def by_names(n: int, s: str) -> Any:
+    made = {}
+    for key in ("x", "y"):
+        made[key] = n
+    return "%(n)d of %(s)s%%" % {"n": n, "s": s}, "%(x)s-%(y)05.1f" % made, "%(a)s" % {"a": 1}
+
+
+def by_characters(n: int, s: str) -> Any:
+    return "%c%c|%3c|%-3c|%a" % (65 + n, s[0], s[0], 66, n), f"{n!a}", "%c" % s
+
+
+@pytest.mark.parametrize("f", [by_names, by_characters])
+def test_conversions_by_name_and_of_characters(f: Any) -> None:
+    compiled(f, [1, 2, 30], ["ab", "x", "ü"])

@@ -23,13 +23,13 @@ class Derived(Base):
 
 def class_of(x):
     t = type(x)
-    return t is int, t == str, t in (int, float), t.__name__, f"{t}", str(type(x)), "f" if type(x) == float else ""
+    return t is int, t == str, t in (int, float), t.__name__, f"{t}", str(type(x)), "f" if type(x) == float else ""  # noqa: E721
 
 
 def by_class(x):
     if type(x) is list:
         return len(x)
-    if type(x) == Derived:
+    if type(x) == Derived:  # noqa: E721
         return x.x
     return type(x) is type(None)
 

@@ -86,6 +86,17 @@ def prefixed(text, prefix):
 
 
 @apart
+def character(x):
+    """Return the text of `%c`."""
+    if isinstance(x, str):
+        if len(x) != 1:
+            raise TypeError("%c requires int or char")
+        return x
+    if x < 0 or x > 0x10FFFF:
+        raise OverflowError("%c arg not in range(0x110000)")
+    return chr(x)
+
+
 def quoted(s):
     """`repr(s)` of a string."""
     quote = '"' if "'" in s and '"' not in s else "'"
