@@ -24,6 +24,9 @@
 #     make docs     the documentation site, to build/site (open index.html there); warnings, links that lead nowhere and anything that
 #                   would be loaded from the network are failures
 #
+#     make live     build/live: the playground, and the lessons of the site, if that is made, run by Python in the reader's browser.
+#                   Needs npm, and NumPy for WebAssembly: ACRONUMBA_PYODIDE_NUMPY names a file, or Debian's emscripten builds it
+#
 #     make lint     ruff, mypy, pyright    make format   writes the layout that ruff wants
 #     make clean    removes .venv and what builds leave behind
 
@@ -45,7 +48,7 @@ FITS   := import venv, ensurepip; $(VERSION)
 # The many processes of tests do not compile the package and the tests anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo installed-all test test-all test-lowest test-torch test-cuda test-browser docs gpu gpu-carry lint format clean
+.PHONY: demo installed-all test test-all test-lowest test-torch test-cuda test-browser docs live gpu gpu-carry lint format clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/installed
@@ -91,7 +94,7 @@ test-cuda: $(VENV)/installed-cuda
 	@$(BIN)/python -m pytest -n $(JOBS) tests/kernels/test_cuda.py tests/kernels/test_cycles.py tests/bench/test_meter.py $(PYTEST)
 
 BROWSERS := tests/views/test_explorer_browser.py tests/views/test_explorer_page.py tests/views/test_explorer_data.py \
-    tests/views/test_notebook.py
+    tests/views/test_notebook.py tests/views/test_live.py
 
 # npm is asked for what looks at the scripts, no more; what is missing is said in the last lines, not passed over.
 test-browser: $(VENV)/installed-browser
@@ -100,7 +103,8 @@ test-browser: $(VENV)/installed-browser
 	@command -v npm >/dev/null && (cd tools/js && npm ci --silent --no-audit --no-fund >/dev/null 2>&1) || true
 	@$(BIN)/python -m pytest --long $(BROWSERS) $(PYTEST)
 	@if [ -d tools/js/node_modules ]; then \
-	    cd tools/js && ./node_modules/.bin/tsc -p . && ./node_modules/.bin/biome lint --error-on-warnings ../../acronumba/views/explorer/js; \
+	    cd tools/js && ./node_modules/.bin/tsc -p . && ./node_modules/.bin/biome lint --error-on-warnings \
+	        ../live/*.js ../../acronumba/views/explorer/js; \
 	else echo "NOT RUN: no npm packages; cd tools/js && npm ci"; fi
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { \
 	    echo "NOT RUN: no Chromium; apt-get install chromium chromium-driver"; [ "$(BROWSER)" != required ]; }
@@ -112,6 +116,11 @@ docs: $(VENV)/installed-docs
 	    $(BIN)/python docs/builder/links.py build/site; status=$$?; \
 	wait $$spelling && exit $$status
 	@echo "build/site/index.html"
+
+# What npm brings is checked by the sums in package-lock.json. No other target needs any of this.
+live: $(VENV)/installed
+	@cd tools/live && npm ci --silent --no-audit --no-fund
+	@$(BIN)/python tools/live/build.py
 
 # With what was carried there, any Python that fits will do; else one that has everything; else one is set up (network).
 gpu:

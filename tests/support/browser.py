@@ -17,6 +17,7 @@ import pytest
 FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )  # fmt: skip
 MISSING = "NOT RUN: no Chromium; apt-get install chromium chromium-driver"
 AXE = Path(__file__).resolve().parents[2] / "tools" / "js" / "node_modules" / "axe-core" / "axe.min.js"
@@ -43,11 +44,12 @@ def start(width: int = 1440, height: int = 1000) -> Any:
 
 
 class Page:
-    """An explorer's page in the browser."""
+    """A page in the browser: a file, or an address."""
 
     def __init__(
-        self, driver: Any, path: Path, fragment: str = "", dark: bool = False, forced: bool = False, still: bool = False
-    ) -> None:
+        self, driver: Any, path: Path | str, fragment: str = "", dark: bool = False, forced: bool = False,
+        still: bool = False,
+    ) -> None:  # fmt: skip
         self.driver = driver
         wanted = {
             "prefers-color-scheme": "dark" if dark else "light", "forced-colors": "active" if forced else "none",
@@ -58,15 +60,15 @@ class Page:
         driver.get("about:blank")
         driver.get_log("browser")
         begin = time.perf_counter()
-        driver.get(path.resolve().as_uri() + fragment)
+        driver.get((path if isinstance(path, str) else path.resolve().as_uri()) + fragment)
         self.wait("document.documentElement.dataset.ready === 'true'")
         self.seconds = time.perf_counter() - begin
 
     def js(self, expression: str, *arguments: Any) -> Any:
         return self.driver.execute_script(f"return {expression}", *arguments)
 
-    def wait(self, expression: str) -> None:
-        for _ in range(400):
+    def wait(self, expression: str, seconds: float = 10) -> None:
+        for _ in range(int(40 * seconds)):
             if self.js(expression):
                 return
             time.sleep(0.025)
