@@ -53,13 +53,14 @@ class Knots:
     def __init__(self, column: Sequence[Value] = (), most: int | None = None) -> None:
         self._most = most
         self.closed: set[Shape] = set()
-        self.tagged: set[int] = set()  # lengths of tuples whose first items are tags
+        self.tagged: set[tuple[type, int]] = set()  # classes and lengths of tuples and lists that begin with a tag
         self.values: dict[Shape, dict[int, Value]] = {}  # by id
         self.inside = False  # whether the current place is in a value of a closed shape
         self._places = 0
-        self._labelled: dict[int, list[Value]] = {}  # by length: tuples in others, all of which begin with a string
+        self._labelled: dict[tuple[type, int], list[Value]] = {}  # those in others that all begin with a string
         self._guessing = False
         self.tables = _are_tables(column)  # whether dicts in dicts have run-time keys, as those of a trie
+        self.is_node = _nodes_among(column)
         self.look(column)
 
     # ---- the values of a place, by shape
@@ -70,9 +71,11 @@ class Knots:
         for cls in set(map(type, column)) & _CONTAINERS:
             values = list({id(v): v for v in column if type(v) is cls}.values())
             if cls is list:
-                found[LISTS] = values
-                continue
-            if cls is tuple:
+                is_node = self.is_node
+                found |= {} if is_node is None else self._sized([v for v in values if is_node(v)])
+                rest = values if is_node is None else [v for v in values if not is_node(v)]
+                found |= {LISTS: rest} if rest else {}
+            elif cls is tuple:
                 found |= self._tuples(values)
             else:
                 found |= {MAPS: values} if self.tables else _dicts(values)
@@ -84,12 +87,17 @@ class Knots:
             return {TUPLES: values}
         if len(sizes) > 1 and _is_uniform(values):
             return {TUPLES: values}
-        found: dict[Shape, list[Value]] = {}
+        return self._sized(values)
+
+    def _sized(self, values: list[Value]) -> dict[Shape, list[Value]]:
+        """Return tuples, or lists, by their length and tag."""
+        found: dict[tuple[int, str | None], list[Value]] = {}
+        cls = type(values[0]) if values else list
+        tagged = {size for kind, size in self.tagged if kind is cls}
         for v in values:
             size = len(v)
-            tag = v[0] if size in self.tagged and type(v[0]) is str else None
-            found.setdefault(Shape(tuple, size, tag), []).append(v)
-        return found
+            found.setdefault((size, v[0] if size in tagged and type(v[0]) is str else None), []).append(v)
+        return {Shape(cls, size, tag): some for (size, tag), some in found.items()}
 
     def meets(self, column: Sequence[Value], groups: Mapping[Shape, list[Value]]) -> bool:
         """Whether the values of a place are of several shapes or classes."""
@@ -100,6 +108,8 @@ class Knots:
         if shape not in self.closed:
             return False
         if shape.python is dict or shape.tag is not None or mixed or (self.inside and not shape.is_open):
+            return True
+        if shape.python is list and not shape.is_open:
             return True
         return any(self.holds(column) for _, column in columns_of(shape, values))
 
@@ -120,8 +130,8 @@ class Knots:
                 count = len(self.closed)
                 self._labelled = {}
                 self._walk(column, {})
-                for size, values in self._labelled.items():
-                    self._tag(size, values)
+                for (cls, size), values in self._labelled.items():
+                    self._tag(cls, size, values)
             if not self.closed:
                 return
             before = len(self.closed) + len(self.tagged)
@@ -132,18 +142,18 @@ class Knots:
                 for _, inner in columns_of(shape, values):
                     self._walk(inner, {shape: _Level(1, values, 1)}, int(shape.is_open))
                 if shape.size and shape.tag is None:
-                    self._tag(shape.size, values)
+                    self._tag(shape.python, shape.size, values)
             for lists in self._lists_by_key():
                 self._walk(lists, {})
             if len(self.closed) + len(self.tagged) == before:
                 break
         self.values = {s: of for s, of in self.values.items() if of}
 
-    def _tag(self, size: int, values: list[Value]) -> None:
-        """Distinguish tuples of one length by their first items, if these tell what the others are."""
-        if _has_tags(values):
-            self.tagged.add(size)
-            self.closed.update(Shape(tuple, size, v[0]) for v in values)
+    def _tag(self, cls: type, size: int, values: list[Value]) -> None:
+        """Distinguish tuples or lists of one length by their first items, if these tell what the others are."""
+        if _has_tags(values, self.is_node):
+            self.tagged.add((cls, size))
+            self.closed.update(Shape(cls, size, v[0]) for v in values)
 
     def _lists_by_key(self) -> Iterable[list[Value]]:
         """Return the lists under each key of closed dicts: they get the same type."""
@@ -164,9 +174,10 @@ class Knots:
         labelled = {s: of for s, of in groups.items() if _is_labelled(s, of)}
         if len(labelled) > 1:
             self.closed.update(labelled)
+        self.closed.update(shape for shape in groups if shape.python is list and not shape.is_open)
         if any(_is_labelled(s, level.values) for s, level in path.items()):
             for shape, values in labelled.items():
-                self._labelled.setdefault(shape.size or 0, []).extend(values)
+                self._labelled.setdefault((shape.python, shape.size or 0), []).extend(values)
         for shape, values in groups.items():
             level = path.get(shape)
             if level is None:
@@ -246,7 +257,7 @@ def _dicts(values: list[Value]) -> dict[Shape, list[Value]]:
         found.setdefault(tuple(v), []).append(v)
     if len(found) > MOST_KEYS or not all(type(k) is str for keys in found for k in keys):
         return {MAPS: values}
-    if len(found) > 1 and len({_kind(v) for d in values for v in d.values()} - {type(None)}) < 2:
+    if len(found) > 1 and _are_alike(values[:8]) and _are_alike(values):
         return {MAPS: values}  # values of one kind
     return {Shape(dict, keys=keys): some for keys, some in found.items()}
 
@@ -267,10 +278,61 @@ def _are_tables(column: Sequence[Value]) -> bool:
     return levels > 2 and len(sets) > MOST_FORMS and len({k for keys in sets for k in keys}) > MOST_FORMS
 
 
-def _kind(value: Value) -> type:
-    """Return a class that stands for those of like values."""
-    cls = type(value)
+def _are_alike(dicts: list[Value]) -> bool:
+    """Whether the values in dicts are of one kind."""
+    classes = set(map(type, chain.from_iterable(map(dict.values, dicts))))
+    return len({_number(cls) for cls in classes} - {type(None)}) < 2
+
+
+def _number(cls: type) -> type:
+    """Return the class that stands for those of like values."""
     return float if cls in (int, bool) else cls
+
+
+def _begins_with_text(value: Value) -> bool:
+    return bool(value) and type(value[0]) is str
+
+
+def _begins_with_item(value: Value) -> bool:
+    return bool(value) and type(value[0]) not in _CONTAINERS
+
+
+def _nodes_among(column: Sequence[Value]) -> Callable[[Value], bool] | None:
+    """Return how nodes, `["name", 1.0, [...]]`, are told from the lists that they hold at places of their own.
+
+    None if lists are not of these two kinds. Nodes begin with a string, or if no list does so, with no container.
+    """
+    front = [v for v in column if type(v) is list]
+    if not any(_begins_with_item(v) and list in map(type, v) for v in front):
+        return None
+    lists: list[list[Value]] = []
+    seen = set[int]()
+    while front:
+        lists += front
+        seen.update(map(id, front))
+        inner = [v for v in chain.from_iterable(front) if type(v) in _CONTAINERS]
+        front = list({id(v): v for v in inner if id(v) not in seen}.values())
+        if {*map(type, front)} - {list}:
+            return None
+    is_node = _begins_with_text if any(map(_begins_with_text, lists)) else _begins_with_item
+    if not all(is_node(v) for v in column if type(v) is list):
+        return None
+    nodes: dict[Value, list[Value]] = {}
+    for v in lists:
+        if is_node(v):
+            nodes.setdefault((len(v), v[0] if type(v[0]) is str else None), []).append(v)
+        elif is_node is _begins_with_item and not all(type(x) is list and is_node(x) for x in v):
+            return None
+    if len(nodes) > MOST_CONSTANTS:  # the first items are no tags
+        nodes = {size: [v for of in nodes.values() for v in of if len(v) == size] for size, _ in nodes}
+    elif len(nodes) > len({tag for _, tag in nodes}) and is_node is _begins_with_text:
+        return None
+    places = [
+        {type(x) is list and not is_node(x) for x in items if x is not None}
+        for some in nodes.values() for items in zip(*some, strict=True)
+    ]  # fmt: skip
+    few = len({len(some[0]) for some in nodes.values()}) <= MOST_LENGTHS
+    return is_node if few and {True} in places and all(len(kinds) < 2 for kinds in places) else None
 
 
 def _is_labelled(shape: Shape, values: list[Value]) -> bool:
@@ -302,13 +364,17 @@ def _is_uniform(values: list[Value]) -> bool:
     if all(type(v[0]) is str for v in values if v) and any(type(x) is not str for v in values for x in v):
         return False  # the first items may be tags
     longest = max(map(len, values))
-    kinds = [{_kind(v[k]) for v in values if len(v) > k} for k in range(longest)]
+    kinds = [{_number(type(v[k])) for v in values if len(v) > k} for k in range(longest)]
     return all(not kinds[0].isdisjoint(some) for some in kinds)
 
 
-def _has_tags(values: list[Value]) -> bool:
-    """Whether the first items of tuples of one length tell what the others are."""
+def _has_tags(values: list[Value], is_node: Callable[[Value], bool] | None) -> bool:
+    """Whether the first items of tuples, or nodes, of one length tell what the others are."""
     if not {str}.issuperset({type(v[0]) for v in values}) or len(found := {v[0] for v in values}) > MOST_CONSTANTS:
         return False
-    kinds = [[{type(v[k]) for v in values if v[0] == tag} for k in range(1, len(values[0]))] for tag in found]
+
+    def kind(x: Value) -> object:
+        return is_node is not None and is_node(x) if type(x) is list else type(x)
+
+    kinds = [[{kind(v[k]) for v in values if v[0] == tag} for k in range(1, len(values[0]))] for tag in found]
     return any(a.isdisjoint(b) for one in kinds for other in kinds for a, b in zip(one, other, strict=True))

@@ -442,7 +442,7 @@ def _alike(found: dict[tuple[type, str], Type]) -> None:
 def _shape_field(shape: Shape, name: str, column: Sequence[Value], knots: Knots) -> Type:
     if not shape.is_open:
         tags = set(column) if name == "item0" and shape.size and set(map(type, column)) == {str} else set()
-        several = sum(s.python is tuple for s in knots.closed) > 1
+        several = sum(s.python is shape.python for s in knots.closed) > 1
         return union(*map(StrT, tags)) if several and 0 < len(tags) <= MOST_CONSTANTS else observed(column, knots)
     if shape.python is not dict:
         return ListT(observed(column, knots), tupled=shape.python is tuple)

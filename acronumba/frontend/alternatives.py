@@ -107,8 +107,9 @@ def _subject(w: Walker, test: ast.expr) -> tuple[StateKey, Val, list[tuple[State
         if val.nests and val.is_several:
             return (path, val, []) if _is_small(w, test) else None
         item = w.items_read.get(id(val))
-        if item is not None and item[0] is val and w.state.get(item[1]) is item[2]:
-            return (item[1], item[2], [(path, item[3])]) if _is_small(w, test) else None
+        owner = None if item is None or item[0] is not val else w.state.get(item[1])
+        if item is not None and owner is not None and owner.is_several and owner.narrows(item[2]):
+            return (item[1], owner, [(path, item[3])]) if _is_small(w, test) else None
     return None
 
 

@@ -54,7 +54,8 @@ class Facts:
         self.plain: dict[Any, set[int]] = {}  # parameters of called functions whose constants are dropped
         self.texts: dict[Any, set[int]] = {}  # ... whose constant strings are
         self.loose: set[Any] = set()  # called functions whose tensor extents are dropped
-        self.tagged: set[int] = set()  # lengths of tuples that differ by their first items
+        self.tagged: set[tuple[type, int]] = set()  # classes and lengths of tuples and lists that begin with a tag
+        self.nodes: frozenset[int] = frozenset()  # lengths of the lists of the instance data that are nodes, as tuples
         self.knots: set[Shape] = set()  # shapes of lists, tuples and dicts that were closed
         self.lengths: dict[Any, set[int]] = {}  # of tuples that a parameter of a recursive function was given
         self.carried: dict[

@@ -21,7 +21,7 @@ def new_list(w: Walker, items: Sequence[Val]) -> Val:
     """Return a list of items, made at the current allocation site."""
     cell = w.cell(("list", w.frame.path, *w.site))
     val = StaticList(tuple(items), cell, loops=w.loops_around)
-    return w.realise(val) if cell.find().real and w.block is not None else val
+    return w.realise(val) if cell.find().real and w.block is not None else w.tagged(val)
 
 
 def made_cell(w: Walker, what: str, item: Type) -> ElementInfo:

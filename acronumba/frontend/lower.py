@@ -235,7 +235,9 @@ def _lower(
     given = (*params, *(t for table in fields.values() for t in table.values()), *(leaf.type for leaf in shared.leaves))
     facts.outside = {*fields, *(c for leaf in shared.leaves for c in classes_of(leaf.type))}
     facts.came = {*facts.outside}
-    facts.tagged = {cls.shape.size or 0 for cls in fields if is_shape(cls) and cls.shape.tag is not None}
+    shapes = [cls.shape for cls in fields if is_shape(cls) and cls.shape.size is not None]
+    facts.tagged = {(shape.python, shape.size or 0) for shape in shapes if shape.tag is not None}
+    facts.nodes = frozenset(shape.size or 0 for shape in shapes if shape.python is list)
     constants: dict[str, Any] = {}
     for name, root in shared.roots.items():
         facts.same.add(root, values[name])

@@ -33,11 +33,16 @@ if TYPE_CHECKING:
     from acronumba.frontend.words import Words
 
 
-def shape_of(t: Type) -> Shape | None:
-    """Return the shape of lists, tuples or dicts of a type; None for any other type."""
+def shape_of(t: Type, nodes: Set[int] = frozenset()) -> Shape | None:
+    """Return the shape of lists, tuples or dicts of a type; None for any other type.
+
+    `nodes` are the lengths of lists of the instance data that are nodes: lists of unlike items, as tuples.
+    """
     match t:
         case TupleT() if t.cls is tuple:
-            return Shape(list) if t.listed else Shape(tuple, len(t.items))
+            if t.listed and len(t.items) not in nodes:
+                return Shape(list)
+            return Shape(list if t.listed else tuple, len(t.items))
         case DictT() if all(type(k) is str for k in t.keys):
             return Shape(dict, keys=t.keys)
         case ListT():
@@ -47,11 +52,11 @@ def shape_of(t: Type) -> Shape | None:
     return None
 
 
-def fits(shape: Shape, t: Type) -> bool:
+def fits(shape: Shape, t: Type, nodes: Set[int]) -> bool:
     """Whether values of a type have a shape."""
-    found = shape_of(t)
+    found = shape_of(t, nodes)
     tag = t.items[0].value if isinstance(t, TupleT) and t.items and isinstance(t.items[0], StrT) else None
-    return found == shape or (found is not None and tag is not None and Shape(tuple, found.size, tag) == shape)
+    return found == shape or (found is not None and tag is not None and Shape(found.python, found.size, tag) == shape)
 
 
 def close(w: Words, t: Type, cls: type | None = None) -> Type:
@@ -69,7 +74,7 @@ def close_parts(w: Words, t: Type) -> Type:
 
 def _close(w: Words, t: Type, inside: Shape | None) -> Type:
     closed: set[Shape] = set()
-    _mark(t, {} if inside is None else {inside: (DEEPEST, NEVER, 0)}, closed, w.facts.knots)
+    _mark(w, t, {} if inside is None else {inside: (DEEPEST, NEVER, 0)}, closed, w.facts.knots)
     new = {s for s in closed - w.facts.knots if s.keys is not None}
     w.facts.knots |= closed
     if new:  # such dicts are rows in all types
@@ -79,8 +84,9 @@ def _close(w: Words, t: Type, inside: Shape | None) -> Type:
 
 
 def _mark(
-    t: Type, path: Mapping[Shape, tuple[int, Type, int]], closed: set[Shape], known: Set[Shape], opened: int = 0
-) -> None:
+    w: Words, t: Type, path: Mapping[Shape, tuple[int, Type, int]], closed: set[Shape], known: Set[Shape],
+    opened: int = 0,
+) -> None:  # fmt: skip
     """Collect the shapes of a type that are closed; `known` are so in other types, and here from the first level on.
 
     `path` has for each shape around it the number of such containers, the innermost and its depth; `opened` is the
@@ -89,10 +95,10 @@ def _mark(
     several = members(t)
     named = [m.cls.shape for m in several if isinstance(m, StructT) and is_shape(m.cls)]
     for m in several:
-        shape = shape_of(m)
+        shape = shape_of(m, w.facts.nodes)
         if shape is None:
             for part in parts(m):
-                _mark(part, path, closed, known, opened)
+                _mark(w, part, path, closed, known, opened)
             continue
         times, outer, depth = path.get(shape, (0, m, 0))
         grows = len(several) > 1 or (not shape.is_open and _is_node(outer, m, depth < opened))
@@ -104,7 +110,7 @@ def _mark(
         if times < DEEPEST:
             inside = {**path, shape: (times + 1, m, len(path) + 1)}
             for part in parts(m)[isinstance(m, MapT) :]:  # keys are not closed
-                _mark(part, inside, closed, known, len(path) + 1 if shape.is_open else opened)
+                _mark(w, part, inside, closed, known, len(path) + 1 if shape.is_open else opened)
 
 
 def _is_node(outer: Type, inner: Type, listed: bool) -> bool:
@@ -117,12 +123,12 @@ def _is_node(outer: Type, inner: Type, listed: bool) -> bool:
 
 def _note_tags(w: Words, cls: type, t: Type) -> None:
     """Distinguish tuples made in the call by their first items from now on, if these are constants."""
-    shape = shape_of(t)
-    if shape is None or not shape.size or cls in w.facts.given or shape.size in w.facts.tagged:
+    shape = shape_of(t, w.facts.nodes)
+    if shape is None or not shape.size or cls in w.facts.given or (shape.python, shape.size) in w.facts.tagged:
         return
     tags = members(parts(t)[0])
     if all(isinstance(tag, StrT) for tag in tags) and len(tags) > 1:
-        w.facts.tagged.add(shape.size)
+        w.facts.tagged.add((shape.python, shape.size))
         w.facts.begin_again()
         raise Restart
 
@@ -137,13 +143,13 @@ def _named(w: Words, t: Type, closed: set[Shape]) -> Type:
             if isinstance(m, MapT) and m.item is not None
             else with_parts(m, lambda part: _named(w, part, closed))
         )
-        shape = shape_of(m)
+        shape = shape_of(m, w.facts.nodes)
         if shape is None or shape not in closed:
             found.append(inner)
             continue
-        cls = next((c for c in tags if fits(c.shape, inner)), None) or shape_class(shape)
+        cls = next((c for c in tags if fits(c.shape, inner, w.facts.nodes)), None) or shape_class(shape)
         _note_tags(w, cls, m)
-        if isinstance(inner, TupleT) and inner.listed:
+        if isinstance(inner, TupleT) and inner.listed and shape.is_open:
             inner = ListT(union(*inner.items))
         fields = (inner,) if shape.is_open else parts(inner)
         for name, part in zip(shape.names, fields, strict=True):

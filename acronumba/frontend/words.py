@@ -240,7 +240,7 @@ class Words(Cells):
             return val
         val = val.unshared(self)
         kind = self.type_of(val)
-        fitting = [cls for cls in shapes if fits(cls.shape, kind)]
+        fitting = [cls for cls in shapes if fits(cls.shape, kind, self.facts.nodes)]
         return self.new_nested(max(fitting, key=lambda c: c.shape.tag is not None), val) if fitting else val
 
     def new_nested(self, cls: ShapeClass, val: Val) -> Nested:
@@ -256,19 +256,26 @@ class Words(Cells):
             self.note(self.facts.outside, cls)
         return Nested(cls, self.new_row(cls, items, given), own=None if given else True)
 
-    def tagged(self, val: TupleVal) -> Val:
-        """Return a new tuple whose first item is a tag as a row, if tuples of its length differ by their tags."""
+    def tagged(self, val: TupleVal | StaticList) -> Val:
+        """Return a new tuple or list whose first item is a tag as a row, if those of its length differ by tags."""
+        cls = list if isinstance(val, StaticList) else tuple
         size = len(val.items)
-        if size not in self.facts.tagged or self.block is None or any(v.word_type() is None for v in val.items):
+        if (cls, size) not in self.facts.tagged or self.block is None or any(v.word_type() is None for v in val.items):
             return val
         tag = self.static(val.items[0])
-        return self.new_nested(shape_class(Shape(tuple, size, tag)), val) if type(tag) is str else val
+        return self.new_nested(shape_class(Shape(cls, size, tag)), val) if type(tag) is str else val
 
     def open_row(self, val: Nested) -> Val:
         """Return a row of a closed shape as a list, tuple or dict."""
         shape = val.cls.shape
         items = tuple(self.row_part(val, name) for name in shape.names)
-        return items[0] if shape.is_open else TupleVal(items) if shape.keys is None else DictVal(shape.keys, items)
+        if shape.is_open:
+            return items[0]
+        if shape.python is list:
+            types = self.facts.fields[val.cls]
+            cell = self.row_cell(TupleT(tuple(types[name] for name in shape.names), listed=True))
+            return StaticList(items, cell, stored=True)
+        return TupleVal(items) if shape.keys is None else DictVal(shape.keys, items)
 
     def row_part(self, val: Nested, name: str) -> Val:
         """Read a field of a row of a closed shape."""

@@ -25,8 +25,8 @@ class Shape:
     """The common form of some lists, tuples or dicts."""
 
     python: type  # list, tuple or dict
-    size: int | None = None  # of a tuple of known length
-    tag: str | None = None  # its first item, if tuples of one length are distinguished by it
+    size: int | None = None  # of a tuple, or a list, of known length
+    tag: str | None = None  # its first item, if those of one length are distinguished by it
     keys: tuple[str, ...] | None = None  # of a dict whose keys are known, in their order
 
     @property
@@ -81,7 +81,7 @@ class Shape:
         """Return a value of its fields, in order."""
         if self.is_open:
             return parts[0]
-        return tuple(parts) if self.keys is None else dict(zip(self.keys, parts, strict=True))
+        return self.python(parts) if self.keys is None else dict(zip(self.keys, parts, strict=True))
 
     @property
     def text(self) -> str:

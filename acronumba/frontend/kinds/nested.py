@@ -69,6 +69,9 @@ class Nested(Value):
         return self.cls.shape.keys or ()
 
     def mutable(self, w: Walker) -> Val:
+        if self.is_list and not self.cls.shape.is_open:
+            rewrite = "make it where all its items are known, or make a copy: list(x)"
+            raise w.reject("ACR113", seen=f"a change of {w.describe(self)}, whose items are unlike", rewrite=rewrite)
         if self.own is False or self.cls.shape.keys is None:
             return self.opened(w).mutable(w)
         if self.cls not in w.facts.changing:

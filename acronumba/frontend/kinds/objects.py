@@ -91,6 +91,9 @@ class Ref(Value):
     def nests(self) -> bool:
         return any(map(is_shape, self.classes))
 
+    def narrows(self, other: Value) -> bool:
+        return isinstance(other, Ref) and self.var is other.var
+
     def some_of_alternatives(self, w: Words, places: Sequence[int]) -> Val:
         return reference(tuple(self.classes[k] for k in places), self.var, self.own)
 

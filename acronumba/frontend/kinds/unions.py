@@ -66,6 +66,9 @@ class UnionVal(Value):
     def nests(self) -> bool:
         return any(isinstance(t, StructT) and is_shape(t.cls) for t in self.possible)
 
+    def narrows(self, other: Value) -> bool:
+        return isinstance(other, UnionVal) and self.vars == other.vars and self.type == other.type
+
     def some_of_alternatives(self, w: Words, places: Sequence[int]) -> Val:
         return w.narrowed(replace(self, possible=tuple(self.possible[k] for k in places)))
 

@@ -178,6 +178,10 @@ class Value:
         """Whether it is, or may be, a row of a closed shape."""
         return False
 
+    def narrows(self, other: Value) -> bool:
+        """Whether it is another value, perhaps with fewer alternatives."""
+        return self is other
+
     def some_of_alternatives(self, w: Words, places: Sequence[int]) -> Val:
         """Return it without the alternatives whose indices are not among the given ones."""
         return self
