@@ -7,13 +7,14 @@ members of enums, None and tuples of these; equal keys have equal words.
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from types import FunctionType
 
-from acronumba.frontend.calls.objects import is_tuple
+from acronumba.frontend.calls.objects import is_tuple, runtime_class
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.impossible import impossible
@@ -40,6 +41,7 @@ from acronumba.ir.types import (
     EnumT,
     IntT,
     ListT,
+    NoneT,
     ScalarT,
     StrT,
     TensorT,
@@ -124,11 +126,15 @@ def _plain_record(w: Walker, val: Val) -> Val:
 
 
 def _key_of_several(w: Walker, val: Val) -> Val:
-    """Return a value of one of several types as a key of a dict."""
+    """Return a value of one of several types as a key of a dict; it fails where it is a list or dict."""
+    for cls in (list, dict, set):
+        val = _unless(w, val, lambda t: runtime_class(t) is cls, f"unhashable type: '{cls.__name__}'")  # noqa: B023
+    if not val.is_several:
+        return key_of(w, val)
     types = members(w.type_of(val))
     if not any(isinstance(t, TensorT) for t in types):
         for t in types:
-            if t != FLOAT or INT not in types:
+            if t != FLOAT or len(types) == 1:
                 check_key(w, t)
         return val
 
@@ -140,6 +146,18 @@ def _key_of_several(w: Walker, val: Val) -> Val:
     if w.block is None:
         raise Dead
     return got
+
+
+def _unless(w: Walker, val: Val, bad: Callable[[Type], bool], text: str, ours: bool = False) -> Val:
+    """Return a value of several types where it is of a good one; it fails where it is not. None may be good."""
+    found = val.split(w, bad) if any(map(bad, members(w.type_of(val)))) else None
+    if found is None or all(map(bad, members(w.type_of(val)))):
+        return val
+    test, _, good = found
+    w.check(w.negate(test), "TypeError", text, ours=ours)
+    if w.block is None:
+        raise Dead
+    return good.narrowed(w)
 
 
 def check_key(w: Walker, t: Type) -> None:
@@ -258,6 +276,8 @@ def find(w: Walker, base: MapVal, key: Val) -> Num:
         if isinstance(val, Num) and val.type != BOOL and _are_bools(base.type.key):
             return _find_bool(w, base, val)
         if isinstance(val, Num) and val.type == FLOAT:
+            if key.is_several and all(isinstance(m, StrT | TextT | NoneT) for m in members(base.type.key)):
+                return number(-1)
             among_ints(w, base, val)
             whole = as_whole(w, val)
             near = find(w, base, whole)
@@ -336,7 +356,10 @@ def found(w: Walker, base: MapVal, key: Val) -> Num:
 def put(w: Walker, base: MapVal, key: Val, val: Val) -> None:
     """Store a value under a key."""
     base.mutable(w)
-    key = old_key(w, base, key_of(w, key))
+    key = key_of(w, key)
+    if key.is_several and INT not in members(w.type_of(key)):
+        key = _unless(w, key, partial(operator.eq, FLOAT), "a key that is a float: int(x)", ours=True)
+    key = old_key(w, base, key)
     kept = base.type.key
     if isinstance(key, EnumVal | Num) and kept != NEVER:
         check_key(w, union(kept, w.type_of(key)))
