@@ -370,6 +370,97 @@ def test_nested_values_are_compared(make):
     same_as_plain(same, [(make(a), make(b)) for a in (1, 3) for b in (1, 3)])
 
 
+# ---- lists that are nodes: their items are unlike, and the lists of nodes in them have places of their own
+
+
+def outline(n: int) -> Any:
+    return [f"n{n % 3}", float(n), [outline(k) for k in range(n)]]
+
+
+def weights_of(t):
+    return t[1] + sum([weights_of(c) for c in t[2]], 0.0)
+
+
+def renamed(t):
+    name, x, kids = t
+    return [name + "x", x * 2, [renamed(c) for c in kids]]
+
+
+def plan(n: int) -> Any:
+    if n < 1:
+        return ["leaf", 1.5]
+    return ["many", float(n), [plan(k) for k in range(n)]] if n % 2 else ["two", plan(n - 1), plan(n // 2)]
+
+
+def planned(t):
+    kind = t[0]
+    if kind == "leaf":
+        return t[1]
+    if kind == "many":
+        return t[1] * sum([planned(c) for c in t[2]], 0.5)
+    return planned(t[1]) - planned(t[2])
+
+
+def grown_plan(t):
+    kind = t[0]
+    if kind == "leaf":
+        return ["leaf", t[1] + 1]
+    if kind == "many":
+        return ["many", t[1], [grown_plan(c) for c in t[2]]]
+    return ["two", grown_plan(t[1]), grown_plan(t[2])]
+
+
+def counted(t):
+    return t[0] + sum([counted(c) for c in t[1]])
+
+
+def path_of_lists(depth: int) -> Any:
+    out = ["a", 1.0, []]
+    for k in range(depth):
+        out = ["b", float(k), [out]]
+    return out
+
+
+@pytest.mark.parametrize(("fn", "xs"), [
+    (weights_of, [outline(3), outline(0), outline(2)]), (renamed, [outline(3), outline(0)]),
+    (planned, [plan(k) for k in (4, 0, 3, 1)]), (grown_plan, [plan(k) for k in (4, 0, 3, 1)]),
+    (counted, [[1, [[2, []], [3, [[4, []]]]]], [5, []]]),
+])  # fmt: skip
+def test_lists_that_are_nodes(fn, xs):
+    same_as_plain(fn, xs)
+
+
+@pytest.mark.usefixtures("deep_recursion")
+def test_lists_that_are_nodes_of_any_depth():
+    xs = [path_of_lists(d) for d in (2, 999, 40)]
+    f = model(renamed)
+    assert list(f.batch(xs)) == list(map(renamed, xs))
+    assert list(f.batch(xs[:1])) == [renamed(xs[0])]
+
+
+def evaluated_in(x, env):
+    if isinstance(x, str):
+        return env[x]
+    if not isinstance(x, list):
+        return x
+    op = x[0]
+    if op == "let":
+        inner = dict(env)
+        inner[x[1]] = evaluated_in(x[2], env)
+        return evaluated_in(x[3], inner)
+    a, b = evaluated_in(x[1], env), evaluated_in(x[2], env)
+    return a + b if op == "+" else a * b
+
+
+def lisp_with_names(x):
+    return evaluated_in(x, {"y": 2.0})
+
+
+def test_names_in_lists_of_several_types_are_keys():
+    bound = ["let", "x", ["+", 1.0, "y"], ["*", "x", ["let", "z", 3.0, ["+", "z", "x"]]]]
+    same_as_plain(lisp_with_names, [bound, ["+", "y", 2.0], 3.0])
+
+
 # ---- shared values
 
 
