@@ -79,6 +79,8 @@ def compare_expr(w: Walker, node: ast.Compare) -> Val:
         op, right = node.ops[0], node.comparators[0]
         if isinstance(op, ast.Is | ast.IsNot) and isinstance(right, ast.Constant) and right.value is None:
             return truth_value(w, node)
+        if isinstance(op, ast.Is | ast.IsNot):
+            return compare_values(w, op, _with_identity(w, node.left), _with_identity(w, right))
         return compare_values(w, op, w.expr(node.left), w.expr(right))
     left = w.expr(node.left)
     points: list[Point] = []
@@ -105,6 +107,12 @@ def compare_expr(w: Walker, node: ast.Compare) -> Val:
     return w.join_values(points, vals)
 
 
+def _with_identity(w: Walker, node: ast.expr) -> Val:
+    """Evaluate an operand of `is`: a row of a closed shape stays one, unless a list or dict in it is what it is."""
+    val = w.value(node)
+    return val if isinstance(val, Nested) and not val.cls.shape.is_open else w.whole(val)
+
+
 def compare_values(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None = None) -> Val:
     """Compare two values, each of which may be a union; `given`: see `same_element`."""
     w.check_poison(a, b)
@@ -127,9 +135,13 @@ def _as_rows(w: Walker, a: Val, b: Val) -> tuple[Val, Val]:
     return a, b
 
 
+def _are_open(*vals: Val) -> bool:
+    return all(v.cls.shape.is_open for v in vals if isinstance(v, Nested))
+
+
 def _compare(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None) -> Val:
     """Compare two values, of which rows of closed shapes are compared item by item."""
-    a, b = _as_rows(w, a, b)
+    a, b = (a, b) if isinstance(op, ast.Is | ast.IsNot) and not _are_open(a, b) else _as_rows(w, a, b)
     if isinstance(op, ast.Is | ast.IsNot) and (isinstance(a, Record) or isinstance(b, Record)):
         same = same_dict(w, a, b)
         return w.negate(same) if isinstance(op, ast.IsNot) else same
@@ -138,6 +150,8 @@ def _compare(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None) -> Val
     if isinstance(op, ast.Is | ast.IsNot):
         if a.cls.shape.is_open and a.cls is b.cls:  # a list or dict may have several rows
             return compare_one(w, op, a.opened(w), b.opened(w), given)
+        if a.cls is b.cls and a.cls.shape.keys is None and a.var is not b.var and (a.own, b.own) != (False, False):
+            return compare_one(w, op, a.opened(w), b.opened(w), given)  # one made in the call may have several rows
         same = same_reference(w, a.var, b.var)
         return w.negate(same) if isinstance(op, ast.IsNot) else same
     if isinstance(op, EQUALITY) and not a.cls.shape.may_equal(b.cls.shape):
@@ -317,7 +331,7 @@ def same_container(w: Walker, a: Val, b: Val) -> Num | None:
             for v in (a, b):
                 if isinstance(v, DictVal) and v.cell is not None:
                     v.mutable(w)  # it has an identity, as if it were mutated
-                if isinstance(v, StaticList) and v.cell is not None:
+                if isinstance(v, StaticList) and not v.cell.find().real:
                     w.make_real(v.cell)
                     raise Restart
             if isinstance(a, ListVal | MapVal) and isinstance(b, ListVal | MapVal):
