@@ -25,7 +25,7 @@ from acronumba.frontend.kinds.numbers import ALWAYS, EnumVal, Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.lists import widen_items
-from acronumba.frontend.loops import iterate
+from acronumba.frontend.loops import iterate, unless
 from acronumba.frontend.names import alias
 from acronumba.frontend.ordered import operands, operate
 from acronumba.frontend.walker import Walker
@@ -128,7 +128,7 @@ def _plain_record(w: Walker, val: Val) -> Val:
 def _key_of_several(w: Walker, val: Val) -> Val:
     """Return a value of one of several types as a key of a dict; it fails where it is a list or dict."""
     for cls in (list, dict, set):
-        val = _unless(w, val, lambda t: runtime_class(t) is cls, f"unhashable type: '{cls.__name__}'")  # noqa: B023
+        val = unless(w, val, lambda t: runtime_class(t) is cls, f"unhashable type: '{cls.__name__}'")  # noqa: B023
     if not val.is_several:
         return key_of(w, val)
     types = members(w.type_of(val))
@@ -146,18 +146,6 @@ def _key_of_several(w: Walker, val: Val) -> Val:
     if w.block is None:
         raise Dead
     return got
-
-
-def _unless(w: Walker, val: Val, bad: Callable[[Type], bool], text: str, ours: bool = False) -> Val:
-    """Return a value of several types where it is of a good one; it fails where it is not. None may be good."""
-    found = val.split(w, bad) if any(map(bad, members(w.type_of(val)))) else None
-    if found is None or all(map(bad, members(w.type_of(val)))):
-        return val
-    test, _, good = found
-    w.check(w.negate(test), "TypeError", text, ours=ours)
-    if w.block is None:
-        raise Dead
-    return good.narrowed(w)
 
 
 def check_key(w: Walker, t: Type) -> None:
@@ -358,7 +346,7 @@ def put(w: Walker, base: MapVal, key: Val, val: Val) -> None:
     base.mutable(w)
     key = key_of(w, key)
     if key.is_several and INT not in members(w.type_of(key)):
-        key = _unless(w, key, partial(operator.eq, FLOAT), "a key that is a float: int(x)", ours=True)
+        key = unless(w, key, partial(operator.eq, FLOAT), "a key that is a float: int(x)", ours=True)
     key = old_key(w, base, key)
     kept = base.type.key
     if isinstance(key, EnumVal | Num) and kept != NEVER:

@@ -39,7 +39,7 @@ from acronumba.frontend.source import assigned_names, yields
 from acronumba.frontend.unrolling import note_turns, unrolled_range
 from acronumba.frontend.walker import Loop, Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import ListT, MapT, TupleT, nesting, unlike
+from acronumba.ir.types import PLAIN, ListT, MapT, TupleT, Type, members, nesting, unlike
 from acronumba.ir.visit import reads, writes
 
 
@@ -392,6 +392,8 @@ def one_iterable(w: Walker, val: Val) -> Val:
     if not isinstance(val, UnionVal):
         return val
     one = one_string(w, not_none(w, val))
+    for cls in (int, float, bool):
+        one = unless(w, one, lambda t: t == PLAIN[cls], f"'{cls.__name__}' object is not iterable")  # noqa: B023
     if not isinstance(one, UnionVal):
         return one
     if all(isinstance(t, MapT) and t.item is not None for t in one.possible):
@@ -402,6 +404,18 @@ def one_iterable(w: Walker, val: Val) -> Val:
         tuples = "test it first: `isinstance`; if it comes from a list of unlike things, make that a tuple: (a, b)"
         raise w.reject("ACR302", seen=w.describe(one), rewrite=tuples if unlike(one.possible) else "")
     return w.each(one, lambda v: at_run_time(w, v.items) if isinstance(v, TupleVal) else v.plain)
+
+
+def unless(w: Walker, val: Val, bad: Callable[[Type], bool], text: str, ours: bool = False) -> Val:
+    """Return a value of several types where it is of a good one; it fails where it is not. None may be good."""
+    found = val.split(w, bad) if any(map(bad, members(w.type_of(val)))) else None
+    if found is None or all(map(bad, members(w.type_of(val)))):
+        return val
+    test, _, good = found
+    w.check(w.negate(test), "TypeError", text, ours=ours)
+    if w.block is None:
+        raise Dead
+    return good.narrowed(w)
 
 
 def _in_order(w: Walker, val: Val) -> Val:
