@@ -107,9 +107,9 @@ def compare_expr(w: Walker, node: ast.Compare) -> Val:
     return w.join_values(points, vals)
 
 
-def _with_identity(w: Walker, node: ast.expr) -> Val:
+def _with_identity(w: Walker, operand: ast.expr) -> Val:
     """Evaluate an operand of `is`: a row of a closed shape stays one, unless a list or dict in it is what it is."""
-    val = w.value(node)
+    val = w.value(operand)
     return val if isinstance(val, Nested) and not val.cls.shape.is_open else w.whole(val)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any, TypeVar
 
 from acronumba.data.shared import SameObjects
@@ -107,6 +107,12 @@ class Facts:
             self.one_rank = True
             self.begin_again()
         return again
+
+    def note_shapes(self, shapes: Iterable[Shape]) -> None:
+        """Note the tuples of the instance data that differ by tags, and the lists that are nodes."""
+        sized = [(shape.python, shape.size or 0, shape.tag) for shape in shapes if shape.size is not None]
+        self.tagged = {(cls, size) for cls, size, tag in sized if tag is not None}
+        self.nodes = frozenset(size for cls, size, _ in sized if cls is list)
 
     def begin_again(self) -> None:
         """Forget the types of stored and returned values: some are passed in another way from now on."""

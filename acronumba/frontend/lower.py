@@ -235,9 +235,7 @@ def _lower(
     given = (*params, *(t for table in fields.values() for t in table.values()), *(leaf.type for leaf in shared.leaves))
     facts.outside = {*fields, *(c for leaf in shared.leaves for c in classes_of(leaf.type))}
     facts.came = {*facts.outside}
-    shapes = [cls.shape for cls in fields if is_shape(cls) and cls.shape.size is not None]
-    facts.tagged = {(shape.python, shape.size or 0) for shape in shapes if shape.tag is not None}
-    facts.nodes = frozenset(shape.size or 0 for shape in shapes if shape.python is list)
+    facts.note_shapes(cls.shape for cls in fields if is_shape(cls))
     constants: dict[str, Any] = {}
     for name, root in shared.roots.items():
         facts.same.add(root, values[name])

@@ -52,10 +52,10 @@ def growing_key(x):
 
 
 def changed_list_as_a_record(x):
-    every = [[[], 0.0]]
+    every = [[[], "a"]]
     for _ in range(3):
-        every = sorted([[[*s, 1], v - 1] for s, v in every], key=lambda e: e[1])
-        every[0][1] = 2.0
+        every = sorted([[[*s, 1], v + "b"] for s, v in every], key=lambda e: e[1])
+        every[0][1] = "c"
     return len(every)
 
 
