@@ -7,6 +7,7 @@ import enum
 import functools
 import types
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -374,16 +375,25 @@ def enum_attribute(w: Walker, owner: EnumVal, name: str) -> Val:
     """Read an attribute of a member of an enum."""
     if owner.const is not NOT_CONST:
         if name in ("name", "value"):
-            return w.constant(getattr(owner.const, name))
+            return value_of_member(w, owner.const, name)
     elif name in ("name", "value") and w.source_guard.owner(owner.cls, name) is enum.Enum:
         values = [getattr(m, name) for m in members_of(owner.cls)]
         if all(type(v) is int for v in values) or all(type(v) is float for v in values):
             return owner.by_member(w, lambda member: member.value)
         if all(type(v) is str for v in values):
             return text_by_member(w, owner, values)
-        seen = f"values of {owner.cls.__name__} that are not all int, all float or all strings"
-        raise w.reject("ACR308", seen=seen)
+        members = members_of(owner.cls)
+        places = [w.scalar("eq", Num(INT, var=w.word(owner)), number(k)) for k in range(len(members) - 1)]
+        return w.switch(zip([*places, ALWAYS], (partial(value_of_member, w, m, name) for m in members), strict=True))
     return inherited_attribute(w, owner, owner.cls, name)
+
+
+def value_of_member(w: Walker, member: Any, name: str) -> Val:
+    """Return the name or value of a member of an enum; a list, tuple or dict is a shared value."""
+    value = getattr(member, name)
+    if isinstance(value, list | tuple | dict):
+        return outside(w, value, "_value_", vars(member), f"{type(member).__name__}.{member.name}.value")
+    return w.constant(value)
 
 
 def text_by_member(w: Walker, owner: EnumVal, texts: Sequence[str]) -> Val:

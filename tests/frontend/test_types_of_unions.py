@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from typing import Any
 
 import pytest
@@ -77,3 +78,50 @@ def test_it_is_the_plain_call(f: Any, xs: list[Any]) -> None:
 
 def test_a_string_of_run_time_absorbs_all_constants() -> None:
     assert union(StrT("a"), StrT("b"), INT, TEXT) == union(TEXT, INT) == union(TEXT, StrT("b"), INT)
+
+
+class Words(enum.Enum):
+    ONES = {0: "", 1: "one", 2: "two"}
+    TENS = {2: "twenty", 3: "thirty"}
+    PAIRS = ((3, "a"), (5, "b"))
+
+
+class Colour(enum.Enum):
+    RED = (255, 0, 0)
+    BLUE = (0, 0, 255)
+
+
+class Mixed(enum.Enum):
+    A = 1
+    B = 2.5
+    C = "x"
+
+
+def of_known_members(n):
+    return Words.ONES.value[n] or "zero", len(Words.PAIRS.value), Words.PAIRS.value[0][0] + n
+
+
+def of_a_colour(c):
+    return c.value[0], sum(c.value), c.value, [2 * x for x in c.value]
+
+
+def of_any(m):
+    return m.value
+
+
+def of_words(w):
+    return w.value.get(2, "?")
+
+
+MEMBERS: list[tuple[Any, list[Any]]] = [
+    (of_known_members, [0, 1, 2, 3]),
+    (of_a_colour, [*Colour]),
+    (of_any, [*Mixed]),
+    (of_words, [Words.ONES, Words.TENS]),
+]
+
+
+@pytest.mark.parametrize(("f", "xs"), MEMBERS)
+def test_values_of_members_of_enums(f: Any, xs: list[Any]) -> None:
+    compiled(f, xs)
+    interpreted(f, xs)
