@@ -2,7 +2,7 @@
 
     python benchmarks/cubins.py --json FILE [--models NAME ...] [--size small|large ...] [--gpu 8.0 9.0a ...]
     python benchmarks/cubins.py --table FILE        print the table of what a file has
-    python benchmarks/cubins.py --cycles [--models NAME ...] [--size ...] [--rows N ...] [--json FILE]
+    python benchmarks/cubins.py --cycles [--steps] [--models NAME ...] [--size ...] [--rows N ...] [--json FILE]
                                                     estimates of cycles on an H200
 
 A file that is there already is gone on with: what it has is not compiled again. It ends with status 1 if a function
@@ -10,7 +10,8 @@ spills registers or keeps memory of its own on a stack. Needs the extra `cuda`.
 
 With `--cycles`, the machine code of one block of each launch is run in Python (`acronumba_bench.gpu.emulate`), and its
 cycles are estimated by the instructions that its warps went through (`acronumba_bench.gpu.cycles`); for that
-nvidia-cuda-nvdisasm is needed, too. A batch has as many blocks as the launch would choose.
+nvidia-cuda-nvdisasm is needed, too. A batch has as many blocks as the launch would choose. With `--steps` each kernel
+has a further line: a batch as a step of the persistent kernel, whose weights have stayed in shared memory.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from typing import Any
 from acronumba.api.dispatch import bind, specialise
 from acronumba.bench.workloads import inputs
 from acronumba.kernels.cuda.cubins import machines
-from acronumba.kernels.cuda.generate import generate
+from acronumba.kernels.cuda.generate import CudaCode, generate
+from acronumba.kernels.cuda.persistent import persistent
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba_bench.gpu import cycles, sass
 from acronumba_bench.gpu.launch import Launch
@@ -63,8 +65,8 @@ def rows(name: str, size: str, gpu: str) -> Iterator[dict[str, Any]]:
             }  # fmt: skip
 
 
-def estimates(name: str, size: str, nodes: list[int]) -> Iterator[dict[str, Any]]:
-    """Estimate the cycles of each function of a model, for batches of so many nodes."""
+def estimates(name: str, size: str, nodes: list[int], steps: bool) -> Iterator[dict[str, Any]]:
+    """Estimate the cycles of each function of a model, and of steps of its kernels, for batches of so many nodes."""
     workload = WORKLOADS[name]
     xs, p = inputs(workload, size, 2, None)
     one = specialise(workload.model, bind(workload.model, (xs,), {"p": p}))[0]
@@ -87,6 +89,21 @@ def estimates(name: str, size: str, nodes: list[int]) -> Iterator[dict[str, Any]
                 else:
                     row["us"] = round(row["cycles"] / cycles.GIGAHERTZ / 1000, 2)
                 yield row
+            if steps and code.entries:
+                yield {"size": size, "model": name, "rows": many} | as_step(code, launch)
+
+
+def as_step(code: CudaCode, launch: Launch) -> dict[str, Any]:
+    """Estimate the cycles of a step of the persistent kernel."""
+    whole = persistent([code], SHARED["9.0a"] - 1024)
+    (machine,) = machines(whole, *GPUS["9.0a"])
+    row = {"function": "a step", "registers": machine.registers, "spills": machine.spills, "shared": whole.shared}
+    row["bytes"] = sass.read(machine.code, "run").size
+    try:
+        row["cycles"] = launch.step(machine, whole)
+    except Unknown as error:
+        return row | {"unknown": str(error)}
+    return row | {"us": round(row["cycles"] / cycles.GIGAHERTZ / 1000, 2)}
 
 
 def report(args: argparse.Namespace) -> int:
@@ -99,7 +116,7 @@ def report(args: argparse.Namespace) -> int:
     print("|---|---|---|---|---|---|---|---|---|---|")
     for size in args.size:
         for name in args.models:
-            for row in estimates(name, size, args.rows):
+            for row in estimates(name, size, args.rows, args.steps):
                 found.append(row)
                 names = "function rows blocks cycles us registers spills shared bytes".split()
                 cells = [f"{row[k]:,}" if isinstance(row.get(k), int) else str(row.get(k, "?")) for k in names]
@@ -150,6 +167,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--table", type=Path)
     parser.add_argument("--cycles", action="store_true")
+    parser.add_argument("--steps", action="store_true")
     parser.add_argument("--rows", nargs="*", type=int, default=[1, 16, 64, 256, 700])
     args = parser.parse_args()
     if args.cycles:

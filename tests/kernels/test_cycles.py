@@ -13,7 +13,7 @@ import pytest
 from acronumba.api.dispatch import bind, specialise
 from acronumba.bench.workloads import inputs
 from acronumba.ir.spec import KernelSpec
-from acronumba.kernels.cuda import compat, cubins, generate
+from acronumba.kernels.cuda import compat, cubins, generate, persistent
 from acronumba_bench.gpu import cycles, sass
 from acronumba_bench.gpu.emulate import Issued, turns_of
 from acronumba_bench.gpu.launch import Launch, blocks_of
@@ -80,6 +80,20 @@ def test_streamed_products_take_few_cycles(name: str, kernel: int, nodes: int, m
     assert cycles.behind(launch.run(machine, code.entries[0], blocks, 0)) <= most
     assert machine.spills == machine.stack == 0 and machine.registers <= 168
     assert sass.read(machine.code, code.entries[0]).size <= 18 << 10
+
+
+@needs_tools
+@pytest.mark.parametrize(
+    ("name", "kernel", "nodes", "most"), one_in(2, [("birnn", 1, 64, 4_900), ("tree_lstm", 2, 16, 6_800)])
+)
+def test_steps_of_the_persistent_kernel_take_few_cycles(name: str, kernel: int, nodes: int, most: int) -> None:
+    """Of which about 2,000 are in front of the gate, while other blocks are at work."""
+    spec = kernels(name, 256)[kernel]
+    code = generate.generate(spec)
+    whole = persistent.persistent([code], 227 << 10)
+    (machine,) = cubins.machines(whole, (9, 0), "a")
+    assert 1_000 < Launch(spec, code, nodes).step(machine, whole) <= most
+    assert machine.spills == machine.stack == 0
 
 
 def issued(text: str, at: int = 0, **control: int) -> Issued:

@@ -18,6 +18,8 @@ from acronumba.emit import interpret
 from acronumba.ir.spec import Dim, KernelSpec, Size
 from acronumba.kernels.cuda.compat import Machine
 from acronumba.kernels.cuda.generate import CudaCode
+from acronumba.kernels.cuda.persistent import BARRIER, STEP, PersistentCode
+from acronumba.kernels.cuda.stream import TAG_BYTES
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.kernels.cuda.writer import WARPS, Grid
 from acronumba_bench.gpu import cycles, sass
@@ -165,6 +167,30 @@ class Launch:
             trace = self.run(machine, entry, blocks, block)
             most = max(most, cycles.cycles([trace] * together))
         return blocks, most
+
+    def step(self, machine: Machine, code: PersistentCode) -> int:
+        """Estimate the cycles of the batch as a step of the kernel that runs all, here of this kernel alone.
+
+        Its weights have stayed in shared memory, and there is nobody to wait for; a function is a level.
+        """
+        barrier = np.zeros(BARRIER.count, np.int64)
+        barrier[BARRIER.at["come"]], barrier[BARRIER.at["looks"]] = 1 << 30, 1
+        own = np.zeros(self.own * cycles.PROCESSORS * WARPS + 64, np.uint8)
+        common = {"nodes": self.nodes, "p": self.p, "scratch": self._scratch, "warps": self.memory.place(own)}
+        rows, kept = [], 0
+        for function, grids in enumerate(self.code.grids):
+            blocks = blocks_of(grids, self.nodes, cycles.PROCESSORS)
+            own_words = {"function": function, "blocks": blocks, "kept": kept, "tags": function * TAG_BYTES}
+            rows.append(common | own_words | {"wanted": 1})
+            kept += grids[0].kept
+        taken = []
+        for times in (2, 3):
+            words = [[row.get(name, 0) for name in STEP.at] for row in rows * times]
+            steps = self.memory.place(np.array(words, np.int64)), len(words), self.memory.place(barrier)
+            blocks = max(row["blocks"] for row in rows)
+            one = Block(_read(machine.code, "run"), self.memory, steps, THREADS, blocks, 0, code.shared)
+            taken.append(cycles.cycles([one.run()]))
+        return taken[1] - taken[0]
 
     def result(self, k: int, i: int) -> Array:
         """Return a result of a node."""
