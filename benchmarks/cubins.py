@@ -95,7 +95,7 @@ def estimates(name: str, size: str, nodes: list[int], steps: bool) -> Iterator[d
 
 def as_step(code: CudaCode, launch: Launch) -> dict[str, Any]:
     """Estimate the cycles of a step of the persistent kernel."""
-    whole = persistent([code], SHARED["9.0a"] - 1024)
+    whole = persistent([code])
     (machine,) = machines(whole, *GPUS["9.0a"])
     row = {"function": "a step", "registers": machine.registers, "spills": machine.spills, "shared": whole.shared}
     row["bytes"] = sass.read(machine.code, "run").size

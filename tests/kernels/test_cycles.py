@@ -90,7 +90,7 @@ def test_steps_of_the_persistent_kernel_take_few_cycles(name: str, kernel: int, 
     """Of which about 2,000 are in front of the gate, while other blocks are at work."""
     spec = kernels(name, 256)[kernel]
     code = generate.generate(spec)
-    whole = persistent.persistent([code], 227 << 10)
+    whole = persistent.persistent([code])
     (machine,) = cubins.machines(whole, (9, 0), "a")
     assert 1_000 < Launch(spec, code, nodes).step(machine, whole) <= most
     assert machine.spills == machine.stack == 0

@@ -61,6 +61,7 @@ looks       how often a block looks before it gives up
 free
 """)
 GONE = 1 << 40  # more than blocks can come
+MOST = 227 << 10  # bytes that a block of an H100 may share
 TAGS = 16  # rows of tags: of the place that functions share, and of functions that have places of their own
 
 _PASSED = f'''@cuda.jit(device=True)
@@ -136,7 +137,7 @@ class PersistentCode:
         return self.text
 
 
-def persistent(codes: Sequence[CudaCode], most: int = 48 << 10) -> PersistentCode:
+def persistent(codes: Sequence[CudaCode], most: int = MOST) -> PersistentCode:
     """Return the kernel that runs the given ones, whose functions are numbered in their order.
 
     `most`: bytes that a block may share.
