@@ -6,8 +6,8 @@ const python = new Python((text) => {
   state.textContent = text;
 });
 const pages = new Map();
-const cells = [...document.querySelectorAll("div.cell")].filter((cell) => cell.querySelector(".cell_input pre"));
-const TIMED = /\b(process_time|perf_counter)\b/;
+// Cells that measure are not run when the site is made, either.
+const cells = [...document.querySelectorAll("div.cell:not(.tag_skip-execution)")].filter((cell) => cell.querySelector(".cell_input pre"));
 /** @type {(() => Promise<boolean>)[]} */
 const runs = [];
 
@@ -19,17 +19,10 @@ function enliven(cell) {
   const area = /** @type {HTMLTextAreaElement} */ (make("textarea", { value: code.trimEnd(), hidden: true, spellcheck: false, ariaLabel: "the cell's code" }));
   area.rows = area.value.split("\n").length;
   const out = make("div", { className: "live-out", hidden: true });
-  const run = async () => {
-    const timed = TIMED.test(area.value) && stored; // then what compiled code took stays
+  const run = () => {
     out.hidden = false;
-    if (stored && !timed) stored.hidden = true;
-    const shown = new Shown(out, pages);
-    if (timed) out.append(make("p", {}, "Above: the times of compiled code. Interpreted here, they would say nothing."));
-    const kept = timed ? document.createElement("div") : out;
-    const hidden = timed ? new Shown(kept, pages) : shown;
-    const ok = await python.run(area.value, hidden.hear);
-    if (timed && !ok) out.append(...kept.childNodes);
-    return ok;
+    if (stored) stored.hidden = true;
+    return python.run(area.value, new Shown(out, pages).hear);
   };
   const change = () => {
     area.hidden = false;
