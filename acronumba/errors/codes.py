@@ -60,7 +60,7 @@ def _table() -> dict[str, Code]:
                 "change a copy: `list(x)`, `dataclasses.replace(x, ...)`",
             ),
             114: (
-                "an iterator can be read only once, in the function that creates it",
+                "an iterator cannot be stored, or read again here",
                 "make a list: `[... for ...]`, `list(...)`",
             ),
             116: (

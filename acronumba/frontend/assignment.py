@@ -15,14 +15,14 @@ from acronumba.frontend.arrays import WHERE_IT_WAS_MADE, as_view, came_in, count
 from acronumba.frontend.attributes import attribute_of, attribute_owner, not_none
 from acronumba.frontend.chosen import is_array
 from acronumba.frontend.columns import column
-from acronumba.frontend.comprehensions import extend, to_list
+from acronumba.frontend.comprehensions import as_iterable, extend, to_list
 from acronumba.frontend.dicts import changed_in_place
 from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import AUGMENTED, STATEMENTS, STORED, TARGETS, UNPACKED, handles
 from acronumba.frontend.impossible import impossible
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.errors import ErrorValue
-from acronumba.frontend.kinds.iterators import Generator, Zip
+from acronumba.frontend.kinds.iterators import Zip
 from acronumba.frontend.kinds.lists import ListVal, is_row
 from acronumba.frontend.kinds.maps import MapVal
 from acronumba.frontend.kinds.numbers import NoneVal, number
@@ -30,10 +30,11 @@ from acronumba.frontend.kinds.objects import SharedVal
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import Index, Val
+from acronumba.frontend.library.itertools import sliced
 from acronumba.frontend.lists import list_slice, new_list
 from acronumba.frontend.made import about_to_change, set_attribute
 from acronumba.frontend.magic import call_special, has_method, index_value, iterated
-from acronumba.frontend.names import alias, bind_name, check_free, forget, in_use, path_of
+from acronumba.frontend.names import alias, bind_name, forget, in_use, path_of
 from acronumba.frontend.operators import BINARY, MAGIC, OPERATORS, binary
 from acronumba.frontend.overlay import note_target
 from acronumba.frontend.records import record_in_place
@@ -58,6 +59,8 @@ from acronumba.ir.types import (
 
 def assign_starred(w: Walker, elts: Sequence[ast.expr], val: Val) -> None:
     """Assign the items of a value to several targets, of which one is starred."""
+    if val.is_lazy:
+        val = as_iterable(w, val)
     items = w.items_of(val)
     at = next(k for k, e in enumerate(elts) if isinstance(e, ast.Starred))
     after = len(elts) - at - 1
@@ -91,6 +94,8 @@ def assign_starred(w: Walker, elts: Sequence[ast.expr], val: Val) -> None:
 def unpack(w: Walker, val: Val, count: int) -> Sequence[Val]:
     """Return the items of a value that is unpacked into `count` names."""
     w.check_poison(val)
+    if val.is_lazy:  # one item too many is asked for
+        val = as_iterable(w, w.call(w.constant(sliced), (val, number(0), number(count + 1), number(1)), {}))
     items = w.items_of(val)
     if items is not None:
         if len(items) != count:
@@ -128,11 +133,6 @@ def _of_array(w: Walker, val: Tensor | ArrayRef, count: int) -> Sequence[Val]:
 def _of_union(w: Walker, val: Val, count: int) -> Sequence[Val]:
     got = w.each(val, lambda v: TupleVal(tuple(unpack(w, v, count))), itself=True)
     return unpack(w, got, count)
-
-
-@handles(UNPACKED, Generator)
-def _of_generator(w: Walker, val: Generator, count: int) -> Sequence[Val]:
-    return _of_list(w, to_list(w, val), count)
 
 
 @handles(UNPACKED, Zip)
@@ -438,8 +438,6 @@ def _annotated(w: Walker, stmt: ast.AnnAssign) -> None:
 
 @handles(TARGETS, ast.Name)
 def _to_name(w: Walker, target: ast.Name, val: Val) -> None:
-    if not isinstance(val, Generator) or val.scope is None or w.frame.overlays:
-        check_free(w, val)
     bind_name(w, target.id, val)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from acronumba.frontend.advice import one_type
-from acronumba.frontend.exceptions import Dead
+from acronumba.frontend.exceptions import Abandoned, Dead
 from acronumba.frontend.handlers import ARRAYS, EXPRESSIONS, ITEMS, handles
 from acronumba.frontend.impossible import not_iterable
 from acronumba.frontend.kinds.arrays import Tensor
@@ -212,7 +212,7 @@ def to_list(w: Walker, val: Val) -> ListVal:
 def extend(w: Walker, base: ListVal, val: Val) -> None:
     """Append the items of an iterable to a list."""
     base.mutable(w)
-    if w.handlers and isinstance(val, Generator):  # what is appended before an item fails is there
+    if val.is_lazy:  # an item may read the list, to which the items before it have been added
         iterate(w, val, lambda v: append(w, base, v))
         return
     items = w.items_of(val)
@@ -295,21 +295,59 @@ def comprehend(w: Walker, node: ast.ListComp | ast.GeneratorExp, first: Val) -> 
         return generators(w, node, 0, first)
 
 
-def all_of_generator(w: Walker, val: Generator) -> Val:
-    """Return the list of the items of a generator: in the function of a generator expression, by a comprehension."""
-    if not isinstance(val.node, ast.GeneratorExp) or val.scope != w.frame.scope:
-        return built(w, val, lambda v: v)
-    with w.at_node(val.node):
-        return comprehend(w, val.node, val.params[FIRST])
+def all_items(w: Walker, val: Val) -> Val:
+    """Return the list of the items of a lazy iterator; in the function of a generator expression by a comprehension."""
+    if isinstance(val, Generator) and isinstance(val.node, ast.GeneratorExp) and val.scope == w.frame.scope:
+        with w.at_node(val.node):
+            return comprehend(w, val.node, val.params[FIRST])
+    known = in_line(w, val, lambda v: v)
+    return built(w, val, lambda v: v) if known is None else new_list(w, known)
+
+
+def in_line(w: Walker, iterable: Val, value: Callable[[Val], Val]) -> list[Val] | None:
+    """Return the values of all items of a lazy iterator, if they are computed in a straight line; else None."""
+    if not _has_known(w, iterable):
+        return None
+    before, here, errors = w.mark(), (w.here, w.loc), len(w.errors)
+    w.counter += 1
+    count, out = (w.frame.scope, f"#count{w.counter}"), list[Val]()
+    w.state[count] = number(0)
+
+    def turn(item: Val) -> None:
+        val = value(item)
+        if w.static(w.state[count]) != len(out):
+            raise Abandoned
+        if w.block is not None:
+            out.append(val)
+            w.state[count] = number(len(out))
+
+    try:
+        iterate(w, iterable, turn, carried=(count,))
+    except Abandoned:
+        if w.trying:
+            raise
+        w.block = None
+    if w.block is not None and len(w.errors) == errors and w.static(w.state.pop(count)) == len(out):
+        return out
+    w.go_back(before)
+    w.here, w.loc = here
+    return None
+
+
+def _has_known(w: Walker, val: Val) -> bool:
+    """Whether a lazy iterator is over some items that are known one by one."""
+    if val.is_lazy:
+        return any(_has_known(w, v) for v in val.children())
+    return (val.is_list or val.python_class is tuple) and w.items_of(val) is not None
 
 
 def as_iterable(w: Walker, val: Val, at_once: bool = True) -> Val:
-    """Return a value that a loop can iterate over; with `at_once`, the call of a generator function becomes a list."""
+    """Return a value that a loop can iterate over; with `at_once`, a lazy iterator becomes a list."""
     val = iterated(w, one_iterable(w, val.origin))
-    if isinstance(val, Generator) and (at_once or val.scope or val.func.code in w.facts.recursive):
-        return all_of_generator(w, val)
+    if val.is_lazy:
+        return all_items(w, val) if at_once else val
     if val.iterable or w.items_of(val) is not None:
-        return val.plain
+        return val.plain if at_once else val
     check_free(w, val)
     raise not_iterable(w, val)
 
@@ -387,7 +425,7 @@ def generators(w: Walker, node: ast.ListComp | ast.GeneratorExp, k: int, iterabl
         raise w.reject("ACR104")
     last = k == len(node.generators) - 1
     iterable = iterated(w, iterable)
-    items = w.items_of(iterable)
+    items = None if iterable.is_lazy else w.items_of(iterable)
     conditions = [c for g in node.generators[k:] for c in g.ifs]
     code = ast.For(gen.target, gen.iter, [ast.Expr(e) for e in (node.elt, *conditions)], [])
 
@@ -409,6 +447,8 @@ def generators(w: Walker, node: ast.ListComp | ast.GeneratorExp, k: int, iterabl
         if out is not None:
             return new_list(w, out)
         w.go_back(before)
+    if last and iterable.is_lazy and (found := in_line(w, iterable, partial(value, gen.ifs))) is not None:
+        return new_list(w, found)
     what = "built" if last else f"nested {k}"
     return built(w, iterable, partial(value, gen.ifs), what, several=not last, code=code)
 
@@ -435,10 +475,8 @@ def _known_elements(w: Walker, gen: ast.comprehension, elt: ast.expr, items: Ite
 
 @handles(ITEMS, Generator)
 def _items_of_generator(w: Walker, val: Generator) -> tuple[Val, ...] | None:
-    if val.scope != w.frame.scope:
-        return None
     before = w.mark()
-    items = w.items_of(all_of_generator(w, val))
+    items = w.items_of(all_items(w, val))
     if items is None:
         w.go_back(before)
     return items

@@ -187,7 +187,7 @@ def put_all(w: Walker, out: MapVal, iterable: Val) -> None:
         if other is not None and other.cls is dict:
             add_keys(w, out, other)
             return
-        iterable = as_iterable(w, iterable)
+        iterable = as_iterable(w, iterable, at_once=False)
 
     def turn(item: Val) -> None:
         if out.is_set:
@@ -215,7 +215,7 @@ def _comprehension(w: Walker, node: ast.DictComp | ast.SetComp) -> Val:
 
 def _known_pairs(w: Walker, node: ast.DictComp | ast.SetComp, iterable: Val) -> Pairs | None:
     """Return the pairs of a dict comprehension over known items with constant keys and no conditions; else None."""
-    items = w.items_of(iterable)
+    items = None if iterable.is_lazy else w.items_of(iterable)
     if isinstance(node, ast.SetComp) or len(node.generators) > 1 or node.generators[0].ifs or items is None:
         return None
     out = []

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from acronumba.frontend.comprehensions import extend, to_list
+from acronumba.frontend.comprehensions import as_iterable, extend, to_list
 from acronumba.frontend.handlers import EXPRESSIONS, handles
 from acronumba.frontend.kinds.iterators import Generator
 from acronumba.frontend.kinds.lists import ListVal, StaticList
@@ -62,6 +62,8 @@ def items_or_list(w: Walker, node: ast.Starred) -> tuple[Val, ...] | ListVal:
     """Evaluate `*x` in a display: its items, or a run-time list."""
     val = w.value(node.value)
     with w.at_node(node):
+        if val.is_lazy:
+            val = as_iterable(w, val)
         items = w.items_of(val)
         return to_list(w, val) if items is None else items
 

@@ -49,6 +49,7 @@ class Facts:
         self.came: set[type] = set()  # classes of the data
         self.folded: set[str] = set()  # paths of shared ints that became constants
         self.recursive: set[Any] = set()  # code of functions that are called, not inlined
+        self.waiting: set[Any] = set()  # names of iterators that are read at several places, and the code of functions
         self.nested: set[Any] = set()  # pairs of classes whose comparison is recursive
         self.results: dict[Hashable, Type | None] = {}  # of called functions, by key; None: none has been found yet
         self.plain: dict[Any, set[int]] = {}  # parameters of called functions whose constants are dropped

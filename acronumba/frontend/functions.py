@@ -21,7 +21,7 @@ from acronumba.frontend.calls.call import call_method, call_static
 from acronumba.frontend.calls.objects import is_manager
 from acronumba.frontend.calls.of_library import dispatched, is_generic
 from acronumba.frontend.calls.signatures import arity, has_init
-from acronumba.frontend.comprehensions import extend, to_list
+from acronumba.frontend.comprehensions import as_iterable, extend, to_list
 from acronumba.frontend.conditions import is_type_test, truth_value
 from acronumba.frontend.exceptions import Dead, Rejected, Restart
 from acronumba.frontend.handlers import CALLS, EXPRESSIONS, WORDS, handles
@@ -47,25 +47,17 @@ from acronumba.frontend.names import (
     cursor,
     default_value,
     function_value,
+    is_of_library,
     lend,
     named_iterator,
     path_of,
     take_back,
+    waiting,
 )
 from acronumba.frontend.overlay import check_uncached
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import FunctionT, MethodT
-
-# Modules whose functions are walked like the user's, but whose errors and notes refer to the user's call.
-LIBRARY = (
-    "acronumba.nn", "acronumba.random", "acronumba.compressed", "acronumba.frontend.library.", "acronumba.torch.rows.",
-    "acronumba.torch.implements",
-)  # fmt: skip
-
-
-def is_of_library(func: Func) -> bool:
-    return (func.globals.get("__name__") or "").startswith(LIBRARY)
+from acronumba.ir.types import BoolT, FloatT, FunctionT, IntT, MethodT, NeverT, members
 
 
 @handles(EXPRESSIONS, ast.Call)
@@ -96,12 +88,12 @@ def call_expr(w: Walker, node: ast.Call) -> Val:
 
 def arguments(w: Walker, func: Val, node: ast.Call) -> list[Val]:
     """Evaluate the positional arguments."""
-    given = [(a, w.expr(a.value) if isinstance(a, ast.Starred) else w.part(a)) for a in node.args]
+    given = [(a, _spread_out(w, a.value) if isinstance(a, ast.Starred) else w.part(a)) for a in node.args]
     args: list[Val] = []
     for a, val in given:
         items = w.items_of(val) if isinstance(a, ast.Starred) else (val,)
-        if items is None and isinstance(func, Static) and func.value in (min, max) and len(given) > 2:
-            return [listed(w, [(isinstance(e, ast.Starred), v) for e, v in given])]
+        if items is None and isinstance(func, Static) and func.value in (min, max):
+            return [_compared(w, node, given)]
         if items is None and isinstance(func, Static) and func.value is zip and len(given) == 1:
             return [Zip((rows_of(w, val),), starred=True)]
         if items is None and a is given[-1][0] and (isinstance(val, ListVal) or val.is_iterator) and takes_list(func):
@@ -110,6 +102,24 @@ def arguments(w: Walker, func: Val, node: ast.Call) -> list[Val]:
             raise w.reject("ACR203", a, seen="* of a value whose length is known only at run time")
         args += items
     return args
+
+
+def _spread_out(w: Walker, node: ast.expr) -> Val:
+    """Evaluate the iterable of an argument `*x`; all items of a lazy iterator are computed."""
+    val = w.expr(node)
+    return as_iterable(w, val) if val.is_lazy else val
+
+
+def _compared(w: Walker, node: ast.Call, given: Sequence[tuple[ast.expr, Val]]) -> ListVal:
+    """Return the arguments of `max(*xs)` as a list; a single one would be an iterable."""
+    if any(k.arg == "default" for k in node.keywords):
+        raise w.reject("ACR203", seen="default= of several values")
+    out = listed(w, [(isinstance(e, ast.Starred), v) for e, v in given])
+    if sum(not isinstance(e, ast.Starred) for e, _ in given) < 2:
+        numbers = all(isinstance(t, IntT | FloatT | BoolT | NeverT) for t in members(out.item))
+        enough = w.scalar("ge", w.ops.list_lengths(out), number(2))
+        w.check(enough, "TypeError", "min() or max() of a single argument, from *", ours=not numbers)
+    return out
 
 
 def takes_list(func: Val) -> bool:
@@ -247,17 +257,18 @@ def _method_of_words(w: Walker, t: MethodT, vars: Sequence[ir.Var]) -> Val:
 def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:
     """Call a function of the user: inlined, or by a call if it is recursive."""
     params = bind_arguments(w, func, args, kwargs)
-    if len(params) == 1:
-        params = {name: _at_once(w, func, v) for name, v in params.items()}
     ends = not func.source.facts.nests and not func.source.facts.generates and func.code not in w.facts.recursive
     for v in params.values():
         if not ends:
             alias(v)
-        if not isinstance(v, Generator) or not is_of_library(func):
+        if func.code in w.facts.recursive and not func.source.facts.generates:
             check_free(w, v)
-    if func.source.facts.generates:
-        return Generator(func, params, w.here)
     code = func.code
+    if func.source.facts.generates:
+        if code not in w.facts.recursive and not is_of_library(func) and any(f.func.code == code for f in w.frames):
+            w.facts.recursive.add(code)
+            raise Restart
+        return Generator(func, params, w.here)
     if func.fn in APART:
         handlers, w.handlers = w.handlers, []
         try:
@@ -283,20 +294,6 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
     finally:
         w.inside_cached -= cached
     return shared_by_calls(w, out, func.source.name) if cached else out
-
-
-def _at_once(w: Walker, func: Func, val: Val) -> Val:
-    """Return the items of a generator expression that is the only argument of a function outside of others.
-
-    All are computed at the call: such a function sees nothing else of the caller's, so it cannot change them before.
-    """
-    apart = func.scope is None and not func.closure and not func.source.facts.generates and not is_of_library(func)
-    apart = apart and not w.handlers and not func.source.facts.tries  # the failure of an item belongs to its turn
-    if not apart or not isinstance(val, Generator) or not isinstance(val.node, ast.GeneratorExp):
-        return val
-    if val.scope != w.frame.scope:
-        return val
-    return w.call(w.constant(iter), (w.call(w.constant(list), (val,), {}),), {})
 
 
 def _is_walked(w: Walker, func: Func) -> bool:
@@ -337,7 +334,7 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val], ends: bool = False)
         if frame.lent is not None:
             lend(val, frame.lent)
         if val.is_iterator:
-            val = cursor(w, val, name) or named_iterator(w, val)
+            val = cursor(w, val, name) or waiting(w, val, name) or named_iterator(w, val)
         w.kept(val)
         w.state[(frame.scope, name)] = val
     open_boxes(w, frame)

@@ -16,18 +16,15 @@ from typing import Any
 
 from acronumba.frontend.block import Point
 from acronumba.frontend.boxes import open_boxes
-from acronumba.frontend.exceptions import Dead, Restart
-from acronumba.frontend.functions import is_of_library
+from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import EXPRESSIONS, WALKS, handles
 from acronumba.frontend.instances import call_instance
-from acronumba.frontend.kinds.iterators import Cursor, Generator, Zip
-from acronumba.frontend.kinds.numbers import NoneVal, number
-from acronumba.frontend.kinds.tuples import TupleVal
+from acronumba.frontend.kinds.iterators import Cursor, Generator
+from acronumba.frontend.kinds.numbers import NoneVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.builtins import rest
 from acronumba.frontend.loops import carried_names, end_loop, end_turn, iterate
-from acronumba.frontend.names import named_iterator
-from acronumba.frontend.operators import binary
+from acronumba.frontend.names import is_of_library, named_iterator, waiting
 from acronumba.frontend.source import changed
 from acronumba.frontend.walker import Consumer, Loop, Walker
 
@@ -44,9 +41,6 @@ def walk_generator(
         listed = replace(func, source=replace(func.source, node=_listing(func.source.node)))
         iterate(w, call_instance(w, listed, gen.params), turn, code, carried, otherwise)
         return True
-    if any(f.func.code == func.code for f in w.frames):
-        w.facts.recursive.add(func.code)
-        raise Restart
     names = carried_names(w, code, carried)
     place = w.source, w.here, w.loc, w.outer_loc, w.caller
     here = Consumer(w.frame, Loop(), names, turn, place, len(w.handlers))
@@ -56,7 +50,7 @@ def walk_generator(
     w.outer_loc = w.loc if is_of_library(func) else None
     w.source, w.caller = func.source, w.loc
     for name, val in gen.params.items():
-        val = named_iterator(w, val) if val.is_iterator else val
+        val = waiting(w, val, name) or named_iterator(w, val) if val.is_iterator else val
         w.kept(val)
         w.state[(frame.scope, name)] = val
     open_boxes(w, frame)
@@ -68,6 +62,7 @@ def walk_generator(
     if not func.source.facts.nests:
         ends = [_without(p, frame.scope) for p in ends]
         loop.breaks[:] = [_without(p, frame.scope) for p in loop.breaks]
+        loop.ends[:] = [_without(p, frame.scope) for p in loop.ends]
     end_loop(w, ends, loop, otherwise)
     return True
 
@@ -173,28 +168,6 @@ def walk_rest(
     return True
 
 
-@handles(WALKS, Zip)
-def walk_enumerated(
-    w: Walker, val: Zip, turn: Callable[[Val], None], code: ast.For | None,
-    carried: Sequence[tuple[Any, str]], otherwise: Callable[[], None] | None
-) -> bool:  # fmt: skip
-    """Walk a loop over `enumerate(g(...))`; any other loop over a `Zip` is left to the caller."""
-    if val.start is None or not isinstance(val.parts[0], Generator):
-        return False
-    w.counter += 1
-    count = (w.frame.scope, f"#turn{w.counter}")
-    w.state[count] = val.start
-
-    def counted(item: Val) -> None:
-        given = TupleVal((w.state[count], item))
-        w.state[count] = binary(w, ast.Add(), w.state[count], number(1))
-        turn(given)
-
-    iterate(w, val.parts[0], counted, code, [*carried, count], otherwise)
-    w.state.pop(count, None)
-    return True
-
-
 @handles(EXPRESSIONS, ast.Yield)
 def _yield(w: Walker, node: ast.Yield) -> Val:
     hand_over(w, w.value(node.value) if node.value is not None else NoneVal())
@@ -220,8 +193,8 @@ def hand_over(w: Walker, val: Val) -> None:
     place = w.source, w.here, w.loc, w.outer_loc, w.caller
     w.frames.pop()
     outer = here.frame
-    outer.loops.remove(here.loop)
-    outer.loops += [*frame.loops, here.loop]  # `break` and `continue` refer to the innermost
+    around = [*outer.loops]
+    outer.loops[:] = [*around[:-1], *frame.loops, here.loop]  # `break` and `continue` refer to the innermost
     w.source, w.here, w.loc, w.outer_loc, w.caller = here.place
     handlers, w.handlers = w.handlers, w.handlers[: here.handlers]
     try:
@@ -229,8 +202,7 @@ def hand_over(w: Walker, val: Val) -> None:
     except Dead:
         w.block = None
     finally:
-        del outer.loops[len(outer.loops) - len(frame.loops) - 1 :]
-        outer.loops.append(here.loop)
+        outer.loops[:] = around
         w.frames.append(frame)
         w.handlers = handlers
         w.source, w.here, w.loc, w.outer_loc, w.caller = place

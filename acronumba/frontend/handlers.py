@@ -38,6 +38,8 @@ PROTOCOLS: dict[type, Callable[..., Any]] = {}  # iterable -> functions that giv
 ASSIGNED: dict[type, Callable[..., Any]] = {}  # owner, attribute name, new value -> whether it can be assigned
 DESCRIPTORS: dict[type, Callable[..., Any]] = {}  # object, its class, attribute name, descriptor -> Val
 WALKS: dict[type, Callable[..., Any]] = {}  # arguments of `iterate` -> whether it is walked in another way
+PULLS: dict[type, Callable[..., Any]] = {}  # iterable, state key, whether its items are known -> `Pull`, or None
+WAITING: dict[type, Callable[..., Any]] = {}  # iterator that is read at several places -> `Waiting`, or None
 KEPT: dict[type, Callable[..., Any]] = {}  # value that is bound to a name, or stored
 READ: dict[type, Callable[..., Any]] = {}  # stored representation of a value -> the value that operations use
 

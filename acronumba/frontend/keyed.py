@@ -20,12 +20,12 @@ from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.impossible import impossible
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal
-from acronumba.frontend.kinds.maps import ANY_SET, MapVal, MapView, map_type
+from acronumba.frontend.kinds.maps import MapVal, MapView, map_type
 from acronumba.frontend.kinds.numbers import ALWAYS, EnumVal, Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.lists import widen_items
-from acronumba.frontend.loops import iterate, unless
+from acronumba.frontend.loops import iterate, take_from, unless
 from acronumba.frontend.names import alias
 from acronumba.frontend.ordered import operands, operate
 from acronumba.frontend.walker import Walker
@@ -418,11 +418,10 @@ def as_whole(w: Walker, val: Num) -> Num:
 
 
 def check_not_walked(w: Walker, base: MapVal) -> None:
-    """Reject the removal of an entry in a loop over the dict, as the order of the rest may differ from Python's."""
-    if any(c.find() is base.cell.find() or (base.is_set and c is ANY_SET) for c in w.walked):
-        kind = "set" if base.is_set else "dict"
-        seen = f"an entry is taken out of a {kind} in a loop over it"
-        raise w.reject("ACR209", seen=seen, rewrite="loop over list(d)")
+    """Note the removal of an entry: a loop over the dict must end, as the order of the rest may not be Python's."""
+    kind = "set" if base.is_set else "dict"
+    seen = f"an entry is taken out of a {kind} over which an iterator or loop goes on"
+    take_from(w, base.cell, bool(base.is_set), w.reject("ACR209", seen=seen, rewrite="loop over list(d)"))
 
 
 def take_out(w: Walker, base: MapVal, index: Num) -> None:

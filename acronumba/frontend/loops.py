@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -24,11 +25,11 @@ from acronumba.frontend.join_shapes import (
     compatible_shapes,
 )
 from acronumba.frontend.kinds.errors import GROWS, ErrorValue, conversion
-from acronumba.frontend.kinds.iterators import Range
-from acronumba.frontend.kinds.lists import at_run_time
-from acronumba.frontend.kinds.maps import MapView
-from acronumba.frontend.kinds.numbers import ALWAYS, Num, number
-from acronumba.frontend.kinds.objects import ObjectValue, is_field
+from acronumba.frontend.kinds.iterators import Range, Waiting
+from acronumba.frontend.kinds.lists import ElementInfo, at_run_time
+from acronumba.frontend.kinds.maps import ANY_SET, MapView
+from acronumba.frontend.kinds.numbers import ALWAYS, NoneVal, Num, number
+from acronumba.frontend.kinds.objects import ObjectValue, is_field, marker_of
 from acronumba.frontend.kinds.records import without_known_keys
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal, several_sets
@@ -179,6 +180,7 @@ def end_turn(w: Walker, loop: Loop) -> None:
 
 def end_loop(w: Walker, ends: Sequence[Point], loop: Loop, otherwise: Callable[[], None] | None) -> None:
     """Continue after a loop: from its ends, through its `else` clause, and from each `break`."""
+    ends = [*ends, *loop.ends]
     if otherwise is not None:
         w.join(ends)
         if w.block is not None:
@@ -193,7 +195,7 @@ def changed_fields(w: Walker, before: State, assumed: Mapping[Any, JoinShape]) -
     They are fields of objects, and names of tensors that are changed in place.
     """
     keys = [k for k in {**before, **w.state} if len(k) == 2 and is_field(k) and k not in assumed and k[1]]
-    there = [k for k in keys if (k[0], "") in before and (k[0], "") in w.state]
+    there = [k for k in keys if marker_of(k) in before and marker_of(k) in w.state]
     there += [k for k in w.rebound if k in before and k in w.state and k not in assumed and k not in there]
     return [
         k for k in there if k not in before or k not in w.state or before[k] is None or not before[k].same(w.state[k])
@@ -361,14 +363,52 @@ def iterate(
         return w.fork(w.scalar("lt", index(), length()))
 
     def advance() -> None:
+        check_whole(w, iterable)
         w.state[index_key] = w.scalar("add", index(), number(1))
 
     names = carried_names(w, code, [index_key, *carried])
-    walked = iterable.walked_cells()
-    w.walked += walked
-    write_loop(w, names, test, lambda: turn(get(index())), advance, otherwise)
-    del w.walked[len(w.walked) - len(walked) :]
+    with walking(w, iterable):
+        write_loop(w, names, test, lambda: turn(get(index())), advance, otherwise)
     w.state.pop(index_key, None)
+
+
+@contextmanager
+def walking(w: Walker, iterable: Val) -> Iterator[None]:
+    """Note that the loop in the body of the `with` statement iterates over the dicts and deques in an iterable."""
+    cells = iterable.walked_cells()
+    keys = [(w.frame.scope, f"#taken out of {id(c.find())}, {len(w.walked)}") for c in cells]
+    w.walked += zip(cells, keys, strict=True)
+    try:
+        yield
+    finally:
+        del w.walked[len(w.walked) - len(cells) :]
+    for key in keys:
+        w.state.pop(key, None)
+
+
+def check_whole(w: Walker, iterable: Val) -> None:
+    """Reject a loop that goes on after an entry was taken out of the dict or deque over which it iterates."""
+    count = len(iterable.walked_cells())
+    for _, key in w.walked[len(w.walked) - count :]:
+        if key in w.state:
+            raise w.taken_out[key]
+
+
+def take_from(w: Walker, cell: ElementInfo, is_set: bool, rejection: Rejected, changes: bool = False) -> None:
+    """Note that an entry is taken out of a dict or deque: loops over it must end, else they are rejected.
+
+    So is an iterator over it of which some items may have been read; any, if every change ends iterators (`changes`).
+    """
+    for key, val in w.state.items():
+        val = None if val is None else val.bound_value()
+        begun = isinstance(val, Waiting) or str(key[-1]).startswith(".iterable")
+        if val is not None and (begun or (changes and val.is_iterator)):
+            if any(c.find() is cell.find() for c in val.walked_cells()):
+                raise rejection
+    for c, key in w.walked:
+        if c.find() is cell.find() or (is_set and c is ANY_SET):
+            w.taken_out[key] = rejection
+            w.state[key] = NoneVal()
 
 
 def fold(w: Walker, name: str, iterable: Val, body: Callable[[Val, Val], Val], state: Val) -> Val:

@@ -51,6 +51,7 @@ from acronumba.frontend import (
     made,
     overlay,
     patterns,
+    pulling,
     records,
     sequences,
     statements,
@@ -126,7 +127,7 @@ class Read:
 # Modules that register handlers (see `handlers`).
 TOPICS = (
     assignment, cached, columns, comprehensions, conditions, dicts, expressions, functions, generators, loops,
-    made, overlay, patterns, records, sequences, statements, strings, torch_math, torch_writes,
+    made, overlay, patterns, pulling, records, sequences, statements, strings, torch_math, torch_writes,
 )  # fmt: skip
 
 

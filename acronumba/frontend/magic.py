@@ -76,9 +76,10 @@ def _text_of_exception(w: Walker, val: Val) -> Val:
     """Return `str(val)` for an exception of one class with at most one argument."""
     items = w.items_of(attribute(w, val, "args"))
     classes = val.object_classes()
-    if items is None or len(items) > 1 or any(w.source_guard.owner(c, "__str__") is not BaseException for c in classes):
+    owners = {w.source_guard.owner(c, "__str__") for c in classes}
+    if items is None or len(items) > 1 or len(owners) != 1 or not owners <= {BaseException, KeyError}:
         raise w.reject("ACR116", seen=f"the text of {w.describe(val)}")
-    return w.call(w.constant(str), items, {}) if items else w.constant("")
+    return w.call(w.constant(repr if KeyError in owners else str), items, {}) if items else w.constant("")
 
 
 def same_reference(w: Walker, a: ir.Var, b: ir.Var) -> Num:

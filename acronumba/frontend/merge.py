@@ -33,7 +33,7 @@ from acronumba.frontend.kinds.functions import OneOfFunctions, choices_with_none
 from acronumba.frontend.kinds.lists import ElementInfo, ListVal, StaticList
 from acronumba.frontend.kinds.maps import DictVal, MapVal, map_type
 from acronumba.frontend.kinds.numbers import ALWAYS, NoneVal, Num, number
-from acronumba.frontend.kinds.objects import is_field
+from acronumba.frontend.kinds.objects import is_field, marker_of
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val, Value
 from acronumba.frontend.naming import (
@@ -124,7 +124,7 @@ class Merge(Words):
         states = [p[1] for p in points]
         merged: State = {}
         for key in keys:
-            if key == "refined" or (is_field(key) and not all((key[0], "") in s for s in states)):
+            if key == "refined" or (is_field(key) and not all(marker_of(key) in s for s in states)):
                 continue  # an object that does not exist on every path is unreachable
             vals = [s.get(key) for s in states]
             if all(v is vals[0] for v in vals):

@@ -6,6 +6,7 @@ import ast
 import builtins
 import functools
 import types
+from dataclasses import replace
 from typing import Any, cast
 
 from acronumba.data.shared import SharedConst, describe_value, values_of
@@ -15,9 +16,10 @@ from acronumba.frontend.advice import near
 from acronumba.frontend.calls.objects import as_function, is_foreign
 from acronumba.frontend.calls.tables import row_of
 from acronumba.frontend.exceptions import Dead, Restart
+from acronumba.frontend.handlers import WAITING
 from acronumba.frontend.kinds.arrays import Lent, Tensor
 from acronumba.frontend.kinds.functions import Func, Static
-from acronumba.frontend.kinds.iterators import Cursor, Generator, Range, Stream
+from acronumba.frontend.kinds.iterators import Begun, Cursor, Generator, Range, Stream
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.numbers import number
 from acronumba.frontend.kinds.objects import MutableObject
@@ -90,16 +92,54 @@ def bind_name(w: Walker, name: str, val: Val) -> None:
         return
     forget(w, scope, name)
     if val.is_iterator:
-        val = cursor(w, val, name) or named_iterator(w, val)
+        val = cursor(w, val, name) or waiting(w, val, name) or named_iterator(w, val)
     w.kept(val)
     name_views(val, w.frame.lent)
     w.code.note_name(val, name)
     w.state[(scope, name)] = val
 
 
+# Modules whose functions are walked like the user's, but whose errors and notes refer to the user's call.
+_LIBRARY = (
+    "acronumba.nn", "acronumba.random", "acronumba.compressed", "acronumba.frontend.library.", "acronumba.torch.rows.",
+    "acronumba.torch.implements",
+)  # fmt: skip
+
+
+def is_of_library(func: Func) -> bool:
+    """Whether a function is walked like the user's, but for its errors and notes."""
+    return (func.globals.get("__name__") or "").startswith(_LIBRARY)
+
+
 def named_iterator(w: Walker, val: Val) -> Stream:
     """Return an iterator that is bound to a name."""
-    return Stream(val.origin, w.loops_around)
+    return Stream(begin(w, val.origin), w.loops_around)
+
+
+def waiting(w: Walker, val: Val, name: str, func: Func | None = None) -> Val | None:
+    """Return an iterator that is asked for items at several places, if the name to which it is bound is read there."""
+    if ((func or w.frame.func).code, name) not in w.facts.waiting:
+        return None
+    found: Val | None = WAITING[type(val)](w, val)
+    return found
+
+
+def begin(w: Walker, val: Val) -> Val:
+    """Return an iterator that is read later: from now on, the sizes of the dicts and sets in it must not change."""
+    if val.resizable:
+        size = val.length(w)
+        return val if size is None else Begun(val, size)
+    if isinstance(val, Generator):
+        over = [v for v in (val.params.get(name) for name in ITERATED) if v is not None]
+        if val.scope is None and not is_of_library(val.func):  # it begins with its first item
+            return val
+        return val.with_children([begin(w, v) if v in over else v for v in val.children()])
+    if isinstance(val, Stream) and val.backward and val.size is None and val.inner.is_list:
+        return replace(val, size=val.inner.length(w) or number(len(w.items_of(val.inner) or ())))
+    return val.with_children([begin(w, v) for v in val.children()]) if val.is_iterator else val
+
+
+ITERATED = (".0", "iterable")  # parameters of generator expressions and functions of the library, as iterated over
 
 
 def cursor(w: Walker, val: Val, name: str) -> Cursor | None:
@@ -194,8 +234,8 @@ def _sees(val: Val, x: Tensor) -> bool:
 def check_free(w: Walker, val: Val) -> None:
     """Reject a generator as a value: it can only be iterated over where it is written."""
     if isinstance(val, Generator):
-        seen, rewrite = f"what {val.func.source.name} yields", "make it a list: list(...)"
-        raise w.reject("ACR114", val.node) if val.scope else w.reject("ACR114", val.node, seen, rewrite)
+        node = None if is_of_library(val.func) else val.node
+        raise w.reject("ACR114", node, seen="" if val.scope else w.describe(val), rewrite="make it a list: list(...)")
 
 
 def check_part(w: Walker, val: Val) -> None:
@@ -208,8 +248,9 @@ def check_part(w: Walker, val: Val) -> None:
 def part_of(w: Walker, node: ast.expr) -> Val:
     """Evaluate an expression whose value is stored in another one, so that it is aliased."""
     val = w.part(node)
-    with w.at_node(node):
-        check_part(w, val)
+    if not is_of_library(w.frame.func):
+        with w.at_node(node):
+            check_part(w, val)
     if not isinstance(node, ast.Constant):
         alias(val)
     return val

@@ -11,6 +11,7 @@ import __future__
 
 import ast
 import functools
+import itertools
 import linecache
 import operator
 import os
@@ -67,7 +68,7 @@ class SourceFacts:
     free: frozenset[str]  # free names, including those of nested functions
     outer: frozenset[str]  # names of enclosing functions that it binds: `nonlocal`
     boxed: frozenset[str]  # its names that nested functions may bind, too
-    nests: bool  # whether it contains functions
+    nests: bool  # whether it contains functions, or generator expressions that may outlive its call
     tries: bool  # whether it contains `try` or `with` statements
     generates: bool  # whether it yields
     forbidden: tuple[tuple[str, ast.AST], ...]  # (code, node) of constructs that are never supported, in order
@@ -87,10 +88,27 @@ def _facts(node: FunctionNode) -> SourceFacts:
         boxed=(own | given) & bound,
         free=frozenset(_free_names(node)),
         generates=isinstance(node, ast.FunctionDef) and yields(body),
-        nests=any(isinstance(n, ast.FunctionDef | ast.Lambda) for n in inner),
+        nests=any(isinstance(n, ast.FunctionDef | ast.Lambda) for n in inner) or _gives_away(inner),
         tries=any(isinstance(n, ast.Try | ast.With) for n in inner),
         forbidden=tuple(_scan(node, body)),
     )
+
+
+_READERS = frozenset("all any deque dict frozenset list max min next set sorted str sum tuple".split())
+
+
+def _gives_away(nodes: Sequence[ast.AST]) -> bool:
+    """Whether a generator expression among the nodes of a function is not read where it is made."""
+    read = set()
+    for node in nodes:
+        match node:
+            case ast.Call(func=ast.Name(id=name), args=args) if name in _READERS:
+                read.update(args)
+            case ast.Call(func=ast.Attribute(attr=name), args=args) if not hasattr(itertools, name):
+                read.update(args)
+            case ast.For(iter=part) | ast.comprehension(iter=part) | ast.Starred(value=part):
+                read.add(part)
+    return any(isinstance(n, ast.GeneratorExp) and n not in read for n in nodes)
 
 
 @lru_cache(maxsize=32)

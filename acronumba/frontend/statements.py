@@ -25,7 +25,7 @@ from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.numbers import NoneVal
 from acronumba.frontend.managers import manager_of, walk_with
 from acronumba.frontend.memos import begin_memo
-from acronumba.frontend.names import bind_name, check_free, nested_function
+from acronumba.frontend.names import begin, bind_name, nested_function
 from acronumba.frontend.telling import only_tells
 from acronumba.frontend.trying import raise_class, suppressed, try_except
 from acronumba.frontend.walker import Walker
@@ -87,7 +87,8 @@ def _return(w: Walker, stmt: ast.Return) -> None:
     val = w.value(stmt.value) if stmt.value is not None else NoneVal()
     w.check_poison(val)
     if w.block is not None:
-        check_free(w, val)
+        if val.is_iterator:
+            val = begin(w, val.origin)
         w.end_call(val, w.at(stmt.value or stmt))
 
 

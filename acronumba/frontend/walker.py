@@ -71,9 +71,10 @@ class GlobalRead:
 
 @dataclass(eq=False)
 class Loop:
-    """An enclosing loop: the points of its `break` and `continue` statements."""
+    """An enclosing loop: the points of its `break` and `continue` statements, and those where another iterable ends."""
 
     breaks: list[Point] = field(default_factory=list)
+    ends: list[Point] = field(default_factory=list)
     continues: list[Point] = field(default_factory=list)
 
 
@@ -175,10 +176,14 @@ class Walker(Merge):
         self.compared = 0  # the number of deeply nested ones inside the outermost,
         self.paired = 0  # and the number of pairs of element types in it
         self.comparing: list[Any] = []  # the pairs of classes whose objects are being compared
+        self.asking = 0  # generators that wait and are asked for an item around the current node
         self.picked = 0  # number of reads of items of unlike types by a computed index that is constant
         self.taken: set[str] = set()  # names of functions
         self.source_guard = SourceGuard()  # the functions, classes and names that were read
-        self.walked: list[ElementInfo] = []  # of the dicts and deques over which the enclosing loops iterate
+        # Of the dicts and deques over which the enclosing loops iterate; the state key of a loop that is set where an
+        # entry was taken out, so that the loop must not go on; and the rejection if it does.
+        self.walked: list[tuple[ElementInfo, StateKey]] = []
+        self.taken_out: dict[StateKey, Rejected] = {}
         self.cached: set[Any] = set()  # functions under `functools.lru_cache`: their code, or their definitions
         self.by_source = False  # whether a function of Numba was walked
         self.surely_written: set[tuple[type, str]] = set()  # attributes of the data that are certainly written
@@ -402,7 +407,7 @@ class Walker(Merge):
         ]  # fmt: skip
         for frame in self.frames:
             grows += [frame.returns, frame.loops, frame.overlays]
-            grows += [x for loop in frame.loops for x in (loop.breaks, loop.continues)]
+            grows += [x for loop in frame.loops for x in (loop.breaks, loop.continues, loop.ends)]
         return Mark(
             block=self.block, state=dict(self.state), sizes=tuple(map(len, self.code.blocks)),
             ends=tuple(self.code.ends), names=dict(self.code.names), widenings=dict(self.widenings),

@@ -21,15 +21,6 @@ def test_it_is_the_plain_call(way: str, f: Any, columns: Any) -> None:
     WAYS[way](f, *columns)
 
 
-def named(n):
-    values = counting(n)
-    return sum(values)
-
-
-def zipped(n):
-    return [a + b for a, b in zip(counting(n), [1, 2], strict=False)]
-
-
 def walk(path, n):
     if n > 0:
         path.append(n)
@@ -52,8 +43,6 @@ def sent(n):
 @pytest.mark.parametrize(
     ("f", "code", "seen"),
     [
-        (named, "ACR114", "what counting yields"),
-        (zipped, "ACR114", "what counting yields"),
         (recursive, "ACR104", "path, which walk, a generator that calls itself, changes later"),
         (sent, "ACR104", ""),
         (counting, "ACR104", "counting yields"),

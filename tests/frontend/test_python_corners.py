@@ -36,6 +36,7 @@ def changed_dict(n):
     for k in d:
         if k == 1:
             del d[k]
+        elif k > 5:
             break
     return d
 

@@ -38,7 +38,7 @@ from acronumba.frontend.impossible import impossible, not_taken
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.errors import conversion
 from acronumba.frontend.kinds.functions import Static, method_of
-from acronumba.frontend.kinds.iterators import Generator, Starred
+from acronumba.frontend.kinds.iterators import Starred
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, members_of, number
 from acronumba.frontend.kinds.objects import ObjectValue
 from acronumba.frontend.kinds.torch_tensors import unfollowed
@@ -436,10 +436,6 @@ def call_method(w: Walker, owner: Val, name: str, args: list[Val], kwargs: dict[
         given = _arguments(w, f".{name}", signature_of(getattr(cls, name)), [owner, *args], kwargs)
         named = {k: v for k, v in given.items() if k in kwargs}
         args, kwargs = [v for k, v in given.items() if k not in named][1:], named
-    adds = name in MUTATORS or name == "extendleft"
-    if w.handlers and cls is not list and adds and any(isinstance(v, Generator) for v in args):
-        seen = f".{name}() of {w.describe(owner)} with a generator, of which an item may fail, in `try`"
-        raise w.reject("ACR101", seen=seen, rewrite=f"make it a list first: x.{name}(list(...))")
     if name in MUTATORS and (owner.is_list or owner.is_mapping):
         owner = owner.mutable(w)
     own = owner.method(w, name, args, kwargs)

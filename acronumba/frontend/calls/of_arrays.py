@@ -10,11 +10,10 @@ import numpy as np
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.of_shapes import extents, runtime_list, with_axis
 from acronumba.frontend.calls.tables import Handler, row
-from acronumba.frontend.comprehensions import all_of_generator, built
+from acronumba.frontend.comprehensions import all_items, built
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.functions import Static
-from acronumba.frontend.kinds.iterators import Generator
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.value import NOT_CONST, Val
@@ -95,8 +94,8 @@ def _identity(w: Walker, a: Args) -> Val:
 def _array(w: Walker, a: Args) -> Val:
     dtype = a.dtype()
     val = a["x"]
-    if isinstance(val, Generator):
-        val = all_of_generator(w, val)
+    if val.is_lazy:
+        val = all_items(w, val)
     runtime = runtime_list(w, val)
     if runtime is not None and dtype is not None:
         _check_list(w, runtime, dtype)

@@ -24,7 +24,7 @@ from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.collections import most_common, rotate
 from acronumba.frontend.lists import append, simple
-from acronumba.frontend.loops import iterate
+from acronumba.frontend.loops import iterate, take_from
 from acronumba.frontend.operators import binary
 from acronumba.frontend.sequences import take_out
 from acronumba.frontend.subscripts import get_item
@@ -45,7 +45,7 @@ def _deque(w: Walker, a: Args) -> Val:
     w.make_real(cell)
     out = replace(w.realise(StaticList((), cell)), cls=deque, extra=limit)
     if "iterable" in a.given:
-        iterate(w, as_iterable(w, a["iterable"]), lambda v: _add(w, out, v))
+        iterate(w, as_iterable(w, a["iterable"], at_once=False), lambda v: _add(w, out, v))
     return out
 
 
@@ -90,7 +90,7 @@ def _count(w: Walker, out: MapVal, val: Val, op: ast.operator) -> None:
     if isinstance(source, MapVal) and not source.is_set:
         iterate(w, MapView(source, "items"), lambda pair: add(*(w.items_of(pair) or ())))
         return
-    iterate(w, as_iterable(w, source), lambda key: add(key, number(1)))
+    iterate(w, as_iterable(w, source, at_once=False), lambda key: add(key, number(1)))
 
 
 # ---- methods
@@ -115,14 +115,15 @@ def _add(w: Walker, base: ListVal, val: Val, first: bool = False) -> None:
 
 def deque_method(w: Walker, base: ListVal, name: str, args: Sequence[Val]) -> Val | None:
     """Call a method of a deque; None if it is not supported."""
-    if name not in ("index", "count", "copy") and any(c.find() is base.cell.find() for c in w.walked):
-        raise w.reject("ACR209", seen=f".{name} of a deque in a loop over it", rewrite="loop over list(q)")
+    if name not in ("index", "count", "copy"):
+        seen = f".{name} of a deque over which an iterator or loop goes on"
+        take_from(w, base.cell, False, w.reject("ACR209", seen=seen, rewrite="loop over list(q)"), True)
     match name, args:
         case "append" | "appendleft", [val]:
             _add(w, base, val, name == "appendleft")
             return NoneVal()
         case "extend" | "extendleft", [val]:
-            iterate(w, as_iterable(w, val), lambda v: _add(w, base, v, name == "extendleft"))
+            iterate(w, as_iterable(w, val, at_once=False), lambda v: _add(w, base, v, name == "extendleft"))
             return NoneVal()
         case "pop" | "popleft", []:
             n = w.ops.list_lengths(base)

@@ -10,7 +10,6 @@ from acronumba.frontend.calls.of_order import sort_list
 from acronumba.frontend.comprehensions import as_iterable, extend
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.handlers import METHODS, handles
-from acronumba.frontend.kinds.iterators import Generator
 from acronumba.frontend.kinds.lists import ListVal, inner_value
 from acronumba.frontend.kinds.numbers import NoneVal, number
 from acronumba.frontend.kinds.value import Val
@@ -34,7 +33,7 @@ def _list_method(w: Walker, base: ListVal, name: str, args: Sequence[Val], kwarg
             append(w, base, val)
             return NoneVal()
         case "extend", [val]:
-            extend(w, base, val if w.handlers and isinstance(val, Generator) else as_iterable(w, val))
+            extend(w, base, as_iterable(w, val, at_once=False))
             return NoneVal()
         case "pop", [] | [_]:
             n = w.ops.list_lengths(base)

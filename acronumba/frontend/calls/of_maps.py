@@ -96,7 +96,7 @@ def add_all(w: Walker, out: MapVal, val: Val) -> None:
 
         w.each(val, one)
         return
-    put_all(w, out, val if is_set(val) or out.type.ordered else as_iterable(w, val))
+    put_all(w, out, val if is_set(val) or out.type.ordered else as_iterable(w, val, at_once=False))
 
 
 def is_set(val: Val) -> bool:
@@ -166,7 +166,7 @@ def dict_method(w: Walker, base: MapVal, name: str, args: Sequence[Val], kwargs:
             return TupleVal(pair)
         case "update", [] | [_]:
             for other in args:
-                put_all(w, base, other if isinstance(other, MapVal | DictVal) else as_iterable(w, other))
+                put_all(w, base, other if isinstance(other, MapVal | DictVal) else as_iterable(w, other, at_once=False))
             for key_name, val in kwargs.items():
                 put(w, base, w.constant(key_name), val)
             return NoneVal()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -20,10 +21,11 @@ from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import Val
-from acronumba.frontend.library.builtins import in_any_order
+from acronumba.frontend.library.builtins import in_any_order, with_keys
 from acronumba.frontend.library.numpy_orders import order_by_comparison
 from acronumba.frontend.lists import list_slice, simple
 from acronumba.frontend.loops import fold
+from acronumba.frontend.subscripts import get_item
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
     FLOAT,
@@ -87,6 +89,8 @@ def _extreme(w: Walker, a: Args, op: str) -> Val:
         val = a.rest[0]
         if not keyed:
             val = in_any_order(w, val)
+        if keyed and val.is_lazy:
+            return _extreme_in_turn(w, w.constant(min if op == "lt" else max), val, a["key"], default)
         val = as_iterable(w, val)
         items = w.items_of(val)
     else:
@@ -105,6 +109,19 @@ def _extreme(w: Walker, a: Args, op: str) -> Val:
             best = pick(best, v, k)
         return best[0]
     return _best_at_run_time(w, val, default, key_of, pick, what)
+
+
+def _extreme_in_turn(w: Walker, func: Val, val: Val, key: Val, default: Val | None) -> Val:
+    """`min` or `max` of a lazy iterator: the key of each item is computed before the next item is."""
+    both = w.call(w.constant(with_keys), (val, key), {})
+    w.check_poison(both)
+    assert isinstance(both, TupleVal)
+
+    def best() -> Val:
+        second = w.call(w.constant(operator.itemgetter), (number(1),), {})
+        return get_item(w, w.call(func, (Zip(both.items),), {"key": second}), number(0))
+
+    return best() if default is None else w.cond(truth(w, both.items[0]), best, lambda: default)
 
 
 def _best_at_run_time(

@@ -28,10 +28,10 @@ from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.iterators import (
     Cursor,
-    Generator,
     Range,
     SliceVal,
     Stream,
+    Waiting,
     Zip,
 )
 from acronumba.frontend.kinds.lists import ListVal
@@ -49,7 +49,6 @@ from acronumba.frontend.lists import list_slice
 from acronumba.frontend.made import set_attribute
 from acronumba.frontend.magic import call_special, has_method
 from acronumba.frontend.names import advanced_names
-from acronumba.frontend.ordered import begun
 from acronumba.frontend.overlay import has
 from acronumba.frontend.tensors import INFINITE, NOT_A_NUMBER
 from acronumba.ir.ops import MATH, SCALARS
@@ -225,7 +224,7 @@ def _zip(w: Walker, a: Args) -> Val:
 @row("x start", enumerate, whole=True)
 def _enumerate(w: Walker, a: Args) -> Val:
     start = host_value(w, a["start"], "enumerate()", index=True)
-    inner = a["x"] if isinstance(a["x"], Generator) else as_iterable(w, a["x"])
+    inner = as_iterable(w, a["x"], at_once=False)
     return Zip((inner,), start=w.as_int(start) if start.type == BOOL else start)
 
 
@@ -258,12 +257,10 @@ def _tuple(w: Walker, a: Args) -> Val:
 def _iter(w: Walker, a: Args) -> Val:
     if isinstance(a["x"], Cursor):
         return a["x"]
-    inner = as_iterable(w, a["x"])
+    inner = as_iterable(w, a["x"], at_once=False)
     fixed = a["x"].python_class is str or (inner.is_mapping and inner.is_input)
     if fixed and advanced_names(w.frame.func.source.node):
         inner = to_list(w, inner)
-    if inner.python_class is set and not inner.is_input:
-        inner = begun(w, inner)
     return Stream(inner, advances=fixed or (inner.has_positions and a["x"].python_class in (list, tuple, range)))
 
 
@@ -273,10 +270,27 @@ def _next(w: Walker, a: Args) -> Val:
     if isinstance(val, Cursor):
         default = [a["default"]] if "default" in a.given else []
         return w.call(w.constant(advance), [val.inner, val.position, *default], {})
+    if isinstance(val, Waiting):
+        return _next_of_waiting(w, val, a["default"] if "default" in a.given else None)
     if not val.is_iterator and not _is_of_module(w):
         seen = f"next() of {w.describe(val)}"
         raise w.reject("ACR202", a.where["iterator"], seen=seen, rewrite="next(x for x in xs), or an index of a list")
     return w.call(w.constant(first), [val, *([a["default"]] if "default" in a.given else ())], {})
+
+
+def _next_of_waiting(w: Walker, val: Waiting, default: Val | None) -> Val:
+    ended, item = val.pull.ask()
+    points, values = w.leave(), [item]
+    w.join(ended)
+    if default is None and w.block is not None:
+        w.fail("StopIteration", "")
+    elif default is not None and w.block is not None:
+        points += w.leave()
+        values = [item, default][-len(points) :]
+    out = w.join_values(points, values)
+    if w.block is None:
+        raise Dead
+    return out
 
 
 def _is_of_module(w: Walker) -> bool:

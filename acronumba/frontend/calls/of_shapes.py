@@ -11,11 +11,10 @@ from acronumba.frontend.attributes import not_none
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.objects import is_tuple
 from acronumba.frontend.calls.tables import Handler, row
-from acronumba.frontend.comprehensions import all_of_generator, concat_list, stack_list, uniform
+from acronumba.frontend.comprehensions import all_items, concat_list, stack_list, uniform
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.kinds.arrays import Tensor
-from acronumba.frontend.kinds.iterators import Generator
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import EnumVal, NoneVal, Num, number
 from acronumba.frontend.kinds.tuples import TupleVal
@@ -37,8 +36,8 @@ def _tensor_items(w: Walker, a: Args) -> list[Tensor]:
 
 
 def _tensors_of(w: Walker, val: Val) -> list[Tensor]:
-    if isinstance(val, Generator):
-        val = all_of_generator(w, val)
+    if val.is_lazy:
+        val = all_items(w, val)
     items = w.items_of(val)
     if items is None and isinstance(val, Tensor) and val.type.rank and isinstance(val.dims[0], int):
         items = tuple(w.ops.take(val, number(k), 0) for k in range(val.dims[0]))
@@ -50,7 +49,7 @@ def _tensors_of(w: Walker, val: Val) -> list[Tensor]:
 
 def _by_items(w: Walker, a: Args, handler: Handler) -> Val | None:
     """Call the handler once per alternative of the first union in `arrays`; None if there is no union, or over four."""
-    items = None if isinstance(a["arrays"], Generator) else w.items_of(a["arrays"])
+    items = None if a["arrays"].is_lazy else w.items_of(a["arrays"])
     several = [k for k, v in enumerate(items or ()) if isinstance(v, UnionVal)]
     if items is None or not 0 < len(several) <= 4:
         return None
@@ -110,8 +109,8 @@ def _stack(w: Walker, a: Args) -> Val:
 
 
 def runtime_list(w: Walker, val: Val) -> ListVal | None:
-    if isinstance(val, Generator):
-        val = all_of_generator(w, val)
+    if val.is_lazy:
+        val = all_items(w, val)
     if isinstance(val, ListVal) and isinstance(val.item, Array0T):
         return uniform(w, val)
     return val if isinstance(val, ListVal) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from acronumba.frontend.exceptions import Rejected
+from acronumba.frontend.exceptions import Rejected, Restart
 from acronumba.frontend.join_shapes import ErrorShape, JoinShape
 from acronumba.frontend.kinds.value import StateKey, Val, Value
 from acronumba.ir.functions import function_advice
@@ -83,6 +83,11 @@ class ErrorValue(Value):
         return w.reject(code, seen=seen, rewrite=conversion(self.why))
 
     def bound_as(self, w: Walker, name: str, key: StateKey) -> Val:
+        if self.why == READ_AGAIN and key[0] in w.scopes:
+            site = (w.scopes[key[0]][1].code, name)
+            if site not in w.facts.waiting:  # from now on it is asked for items
+                w.facts.waiting.add(site)
+                raise Restart
         raise self.rejection(w, name)
 
     def shared_by_calls(self) -> Value:

@@ -23,9 +23,9 @@ from acronumba.ir.types import INT
 from acronumba.records import record
 
 if TYPE_CHECKING:
-    from acronumba.frontend.block import Blocks
+    from acronumba.frontend.block import Blocks, Point
     from acronumba.frontend.kinds.arrays import Tensor
-    from acronumba.frontend.kinds.lists import ListVal
+    from acronumba.frontend.kinds.lists import ElementInfo, ListVal
     from acronumba.frontend.walker import Loop, Walker
 
 
@@ -216,7 +216,13 @@ class Zip(Value):
         mine, others = ((v.strict, v.starred, v.start is None, len(v.parts)) for v in (self, other))
         return mine == others
 
+    @property
+    def is_lazy(self) -> bool:  # type: ignore[override]
+        return any(v.is_lazy or (k and v.resizable) for k, v in enumerate(self.parts))
+
     def known_items(self, w: Walker) -> tuple[Val, ...] | None:
+        if self.is_lazy:
+            return None
         columns = [c for c in map(w.items_of, self.parts) if c is not None]
         if self.starred or len(columns) < len(self.parts):
             return None
@@ -293,6 +299,7 @@ class Stream(Value):
     loops: tuple[Loop, ...] = ()  # around the binding of its name
     backward: bool = False
     advances: bool = False  # `next` may advance it, at any place: it is over what keeps its length
+    size: Num | None = None  # how many items there were when it began, if it is `backward` over a list
 
     stored_as = "list(...)"
     is_iterator = True
@@ -309,18 +316,24 @@ class Stream(Value):
     def form_key(self, w: Walker) -> object:
         return "iterator", self.backward
 
+    @property
+    def is_lazy(self) -> bool:  # type: ignore[override]
+        return self.inner.is_lazy
+
     def children(self) -> tuple[Val, ...]:
-        return (self.inner,)
+        return (self.inner,) if self.size is None else (self.inner, self.size)
 
     def with_children(self, children: Sequence[Val]) -> Value:
-        return Stream(children[0], self.loops, self.backward, self.advances)
+        return Stream(children[0], self.loops, self.backward, self.advances, *children[1:])  # type: ignore[arg-type]
 
     def _alike(self, other: Value) -> bool:
         assert isinstance(other, Stream)
-        return self.backward == other.backward
+        return self.backward == other.backward and (self.size is None) == (other.size is None)
 
     def known_items(self, w: Walker) -> tuple[Val, ...] | None:
         inner = w.items_of(self.inner)
+        if inner is not None and self.size is not None and w.static(self.size) != len(inner):
+            return None
         return inner[::-1] if self.backward and inner is not None else inner
 
     def turns(self, w: Walker) -> Turns:
@@ -328,15 +341,51 @@ class Stream(Value):
         if not self.backward:
             return length, get
         n = length()
+        if self.size is not None:  # of a list that has become shorter, its first item is missing
+            n = w.select(w.scalar("le", self.size, n), self.size, number(0))
         last = w.scalar("sub", n, number(1))
         return lambda: n, lambda i: get(w.scalar("sub", last, i))
 
     def bound_as(self, w: Walker, name: str, key: StateKey) -> Val:
         """Return the iterable; it may be read once, and not in a loop that began after the binding of the name."""
         if not set(w.loops_around).issubset(self.loops):
-            raise ErrorValue(READ_AGAIN, "ACR114").rejection(w, name)
+            return ErrorValue(READ_AGAIN, "ACR114").bound_as(w, name, key)
         w.state[key] = ErrorValue(READ_AGAIN, "ACR114")
         return self.inner
+
+
+@record(eq=False, frozen=False)
+class Begun(Value):
+    """A dict or set, or a view of one, over which an iterator began when it had `size` entries."""
+
+    inner: Val
+    size: Num
+
+    iterable = True
+    is_lazy = True
+
+    def describe(self, w: Blocks) -> str:
+        return w.describe(self.inner)
+
+    def children(self) -> tuple[Val, ...]:
+        return self.inner, self.size
+
+    def with_children(self, children: Sequence[Val]) -> Value:
+        return Begun(*children)  # type: ignore[arg-type]
+
+    def _alike(self, other: Value) -> bool:
+        return True
+
+    def turns(self, w: Walker) -> Turns:
+        self.check(w)
+        return w.turns(self.inner)
+
+    def check(self, w: Walker) -> None:
+        """Let the instance fail if the size has changed since the iterator began."""
+        size = self.inner.length(w) or number(len(w.items_of(self.inner) or ()))
+        w.check(w.scalar("eq", self.size, size), "RuntimeError", "a dict, set or deque changed size during iteration")
+        if w.block is None:
+            raise Dead
 
 
 @record(eq=False, frozen=False)
@@ -369,6 +418,44 @@ class Cursor(Value):
         return number(True)
 
 
+@record(kw_only=True, eq=False)
+class Pull:
+    """How the next item of an iterable is asked for."""
+
+    begin: Callable[[], None]  # set the state keys as for the first item
+    # Emit the code; return the points where there is no further item, and the item at the point where it continues.
+    ask: Callable[[], tuple[list[Point], Val]]
+    keys: tuple[StateKey, ...] = ()  # state keys that it changes
+    count: int | None = None  # how many items there are, if they are known one by one
+
+
+@record(eq=False, frozen=False)
+class Waiting(Value):
+    """An iterator with a name that is asked for items at several places: a `Pull`, whose state is that of an object."""
+
+    inner: Val
+    key: tuple[str, int]
+    pull: Pull
+
+    stored_as = "list(...)"
+    is_iterator = True
+    is_lazy = True
+
+    @property
+    def origin(self) -> Val:
+        return self
+
+    def describe(self, w: Blocks) -> str:
+        return w.describe(self.inner)
+
+    def walked_cells(self) -> list[ElementInfo]:
+        return self.inner.walked_cells()
+
+    def _alike(self, other: Value) -> bool:
+        assert isinstance(other, Waiting)
+        return self.key == other.key
+
+
 @record(eq=False, frozen=False)
 class Generator(Value):
     """A call of a generator function, which is walked in the loop over it; a generator expression is such a call."""
@@ -379,6 +466,12 @@ class Generator(Value):
     scope: tuple[Hashable, ...] | None = None  # of the function that contains the expression
 
     is_iterator = True
+    is_lazy = True
+    stored_as = "list(...)"
+
+    def describe(self, w: Blocks) -> str:
+        name = self.func.source.name.rpartition(".")[2]
+        return "a generator expression" if self.scope is not None else f"what {name} yields"
 
     def children(self) -> tuple[Val, ...]:
         return tuple(self.params.values())

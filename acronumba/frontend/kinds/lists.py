@@ -168,6 +168,10 @@ class ListVal(_Container):
         return self.cls is list
 
     @property
+    def resizable(self) -> bool:  # type: ignore[override]
+        return not self.is_plain and not self.is_input
+
+    @property
     def assignable(self) -> bool:
         return self.cls is not tuple
 

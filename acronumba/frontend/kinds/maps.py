@@ -157,6 +157,10 @@ class MapVal(_Container):
     def is_input(self) -> bool:
         return bool(self.type.given)
 
+    @property
+    def resizable(self) -> bool:  # type: ignore[override]
+        return not self.type.given
+
     def to_words(self, w: Words, t: Type) -> tuple[ir.Var, ...] | None:
         return (w.map_word(self, t),) if isinstance(t, MapT) and self.is_plain else None
 
@@ -262,6 +266,10 @@ class MapView(Value):
 
     def truth(self, w: Walker) -> Num:
         return w.scalar("gt", self.length(w), number(0))
+
+    @property
+    def resizable(self) -> bool:  # type: ignore[override]
+        return not self.base.is_input
 
     def walked_cells(self) -> list[ElementInfo]:
         return [ANY_SET] if self.what == "ordered" else Value.walked_cells(self)

@@ -359,6 +359,14 @@ def is_field(key: Any) -> bool:
     return bool(key[0][0] == "object")
 
 
+def marker_of(key: Any) -> tuple[Any, str]:
+    """Return the state key that is set while the object of a field may exist; iterators may contain others."""
+    scope = key[0]
+    while isinstance(scope[1], tuple) and scope[1][0][0] == "object":
+        scope = scope[1][0]
+    return (scope, "")
+
+
 def structure(w: Walker, shared: Shared) -> int:
     """Return the number of a shared value's structure: equal for values of equal types, classes and constants."""
     found = w.structures.get(id(shared))

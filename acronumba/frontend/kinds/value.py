@@ -56,6 +56,8 @@ class Value:
     compound: ClassVar[bool] = False  # a structure, whose children vary one by one
     has_positions: ClassVar[bool] = False  # an iterator over it is a position in it
     is_iterator: ClassVar[bool] = False  # its items can be read once
+    is_lazy: bool = False  # its items are computed, or tested, one after the other when they are asked for
+    resizable: bool = False  # a dict or set that was made in the call: a change of its size ends iterators over it
     is_function: ClassVar[bool] = False
     numeric: ClassVar[bool] = False  # a Python number or an array
     is_live: bool = False  # its items are those of a dict, to which a loop over it may write

@@ -11,7 +11,7 @@ from acronumba.frontend.comprehensions import FIRST
 from acronumba.frontend.kinds.iterators import Generator
 from acronumba.frontend.kinds.maps import MapVal, MapView
 from acronumba.frontend.kinds.value import Val
-from acronumba.frontend.library.decorators import LAZY, implements, primitive
+from acronumba.frontend.library.decorators import implements, primitive
 from acronumba.frontend.library.math import pow_mod
 from acronumba.ir.types import BOOL, INT, NEVER
 
@@ -40,6 +40,15 @@ def unordered(iterable, exact):
     return iterable
 
 
+def with_keys(iterable, key):
+    """Return the items of an iterable, and their keys."""
+    items, keys = [], []
+    for x in iterable:
+        items.append(x)
+        keys.append(key(x))
+    return items, keys
+
+
 @implements(any)
 def any_(iterable, /):
     for x in unordered(iterable, False):
@@ -66,33 +75,25 @@ def sum_(iterable, /, start=0):
 @implements(map, iterator=True)
 def map_(function, iterable, /, *iterables):
     if len(iterables) == 0:
-        return [function(x) for x in iterable]
-    return [function(*xs) for xs in zip(iterable, *iterables, strict=False)]
+        return mapped(function, iterable)
+    return starmapped(function, zip(iterable, *iterables, strict=False))
 
 
-def lazy_map(function, iterable, /, *iterables):
-    if len(iterables) == 0:
-        for x in iterable:
-            yield function(x)
-    else:
-        for xs in zip(iterable, *iterables, strict=False):
-            yield function(*xs)
-
-
-def lazy_filter(function, iterable, /):
+def mapped(function, iterable):
     for x in iterable:
-        if x if function is None else function(x):
-            yield x
+        yield function(x)
+
+
+def starmapped(function, iterable):
+    for xs in iterable:
+        yield function(*xs)
 
 
 @implements(filter, iterator=True)
 def filter_(function, iterable, /):
-    if function is None:
-        return [x for x in iterable if x]
-    return [x for x in iterable if function(x)]
-
-
-LAZY |= {map_: lazy_map, filter_: lazy_filter}
+    for x in iterable:
+        if x if function is None else function(x):
+            yield x
 
 
 @implements(sys.exit)

@@ -17,9 +17,8 @@ import numpy as np
 
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import Handler, Rank0, Row, row, row_of
-from acronumba.frontend.comprehensions import as_iterable
 from acronumba.frontend.kinds.arrays import Tensor
-from acronumba.frontend.kinds.iterators import Generator, Stream
+from acronumba.frontend.kinds.iterators import Stream
 from acronumba.frontend.kinds.maps import DictVal
 from acronumba.frontend.kinds.numbers import NoneVal
 from acronumba.frontend.kinds.tuples import TupleVal
@@ -141,23 +140,15 @@ def _of_python(f: Callable[..., Any], function: Any, iterator: bool) -> Handler:
     def handler(w: Walker, a: Args) -> Val:
         for name, val in a.values.items():
             if name.startswith("*") and isinstance(val, TupleVal):
-                a = a.replaced(name, TupleVal(tuple(_argument(w, v, function) for v in val.items)))
+                a = a.replaced(name, TupleVal(tuple(v.origin for v in val.items)))
             else:
-                a = a.replaced(name, _argument(w, val, function))
+                a = a.replaced(name, val.origin)
         out = None if function is None else _of_known(w, function, f, a)
         if out is None and f in ROLLED and _is_unknown(w, a):
             return w.call(w.constant(ROLLED[f]), *_bound(f, a))
-        if out is None and iterator and w.handlers:  # an item fails in its turn, where another clause may catch it
-            if f in LAZY:
-                return w.call(w.constant(LAZY[f]), *_bound(f, a))
-            handlers, w.handlers = w.handlers, []
-            try:
-                out = w.call(w.constant(f), *_bound(f, a))
-            finally:
-                w.handlers = handlers
         if out is None:
             out = w.call(w.constant(f), *_bound(f, a))
-        return Stream(out) if iterator else out
+        return Stream(out) if iterator and not out.is_iterator else out
 
     return handler
 
@@ -167,15 +158,6 @@ def _is_unknown(w: Walker, a: Args) -> bool:
     return w.static(list(a.values.values())[-1]) in (None, NOT_CONST)
 
 
-def _argument(w: Walker, val: Val, function: Any) -> Val:
-    """Return the iterable of an iterator; for a `function`, the items of a generator as a list."""
-    val = val.origin
-    return as_iterable(w, val) if function is not None and isinstance(val, Generator) else val
-
-
-LAZY: dict[
-    Callable[..., object], Callable[..., object]
-] = {}  # code that computes all items at once; code that yields them
 # Code whose tuples have a length that is known at compile time, by its last parameter; code that yields tuples of any.
 ROLLED: dict[Callable[..., object], Callable[..., object]] = {}
 MOST = 257  # one more than the most items that are rearranged at compile time
@@ -185,7 +167,7 @@ def _of_known(w: Walker, function: Any, f: Callable[..., Any], a: Args) -> Val |
     """Return the result of a function that rearranges items as a tuple; None if some are unknown, or too many."""
 
     def known(val: Val) -> Any:
-        items = None if isinstance(val, Tensor) else w.items_of(val)
+        items = None if isinstance(val, Tensor) or val.is_lazy else w.items_of(val)
         return w.static(val) if items is None else items
 
     args, named = _bound(f, a)

@@ -1,4 +1,4 @@
-"""`itertools` in the compiled language. An iterator is the list of its elements, consumed once."""
+"""`itertools` in the compiled language. Iterators are generators: they compute an item when it is asked for."""
 
 from __future__ import annotations
 
@@ -9,53 +9,39 @@ from acronumba.frontend.library.decorators import ROLLED, implements, rejected
 
 @implements(itertools.chain, iterator=True, rearranges=True)
 def chain(*iterables):
-    out = []
     for part in iterables:
-        for x in part:
-            out.append(x)
-    return out
+        yield from part
 
 
 @implements(vars(itertools.chain)["from_iterable"], iterator=True)
 def from_iterable(iterable):
-    return [x for part in iterable for x in part]
-
-
-@implements(itertools.product, iterator=True, rearranges=True)
-def product(*iterables, repeat=1):
-    parts = iterables * repeat
-    if len(parts) == 0:
-        return [()]
-    if len(parts) == 1:
-        return [(x,) for x in parts[0]]
-    if len(parts) == 2:
-        return [(x, y) for x in parts[0] for y in parts[1]]
-    return [(x, *rest) for x in parts[0] for rest in product(*parts[1:])]
+    for part in iterable:
+        yield from part
 
 
 @implements(itertools.accumulate, iterator=True)
 def accumulate(iterable, func=None, *, initial=None):
-    items = list(iterable)
-    out = []
-    if initial is None:
-        if len(items) == 0:
-            return out
-        total = items[0]
-        rest = items[1:]
-    else:
+    started = initial is not None
+    if started:
         total = initial
-        rest = items
-    out.append(total)
-    for x in rest:
-        total = total + x if func is None else func(total, x)
-        out.append(total)
-    return out
+        yield total
+    for x in iterable:
+        if started:
+            total = total + x if func is None else func(total, x)
+        else:
+            total = x
+            started = True
+        yield total
 
 
 @implements(itertools.pairwise, iterator=True, rearranges=True)
 def pairwise(iterable):
-    items = list(iterable)
-    return list(zip(items, items[1:], strict=False))
+    started = False
+    for x in iterable:
+        if started:
+            yield before, x  # noqa: F821
+        before = x  # noqa: F841
+        started = True
 
 
 @implements(itertools.zip_longest, iterator=True, rearranges=True)
@@ -73,22 +59,44 @@ def zip_longest(*iterables, fillvalue=None):
 
 @implements(itertools.islice, iterator=True, rearranges=True)
 def islice(iterable, *bounds):
-    items = list(iterable)
     for bound in bounds:
         if bound is not None and bound < 0:
             raise ValueError("the bounds of islice must be None or not negative")
     if len(bounds) == 1:
-        return items[: bounds[0]]
-    if len(bounds) == 2:
-        return items[bounds[0] : bounds[1]]
-    return items[bounds[0] : bounds[1] : bounds[2]]
+        return sliced(iterable, 0, bounds[0], 1)
+    start = 0 if bounds[0] is None else bounds[0]
+    step = 1 if len(bounds) == 2 or bounds[2] is None else bounds[2]
+    if step == 0:
+        raise ValueError("the step of islice must be None or positive")
+    return sliced(iterable, start, bounds[1], step)
+
+
+def sliced(iterable, start, stop, step):
+    k = 0
+    if stop is None:
+        for x in iterable:
+            if k >= start and (k - start) % step == 0:
+                yield x
+            k += 1
+    elif max(start, stop) > 0:  # so many items are asked for
+        for x in iterable:
+            if start <= k < stop and (k - start) % step == 0:
+                yield x
+            k += 1
+            if k >= start and k >= stop:
+                break
 
 
 @implements(itertools.repeat, iterator=True)
 def repeat(object, times=None):
     if times is None:
         return itertools.cycle([object])
-    return [object for _ in range(times)]
+    return repeated(object, times)
+
+
+def repeated(object, times):
+    for _ in range(times):
+        yield object
 
 
 def count_by(start, step):
@@ -100,14 +108,59 @@ def count_by(start, step):
 
 @implements(itertools.groupby, iterator=True)
 def groupby(iterable, key=None):
-    out = []
-    for x in iterable:
-        k = x if key is None else key(x)
-        if len(out) > 0 and out[-1][0] == k:
-            out[-1][1].append(x)
-        else:
-            out.append((k, [x]))
-    return out
+    return groups(iter(iterable), key)
+
+
+def groups(iterator, key):
+    ahead, keys = [], []  # the next item, if there is one, and its key
+    look_ahead(iterator, key, ahead, keys)
+    while len(ahead) > 0:
+        k = keys[0]
+        yield k, group(iterator, key, ahead, keys, k)
+        while len(ahead) > 0 and keys[0] == k:
+            look_ahead(iterator, key, ahead, keys)
+
+
+def group(iterator, key, ahead, keys, k):
+    while len(ahead) > 0 and keys[0] == k:
+        yield ahead[0]
+        look_ahead(iterator, key, ahead, keys)
+
+
+def look_ahead(iterator, key, ahead, keys):
+    ahead.clear()
+    keys.clear()
+    for x in iterator:
+        ahead.append(x)
+        keys.append(x if key is None else key(x))
+        break
+
+
+@implements(itertools.product, iterator=True, rearranges=True)
+def product(*iterables, repeat=1):
+    return from_pools(*tuple([list(x) for x in iterables]) * repeat)
+
+
+def from_pools(*pools):
+    if len(pools) == 0:
+        yield ()
+    elif len(pools) == 1:
+        for x in pools[0]:
+            yield (x,)
+    elif len(pools) == 2:
+        for x in pools[0]:
+            for y in pools[1]:
+                yield x, y
+    else:
+        for x in pools[0]:
+            for rest in rest_of_product(*pools[1:]):
+                yield x, *rest
+
+
+def rest_of_product(*pools):
+    if len(pools) == 2:
+        return [(x, y) for x in pools[0] for y in pools[1]]
+    return [(x, *rest) for x in pools[0] for rest in rest_of_product(*pools[1:])]
 
 
 @implements(itertools.combinations, iterator=True, rearranges=True)
@@ -115,13 +168,26 @@ def combinations(iterable, r):
     items = list(iterable)
     if r < 0:
         raise ValueError("r must be non-negative")
+    return chosen(items, r, rest_of_combinations)
+
+
+def chosen(items, r, rest_of):
+    """Yield tuples of `r` items: those that begin with an item and go on with the others that `rest_of` returns."""
     if r == 0:
-        return [()]
+        yield ()
+    elif r == 1:
+        for x in items:
+            yield (x,)
+    else:
+        for i in range(len(items)):
+            for rest in rest_of(items, i, r - 1):
+                yield items[i], *rest
+
+
+def rest_of_combinations(items, i, r):
     if r == 1:
-        return [(x,) for x in items]
-    if r == 2:
-        return [(items[i], items[j]) for i in range(len(items)) for j in range(i + 1, len(items))]
-    return [(items[i], *rest) for i in range(len(items)) for rest in combinations(items[i + 1 :], r - 1)]
+        return [(x,) for x in items[i + 1 :]]
+    return [(items[j], *rest) for j in range(i + 1, len(items)) for rest in rest_of_combinations(items, j, r - 1)]
 
 
 @implements(itertools.combinations_with_replacement, iterator=True, rearranges=True)
@@ -129,11 +195,13 @@ def combinations_with_replacement(iterable, r):
     items = list(iterable)
     if r < 0:
         raise ValueError("r must be non-negative")
-    if r == 0:
-        return [()]
+    return chosen(items, r, rest_with_replacement)
+
+
+def rest_with_replacement(items, i, r):
     if r == 1:
-        return [(x,) for x in items]
-    return [(items[i], *rest) for i in range(len(items)) for rest in combinations_with_replacement(items[i:], r - 1)]
+        return [(x,) for x in items[i:]]
+    return [(items[j], *rest) for j in range(i, len(items)) for rest in rest_with_replacement(items, j, r - 1)]
 
 
 @implements(itertools.permutations, iterator=True, rearranges=True)
@@ -141,17 +209,24 @@ def permutations(iterable, r=None):
     items = list(iterable)
     if r < 0:
         raise ValueError("r must be non-negative")
-    if r == 0:
-        return [()]
+    return chosen(items, r, rest_of_permutations)
+
+
+def rest_of_permutations(items, i, r):
+    others = items[:i] + items[i + 1 :]
     if r == 1:
-        return [(x,) for x in items]
-    return [(items[i], *part) for i in range(len(items)) for part in permutations(items[:i] + items[i + 1 :], r - 1)]
+        return [(x,) for x in others]
+    return [(others[j], *rest) for j in range(len(others)) for rest in rest_of_permutations(others, j, r - 1)]
 
 
 def rolled_product(*iterables, repeat):
     if repeat < 0:
         raise ValueError("repeat argument cannot be negative")
     pools = [list(x) for x in iterables]
+    return all_products(pools, repeat)
+
+
+def all_products(pools, repeat):
     length = len(pools) * repeat
     if length == 0 or all(len(pool) > 0 for pool in pools):
         places = [0] * length
@@ -169,9 +244,13 @@ def rolled_product(*iterables, repeat):
 
 def rolled_combinations(iterable, r):
     items = list(iterable)
-    n = len(items)
     if r < 0:
         raise ValueError("r must be non-negative")
+    return all_combinations(items, r)
+
+
+def all_combinations(items, r):
+    n = len(items)
     if r <= n:
         places = list(range(r))
         i = 0
@@ -188,9 +267,13 @@ def rolled_combinations(iterable, r):
 
 def rolled_combinations_with_replacement(iterable, r):
     items = list(iterable)
-    n = len(items)
     if r < 0:
         raise ValueError("r must be non-negative")
+    return all_combinations_with_replacement(items, r)
+
+
+def all_combinations_with_replacement(items, r):
+    n = len(items)
     if n > 0 or r == 0:
         places = [0] * r
         i = 0
@@ -205,10 +288,14 @@ def rolled_combinations_with_replacement(iterable, r):
 
 def rolled_permutations(iterable, r=None):
     items = list(iterable)
-    n = len(items)
-    length = n if r is None else r
+    length = len(items) if r is None else r
     if length < 0:
         raise ValueError("r must be non-negative")
+    return all_permutations(items, length)
+
+
+def all_permutations(items, length):
+    n = len(items)
     if length <= n:
         places = list(range(n))
         left = list(range(n, n - length, -1))  # how many places are to come, at each position
@@ -238,38 +325,41 @@ ROLLED |= {
 
 @implements(itertools.takewhile, iterator=True)
 def takewhile(predicate, iterable):
-    out = []
     for x in iterable:
         if not predicate(x):
             break
-        out.append(x)
-    return out
+        yield x
 
 
 @implements(itertools.dropwhile, iterator=True)
 def dropwhile(predicate, iterable):
-    out = []
     dropping = True
     for x in iterable:
         if dropping and predicate(x):
             continue
         dropping = False
-        out.append(x)
-    return out
+        yield x
 
 
 @implements(itertools.starmap, iterator=True)
 def starmap(function, iterable):
-    return [function(*args) for args in iterable]
+    for args in iterable:
+        yield function(*args)
 
 
 @implements(itertools.filterfalse, iterator=True)
 def filterfalse(function, iterable):
-    if function is None:
-        return [x for x in iterable if not x]
-    return [x for x in iterable if not function(x)]
+    for x in iterable:
+        if not (x if function is None else function(x)):
+            yield x
 
 
 @implements(itertools.compress, iterator=True)
 def compress(data, selectors):
-    return [x for x, s in zip(data, selectors, strict=False) if s]
+    return selected(zip(data, selectors, strict=False))
+
+
+def selected(pairs):
+    for x, s in pairs:
+        if s:
+            yield x
