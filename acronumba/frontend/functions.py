@@ -104,15 +104,15 @@ def arguments(w: Walker, func: Val, node: ast.Call) -> list[Val]:
     return args
 
 
-def _spread_out(w: Walker, node: ast.expr) -> Val:
+def _spread_out(w: Walker, part: ast.expr) -> Val:
     """Evaluate the iterable of an argument `*x`; all items of a lazy iterator are computed."""
-    val = w.expr(node)
+    val = w.expr(part)
     return as_iterable(w, val) if val.is_lazy else val
 
 
-def _compared(w: Walker, node: ast.Call, given: Sequence[tuple[ast.expr, Val]]) -> ListVal:
+def _compared(w: Walker, call: ast.Call, given: Sequence[tuple[ast.expr, Val]]) -> ListVal:
     """Return the arguments of `max(*xs)` as a list; a single one would be an iterable."""
-    if any(k.arg == "default" for k in node.keywords):
+    if any(k.arg == "default" for k in call.keywords):
         raise w.reject("ACR203", seen="default= of several values")
     out = listed(w, [(isinstance(e, ast.Starred), v) for e, v in given])
     if sum(not isinstance(e, ast.Starred) for e, _ in given) < 2:

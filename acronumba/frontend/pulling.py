@@ -334,6 +334,8 @@ class Machine:
     def __init__(self, w: Walker, gen: Generator, scope: StateKey, segments: Segments) -> None:
         self.w, self.gen, self.scope, self.segments = w, gen, scope, segments
         self.next, self.given = (scope, ".next"), (scope, ".given")
+        # Those of C ask what they are over again when they are asked again behind its end.
+        self.asks_again = is_of_library(gen.func) and gen.func.source.name in ("accumulate", "takewhile", "dropwhile")
         names = gen.func.source.facts.assigned
         self.keys: tuple[StateKey, ...] = (self.next, *((scope, n) for n in sorted(names)))
 
@@ -461,8 +463,13 @@ class Machine:
         w = self.w
         ended, item = self.pull(turn).ask()
         here, state = w.block, w.state
-        w.join(ended)
-        self.walk(no)
+        if self.asks_again:
+            for point in ended:
+                point[1][self.next] = number(turn)
+            w.frame.loops[0].ends += ended
+        else:
+            w.join(ended)
+            self.walk(no)
         w.block, w.state = here, state
         if w.block is not None:
             w.assign(target, item)
