@@ -57,6 +57,7 @@ from acronumba.frontend import (
     statements,
     torch_math,
     torch_writes,
+    zips,
 )
 from acronumba.frontend.arrays import present
 from acronumba.frontend.block import FunctionCode
@@ -127,7 +128,7 @@ class Read:
 # Modules that register handlers (see `handlers`).
 TOPICS = (
     assignment, cached, columns, comprehensions, conditions, dicts, expressions, functions, generators, loops,
-    made, overlay, patterns, pulling, records, sequences, statements, strings, torch_math, torch_writes,
+    made, overlay, patterns, pulling, records, sequences, statements, strings, torch_math, torch_writes, zips,
 )  # fmt: skip
 
 

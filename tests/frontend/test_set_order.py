@@ -234,7 +234,7 @@ def test_other_rejections(monkeypatch: pytest.MonkeyPatch) -> None:
     def listed(xs: list[int]) -> list[int]:
         return list(set(xs))
 
-    with pytest.raises(AcronumbaError, match="taken out of a set in a loop over it"):
+    with pytest.raises(AcronumbaError, match="taken out of a set over which an iterator or loop goes on"):
         removes.batch([[1]])
     monkeypatch.setattr(ordered, "unordered", lambda key: "of this implementation of Python")
     with pytest.raises(AcronumbaError, match="the order of a set of this implementation of Python") as e:

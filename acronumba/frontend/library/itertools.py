@@ -117,6 +117,8 @@ def groups(iterator, key):
     while len(ahead) > 0:
         k = keys[0]
         yield k, group(iterator, key, ahead, keys, k)
+        if len(ahead) == 0:  # the group has read the last item; Python asks for another one nevertheless
+            look_ahead(iterator, key, ahead, keys)
         while len(ahead) > 0 and keys[0] == k:
             look_ahead(iterator, key, ahead, keys)
 
