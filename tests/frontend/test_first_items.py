@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from acronumba import model
-from acronumba.errors import AcronumbaError
 from tests.support.plain_call import agree, outcomes, plain
 
 
