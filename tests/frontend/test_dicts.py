@@ -82,14 +82,9 @@ def stored_counter(n):
     return [Counter([n])]
 
 
-def iterator_twice(n):
-    pairs = zip(range(n), range(n))
-    return [a for a, _ in pairs], [b for _, b in pairs]
-
-
 @pytest.mark.parametrize(
     "f",
-    [float_key, both_kinds, array_key, changed_default, stored_counter, iterator_twice],
+    [float_key, both_kinds, array_key, changed_default, stored_counter],
     ids=lambda f: f.__name__,
 )
 def test_what_would_differ_is_rejected(f: Any) -> None:

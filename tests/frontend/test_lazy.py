@@ -226,10 +226,15 @@ def text_of_a_key(xs):
         return str(e) + f"{e}"
 
 
+def read_twice(xs):
+    pairs = zip(xs, xs, strict=True)
+    return [a for a, _ in pairs], [b for _, b in pairs]
+
+
 CASES = [
     stops_early, takes_some, named, side_by_side, returned, of_strings, unpacked, reads_what_it_extends, in_chunks,
     interleaves_keys, advanced, waits, goes_on_after_an_error, read_on, grouped, changed_sizes, deletes_and_leaves,
-    of_any_length, text_of_a_key,
+    of_any_length, text_of_a_key, read_twice,
 ]  # fmt: skip
 
 
