@@ -608,6 +608,27 @@ def test_rows_are_read_behind_the_gate(monkeypatch: pytest.MonkeyPatch) -> None:
         Run(together(chain), sequences(2, 2, 2, 2, 2), w=weights())
 
 
+def test_results_that_lie_side_by_side_have_marks_of_their_own() -> None:
+    """Small results of kernels that follow each other, between which others lie that are computed earlier."""
+
+    @model
+    def sides(x: np.ndarray, *, w: np.ndarray, u: np.ndarray) -> np.ndarray:
+        h, g = x, x * 2
+        for _ in range(3):
+            h = np.tanh(w @ h)
+        for row in w:
+            g = g * row
+        for _ in range(2):
+            h = h + np.tanh(u @ (g + h)) @ w
+        return h
+
+    xs = [x for own in sequences(4) for x in own]
+    run = Batches(together(sides), xs, w=weights(), u=weights() * 0.5)
+    for x, mine in zip(xs, run(xs), strict=True):
+        alike(mine, sides(x, w=weights(), u=weights() * 0.5))
+    assert 1 << marshal.GRANULE == 64, "a multiple of which each result of a batch begins at"
+
+
 def test_without_room_for_marks_each_launch_is_a_level(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device.Stream, "mark", lambda self, arenas: None)
     xs, w = sequences(3, 2), weights()

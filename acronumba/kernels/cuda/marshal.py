@@ -44,7 +44,7 @@ marks       int32[mark_room]: of each `GRANULE` bytes of the arena, the level be
 mark_room   granules that the marks have room for
 levels      how many levels there are so far
 """)
-GRANULE = 8  # bits
+GRANULE = 6  # bits: each result of each batch begins at a multiple of 64 bytes, so that no two share a mark
 ROW = RecordLayout("""
 kernel      its number
 nodes       of the batch
@@ -121,9 +121,8 @@ class _Resolver:
 class _Levels:
     """Writes the level of a launch: behind all levels that compute what it reads.
 
-    The arena of a mini-batch has marks, one for each `GRANULE`: the level behind which what lies there is computed. Two
-    results in one granule share a mark, which may make the level of a reader too large, but never too small. Without
-    room for the marks each launch comes behind all others.
+    The arena of a mini-batch has marks, one for each `GRANULE`: the level behind which what lies there is computed.
+    Without room for the marks each launch comes behind all others.
     """
 
     def __init__(self, f: Builder, stream: Expr, functions: int) -> None:
@@ -151,7 +150,7 @@ class _Levels:
         end = f.let("end_level", self.level + self.functions)
         first = f.let("first", at - self.arena)
         last = f.let("last", first + size)
-        with f.when((first >= 0) & (last <= self.used)), f.loop("k", first >> GRANULE, (last + 255) >> GRANULE) as k:
+        with f.when((first >= 0) & (last <= self.used)), f.loop("k", first >> GRANULE, (last + 63) >> GRANULE) as k:
             f.store(self.marks, k, convert(end, I32), I32)
 
     def end(self) -> None:
