@@ -337,6 +337,9 @@ def _nested(path: str, value: Value, knots: Knots) -> SharedLeaf | None:
     return SharedLeaf(path, schema.params[0], fields=tuple(sorted(fields, key=lambda f: (class_key(f[0]), f[1]))))
 
 
+MOST_ITEMS = 1 << 20  # of a list whose items are known one by one
+
+
 def _container(
     path: str, value: object, classes: tuple[type, ...], inside: tuple[tuple[str, object], ...], fixed: bool,
     knots: Knots | None = None,
@@ -366,6 +369,10 @@ def _container(
         if number is not None:
             return SharedLeaf(path, number)
         kind = "list" if isinstance(value, list) else "tuple"
+        if len(value) > MOST_ITEMS:
+            return SharedOpaque(
+                path, f"a {kind} of {len(value):,} values that are not all numbers: make it in the call"
+            )
         held = tuple(describe_value(f"{path}[{k}]", v, classes, inside, fixed, knots) for k, v in enumerate(value))
         return SharedNode(path, kind, list if kind == "list" else tuple, tuple(map(str, range(len(value)))), held)
     cls = type(value)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from acronumba import model, pack
+from acronumba.data.shared import MOST_ITEMS
 from acronumba.errors import AcronumbaError
 from tests.support.plain_call import agree, outcomes, plain
 
@@ -123,3 +124,10 @@ def test_a_dict_of_dicts_with_many_sets_of_keys(kind: str) -> None:
     agree(outcomes(f.batch, instances, weights=weights), plain(scored, instances, weights=weights))
     weights["f1"]["A"] = weights["f1"].pop("B", made(7))
     agree(outcomes(f.batch, instances, weights=pack(weights)), plain(scored, instances, weights=weights))
+
+
+def test_a_huge_list_is_rejected_at_once() -> None:
+    table = [None] * (MOST_ITEMS + 1)
+
+    with pytest.raises(AcronumbaError, match="values that are not all numbers"):
+        model(lambda n: table[n] is None).batch([1, 2])
