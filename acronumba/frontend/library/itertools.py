@@ -63,22 +63,25 @@ def islice(iterable, *bounds):
         if bound is not None and bound < 0:
             raise ValueError("the bounds of islice must be None or not negative")
     if len(bounds) == 1:
-        return sliced(iterable, 0, bounds[0], 1)
+        return sliced_on(iterable, 0, 1) if bounds[0] is None else sliced(iterable, 0, bounds[0], 1)
     start = 0 if bounds[0] is None else bounds[0]
     step = 1 if len(bounds) == 2 or bounds[2] is None else bounds[2]
     if step == 0:
         raise ValueError("the step of islice must be None or positive")
-    return sliced(iterable, start, bounds[1], step)
+    return sliced_on(iterable, start, step) if bounds[1] is None else sliced(iterable, start, bounds[1], step)
+
+
+def sliced_on(iterable, start, step):
+    k = 0
+    for x in iterable:
+        if k >= start and (k - start) % step == 0:
+            yield x
+        k += 1  # noqa: SIM113
 
 
 def sliced(iterable, start, stop, step):
     k = 0
-    if stop is None:
-        for x in iterable:
-            if k >= start and (k - start) % step == 0:
-                yield x
-            k += 1
-    elif max(start, stop) > 0:  # so many items are asked for
+    if max(start, stop) > 0:  # so many items are asked for
         for x in iterable:
             if start <= k < stop and (k - start) % step == 0:
                 yield x
