@@ -450,6 +450,8 @@ def stage_texts(
                 if stage.lead
                 else "loops"
             )
+            halves = any(v in stages.products and stages.products[v].form == "bf16" for v in stage.values)
+            kind += " in bf16" * halves
             lines.append(f"{kind}: {words.operations(_computed(stages, stage)) or 'copy'}")
     return tuple(lines)
 
@@ -462,6 +464,10 @@ def fusion_notes(
     stages = plan_stages(spec, target or host(), strategy, precision)
     words = _Words(stages, paths)
     out: list[Note] = []
+    for v, product in stages.products.items():
+        if product.form == "bf16":
+            text = f"{words.product(v)}: factors are rounded to bf16, the sum is float32"
+            out.append(Note(loc=_loc(stages, [v]), kind="rounded", text=text, option="precision"))
     for stage in stages.stages:
         if isinstance(stage, ProductStage):
             out += _product_notes(stages, stage, words)
@@ -499,9 +505,6 @@ def _product_notes(stages: Stages, stage: ProductStage, words: _Words) -> Iterat
         text = f"{words.operations(values)} in the panels of {head}, before they leave the cache"
         yield Note(loc=_loc(stages, values), kind="fused", text=text, option="fuse")
     for p in products:
-        if p.form == "bf16":
-            text = f"{words.product(p.value)}: factors are rounded to bf16, the sum is float32"
-            yield Note(loc=_loc(stages, [p.value]), kind="rounded", text=text, option="precision")
         for what, alike in (
             ("left operand", [q for q in products if q is not p and q.pieces == p.pieces]),
             ("weight", [q for q in products if q is not p and q.matrix == p.matrix]),

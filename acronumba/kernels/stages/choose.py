@@ -14,7 +14,7 @@ from acronumba.ir.spec import Dim, KernelSpec, Operand, Size
 from acronumba.kernels import lookups
 from acronumba.kernels.stages.codes import is_of_codes
 from acronumba.kernels.stages.graph import Graph, Place, Places, Symbolic, Untraceable, arguments, axis_of, through
-from acronumba.kernels.stages.halves import is_of_halves
+from acronumba.kernels.stages.halves import FEWEST, is_of_halves
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count
 from acronumba.kernels.stages.tasks import Product
 from acronumba.kernels.stages.weights import Weight, weight
@@ -124,15 +124,16 @@ class Chooser:
             if self.contiguous(y, 0):
                 self.piece_in_rows(x)
                 return Product(v, by_rows, y, x, (y,), (), 1, flip=True)
-        if floats and len(sx) >= 2 and len(sy) >= 2 and (isinstance(sx[-2], Dim) or sx[-2] >= 4):
+        many = len(sx) >= 2 and len(sy) >= 2 and (isinstance(sx[-2], Dim) or sx[-2] >= FEWEST)
+        if (floats or halves) and many:
             if self.target.warps:  # whose loops read one left operand
                 self.piece_in_rows(x)
             pieces = (x,) if self.target.warps else self.in_rows(x)
-            terms = self.terms(y)
+            terms = (y,) if halves else self.terms(y)
             if terms == (y,) and not self.view(y):
                 self.stored.add(y)
             across = self.contiguous(y, len(sy) - 2) and not self.contiguous(y, len(sy) - 1)
-            return Product(v, "panel", x, y, pieces, (), sy[-1], flip=across, terms=terms)
+            return Product(v, "panel", x, y, pieces, (), sy[-1], flip=across, terms=terms, form=dtype)
         for a in (x, y):
             if not self.view(a):
                 self.stored.add(a if self.ordered(a, len(graph.shape(a)) - 1) is not None else self.ground(a))

@@ -1,17 +1,19 @@
 """Products in bf16 on a CPU: float32 factors are rounded to their upper halves, and sums are float32.
 
-In: a `KernelSpec`. Out: a specification in which the left operands of products with shared weights are rounded, in
-pieces where they are concatenated; a weight is rounded where it is packed (`kernels.tiles.PairPacking`).
+In: a `KernelSpec`. Out: a specification in which the left operands of products that tiles compute are rounded, in
+pieces where they are concatenated: products with shared weights, and of two matrices of a node. The right operand is
+rounded where it is packed (`kernels.tiles.PairPacking`, `kernels.write.matrices`).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from acronumba.ir.spec import KernelOp, KernelSpec, Operand
+from acronumba.ir.spec import Dim, KernelOp, KernelSpec, Operand
 from acronumba.kernels.stages.weights import weight
 
 DTYPE = "bf16"
+FEWEST = 4  # rows of a product of two matrices of a node that tiles compute
 
 
 def is_of_halves(spec: KernelSpec, op: KernelOp) -> bool:
@@ -50,14 +52,30 @@ class _Rounded:
         return self.first + len(self.body) - 1
 
     def left(self, op: KernelOp) -> int | None:
-        """Return which argument of a product with a shared weight is the other operand; None for others."""
+        """Return which argument of a product that tiles compute has the rows; None for others."""
         spec = self.given
         if op.op != "matmul" or {op.dtype, *(_source(spec, a).dtype for a in op.args)} != {"float32"}:
             return None
         x, y = op.args
         if weight(spec, y) is not None:
             return 0
-        return 1 if weight(spec, x) is not None and len(_source(spec, y).shape) == 1 else None
+        rows, matrix = _source(spec, x).shape, _source(spec, y).shape
+        if len(matrix) == 1:
+            return 1 if weight(spec, x) is not None else None
+        many = len(rows) > 1 and (isinstance(rows[-2], Dim) or rows[-2] >= FEWEST)
+        return 0 if many and not self.shared(x) else None
+
+    def shared(self, v: int) -> bool:
+        """Whether a value depends on shared operands alone, so that each node would round them again."""
+        todo = [v]
+        while todo:
+            source = _source(self.given, todo.pop())
+            if isinstance(source, Operand):
+                if source.kind != "shared":
+                    return False
+            else:
+                todo += source.args
+        return True
 
     def half(self, v: int, product: KernelOp) -> int:
         """Return the number of a value rounded; pairs of terms lie in one piece of a concatenation."""

@@ -33,7 +33,7 @@ class Product:
     weight: Weight | None = None  # shared: the right operand
     step: int = 0  # of a grouped stage: elements from one row of the matrix to the next (transposed), or one column
     terms: tuple[int, ...] = ()  # panel: the pieces of the right operand, along the axis of the sum
-    form: str = ""  # shared: of the tiles, see `kernels.tiles.TYPES`
+    form: str = ""  # shared, panel: of the tiles, see `kernels.tiles.TYPES`
 
     def in_pieces(self, v: int) -> bool:
         """Whether the product reads a concatenation, of one of its operands, only piece by piece."""

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from acronumba.emit import tree
-from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address, const, convert, intrinsic, select
+from acronumba.emit.tree import I1, I16, I32, I64, Const, Expr, Load, Local, call_address, const, convert, intrinsic, select
 from acronumba.ir.spec import CHUNK, PARAMETERS, Size
 from acronumba.kernels.stages.graph import stretch, through
 from acronumba.kernels.stages.index import ZERO, Index, Poly, rounded, size_poly
@@ -361,6 +361,7 @@ class PanelProduct:
         self.t = DTYPES[op.dtype]
         self.lanes = w.target.lanes(self.t.ty)
         self.width = self.lanes * self.t.size  # bytes of a vector
+        self.halves = product.form == "bf16"  # the right operand is packed as words of two terms
         self.slots = w.slots["value", product.value]
         sx, self.sy = w.graph.shape(op.args[0]), w.graph.shape(op.args[1])
         self.many, self.columns, self.inner_size = sx[-2], op.shape[-1], self.sy[-2]
@@ -417,7 +418,7 @@ class PanelProduct:
         self.addresses(outer, first, stop, most, w.named("at", low))
         passed = w.bind("passed", low & (CHUNK - 1))
         with self.each_panel() as (vector, wide):
-            packed = self.packed(vector) + low * (wide * self.width)
+            packed = self.packed(vector) + (low >> 1 if self.halves else low) * (wide * self.width)
             self.multiply(outer, first, stop, most, packed, vector, wide, passed)
         if (target := self.target(outer, w.named("row", first), const(0, I64))) is None:
             return
@@ -437,6 +438,9 @@ class PanelProduct:
     def find_odd(self, odd: Local) -> None:
         """Set `odd` if the packed operand has an infinity or NaN, which times 0 is not 0."""
         w = self.w
+        if self.halves:
+            self.find_odd_half(odd)
+            return
         ty = self.t.ty.vector(self.lanes)
         total = w.local("total", const(0, ty))
         with self.each_panel() as (vector, wide):
@@ -446,6 +450,19 @@ class PanelProduct:
                 w.f.set(total, total + (x - x))
         one = w.local("sum", intrinsic("hsum", total, type=self.t.ty))
         with w.when(one.ne(one)):
+            w.f.set(odd, 1)
+
+    def find_odd_half(self, odd: Local) -> None:
+        """`find_odd`, of halves: all bits of the exponent are set."""
+        w, ty = self.w, I32.vector(self.lanes)
+        total = w.local("total", const(0, ty))
+        with self.each_panel() as (vector, wide):
+            packed = self.packed(vector)
+            with w.loop("k", 0, (w.number(size_poly(self.inner_size)) + 1 >> 1) * wide) as k:
+                x = w.local("x", Load(packed + k * self.width, ty))
+                for bits in (0x7F80, 0x7F800000):
+                    w.f.set(total, select((x & const(bits, ty)).eq(const(bits, ty)), const(1, ty), total))
+        with w.when(intrinsic("hmax", total, type=I32).ne(const(0, I32))):
             w.f.set(odd, 1)
 
     def pack_all(self, outer: Index) -> None:
@@ -512,6 +529,9 @@ class PanelProduct:
         if self.product.flip:
             self.turn(outer, to, vector, wide)
             return
+        if self.halves:
+            self.pack_halves(outer, to, vector, wide)
+            return
         ty = t.ty.vector(self.lanes)
         for piece in self.product.terms:
             size = w.graph.shape(piece)[-2]
@@ -526,6 +546,40 @@ class PanelProduct:
                 w.f.store_lanes(to + k * step + number * self.width, x)
             to = to + w.number(size_poly(size)) * step
 
+    def pack_halves(self, outer: Index, to: Expr, vector: Expr, wide: Expr) -> None:
+        """Copy the columns of a panel, two rounded terms in a word; beside the last of an odd number is a 0."""
+        w, ty, piece = self.w, self.t.ty.vector(self.lanes), self.product.right
+        size = w.number(size_poly(self.inner_size))
+        even = isinstance(self.inner_size, int) and self.inner_size % 2 == 0
+        with (
+            w.loop("k", 0, size, 2, extent=self.inner_size) as k,
+            self.each_vector(vector, wide) as (number, j),
+            w.lanes_of(j, self.lanes, self.columns),
+        ):
+
+            def row(at: Poly) -> Expr:
+                x = w.value(piece, self.right(piece, outer, at, Poly.of(j.name)))
+                x = const(x, ty) if x.type.lanes == 1 else x
+                return x if w.left is None else select(w.inside(), x, const(0, ty))
+
+            low = row(Poly.of(k.name))
+            if self.inner_size == 1:
+                high: Expr = const(0, ty)
+            elif even:
+                high = row(Poly.of(k.name) + 1)
+            else:
+                high = select(k + 1 < size, row(w.named("at", select(k + 1 < size, k + 1, k))), const(0, ty))
+            w.f.store_lanes(to + (k >> 1) * (wide * self.width) + number * self.width, self.word(low, high))
+
+    def word(self, low: Expr, high: Expr) -> Expr:
+        """Return words of two rounded numbers."""
+        ty = I32.vector(self.lanes)
+
+        def half(x: Expr) -> Expr:
+            return convert(intrinsic("to_bf16", x, type=I16.vector(self.lanes)), ty, "unsigned")
+
+        return half(low) | (half(high) << const(16, ty))
+
     def turn(self, outer: Index, to: Expr, vector: Expr, wide: Expr) -> None:
         """Pack a right operand that is stored column by column: squares of it are transposed in registers."""
         w, t, lanes, right = self.w, self.t, self.lanes, self.product.right
@@ -538,8 +592,13 @@ class PanelProduct:
             with w.loop("k", 0, w.number(size_poly(self.inner_size)), lanes) as k:
                 whole = isinstance(self.inner_size, int) and self.inner_size % lanes == 0
                 left = None if whole else w.bind("left", w.number(size_poly(self.inner_size)) - k)
-                for i, x in enumerate(w.transposed([Load(row + k * t.size, ty, left) for row in rows])):
-                    w.f.store_lanes(to + (k + i) * step + number * self.width, x)
+                found = w.transposed([Load(row + k * t.size, ty, left) for row in rows])
+                out: Sequence[Expr] = found
+                if self.halves:
+                    out = [self.word(x, y) for x, y in zip(found[::2], found[1::2], strict=True)]
+                first = k >> 1 if self.halves else k
+                for i, x in enumerate(out):
+                    w.f.store_lanes(to + (first + i) * step + number * self.width, x)
 
     def multiply(
         self, outer: Index, first: Expr, stop: Expr, most: Poly, packed: Expr, vector: Expr, wide: Expr,
@@ -605,7 +664,7 @@ class PanelProduct:
         """Return the number of rows of the tallest tile, and the index in P just before that of the one-row tile."""
         w = self.w
         known = [(n, tallest(n, w.target, w.stages.strategy.tile_rows)) for n in self.widths]
-        found = [(n, rows, w.kernel.tile(n, rows, self.t.name) - 1) for n, rows in known]
+        found = [(n, rows, w.kernel.tile(n, rows, self.product.form) - 1) for n, rows in known]
         _, rows, at = found[-1] if found else (0, 1, 0)
         height, entry = const(rows, I64), const(at, I64)
         for n, rows, at in found[-2::-1]:
