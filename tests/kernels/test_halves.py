@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from acronumba import model
+from acronumba import model, nn
 from acronumba.emit import compile, interpret, llvm_intrinsics, tree
 from acronumba.emit.arithmetic import dots_bf16, fma_without_denormals, from_bf16, to_bf16
 from acronumba.emit.target import has_halves, host, override, processor
@@ -239,6 +239,50 @@ def test_it_is_asked_for_and_told() -> None:
     assert found.ok and found.precision == "bf16" and 1e-4 < max(v.plain_error for v in found.verdicts) < 1e-2
     assert "factors of matrix products are bf16: that changes" in str(found)
     assert "in bf16" in str(low.explain(xs, hs, **p)) and "in bf16" not in str(cell.explain(xs, hs, **p))
+
+
+@model
+def attend(x: np.ndarray, *, w: np.ndarray, causal: bool) -> np.ndarray:
+    scores = (x @ w) @ x.T
+    n = len(x)
+    if causal:
+        scores = np.where(np.tril(np.ones((n, n))) == 0, np.float32(-1e9), scores)
+    return nn.softmax(scores / np.float32(4)) @ x
+
+
+def attended(x: np.ndarray, w: np.ndarray, causal: bool) -> np.ndarray:
+    """Return the same in float64, with factors that are rounded."""
+
+    def half(x: np.ndarray) -> np.ndarray:
+        return from_bf16(to_bf16(np.ascontiguousarray(x, np.float32))).astype(np.float64)
+
+    scores = half(half(x) @ half(w)) @ half(x).T
+    if causal:
+        scores = np.where(np.tril(np.ones(scores.shape)) == 0, -1e9, scores)
+    p = np.exp((scores - scores.max(1, keepdims=True)) / 4)
+    return half(p / p.sum(1, keepdims=True)) @ half(x)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention(causal: bool) -> None:
+    """Sentences of odd lengths, and of several tiles; an infinity meets zeros of the mask."""
+    rng, d = np.random.default_rng(0), 33
+    w = (rng.standard_normal((d, d)) * d**-0.5).astype(np.float32)
+    xs = [rng.standard_normal((n, d)).astype(np.float32) for n in (1, 3, 5, 16, 17, 63, 130)]
+    low = attend.with_options(precision="bf16", threads=1)
+    whole = low.batch(xs, w=w, causal=causal)
+    for x, y, exact in zip(xs, whole, attend.batch(xs, w=w, causal=causal), strict=True):
+        off = np.abs(y - attended(x, w, causal))
+        assert off.max() < 4e-3 and np.mean(off) < 1e-4  # a factor may be rounded otherwise
+        assert len(x) == 1 or np.abs(y - exact).max() > 1e-4
+    bits = [y.tobytes() for y in whole]
+    for some in ([2], [6, 1], [5, 4, 3, 2, 1, 0]):
+        assert [y.tobytes() for y in low.batch([xs[k] for k in some], w=w, causal=causal)] == [bits[k] for k in some]
+    assert [y.tobytes() for y in low.with_options(threads=2).batch(xs, w=w, causal=causal)] == bits
+    xs[4][11, 1], xs[5][3, 2], xs[6][2, 2] = np.inf, np.nan, 3.4e38
+    odd, unfused = (f.batch(xs, w=w, causal=causal) for f in (low, low.with_options(fuse=False)))
+    for y, z in zip(odd, unfused, strict=True):
+        np.testing.assert_array_equal(y, z)
 
 
 @model

@@ -45,6 +45,14 @@ def test_random_products_interpreted(seed: int) -> None:
         check(Fuzz(seed + k, 10, **PRODUCTS), interpreted_all, 2)
 
 
+@pytest.mark.parametrize("seed", [0, 100])
+def test_random_products_in_bf16(seed: int) -> None:
+    for k in range(3):
+        check(
+            Fuzz(seed + k, 10, **PRODUCTS), lambda specs: [interpreted(s, precision="bf16") for s in specs], 2, "bf16"
+        )
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_random_words_interpreted(seed: int) -> None:
     check(Fuzz(9000 + seed, 14, **WORDS), interpreted_all, 2)

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from acronumba.emit.arithmetic import from_bf16, to_bf16
 from acronumba.ir import reference
 from acronumba.ir.evaluate import OperationFailed, apply
 from acronumba.ir.spec import Dim, KernelSpec
+from acronumba.kernels.stages.halves import rounds
 from tests.support.kernel_fuzz import Fuzz
 from tests.support.kernel_runs import Runner, SpecBuilder, interpreted
 
@@ -52,7 +54,7 @@ def static(attr: Any, dims: list[int], values: list[Any]) -> Any:
     return attr
 
 
-def check(fuzz: Fuzz, make: Any, nodes: int = 3) -> None:
+def check(fuzz: Fuzz, make: Any, nodes: int = 3, precision: str = "float32") -> None:
     """Compare operations with their definitions, lazy results with stored ones, one node with a batch, and a batch that
     threads share with one that they don't.
     """
@@ -74,7 +76,7 @@ def check(fuzz: Fuzz, make: Any, nodes: int = 3) -> None:
         values = [
             np.asarray(shared[v] if o.kind == "shared" else next(given), o.dtype) for v, o in enumerate(spec.operands)
         ]
-        failed = compare_operations(fuzz, values, stored, i)
+        failed = compare_operations(fuzz, values, stored, i, precision)
         assert failures[i] == failed
         if failed:
             continue
@@ -86,14 +88,15 @@ def check(fuzz: Fuzz, make: Any, nodes: int = 3) -> None:
             assert np.array_equal(mine, single[j][0, ...], equal_nan=mine.dtype.kind == "f"), "depends on the batch"
 
 
-def compare_operations(fuzz: Fuzz, values: list[Any], stored: list[Any], i: int) -> int:
+def compare_operations(fuzz: Fuzz, values: list[Any], stored: list[Any], i: int, precision: str) -> int:
     """Compare each operation with its definition on the kernel's own arguments; return the failure expected."""
     for k, op in enumerate(fuzz.spec.body):
+        halves = precision == "bf16" and rounds(fuzz.spec, op)
         try:
             with np.errstate(all="ignore"):
                 expected = apply(
                     op.op,
-                    [values[a] for a in op.args],
+                    [from_bf16(to_bf16(values[a])) if halves else values[a] for a in op.args],
                     static(op.attrs, fuzz.dims, values),
                     fuzz.real(op.shape),
                     op.dtype,

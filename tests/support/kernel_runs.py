@@ -210,13 +210,14 @@ class Runner:
 
 
 def compile_all(
-    specs: Sequence[KernelSpec], target: Target | None = None, strategies: Sequence[Strategy] = ()
-) -> list[Runner]:
+    specs: Sequence[KernelSpec], target: Target | None = None, strategies: Sequence[Strategy] = (),
+    precision: str = "float32",
+) -> list[Runner]:  # fmt: skip
     """Compile many kernels at once; with `strategies`, one kernel of each spec for each of them."""
     target = target or host()
     specs = [spec for spec in specs for _ in strategies or [0]]
     settings = [*strategies] * (len(specs) // len(strategies)) if strategies else [DEFAULT] * len(specs)
-    codes = [cpu.generate(spec, target, strategy) for spec, strategy in zip(specs, settings, strict=True)]
+    codes = [cpu.generate(spec, target, strategy, precision) for spec, strategy in zip(specs, settings, strict=True)]
     keys = sorted({key for code in codes for key in code.tiles}, key=lambda k: (k.dtype, k.vectors, k.rows))
     modules: list[tree.Module] = [code.module for code in codes]
     groups: dict[tuple[str, int], list[Any]] = {}
@@ -231,5 +232,7 @@ def compile_all(
     return [Runner(s, c, m, tiles, [loaded]) for s, c, m in zip(specs, codes, loaded, strict=False)]
 
 
-def interpreted(spec: KernelSpec, target: Target | None = None, strategy: Strategy = DEFAULT) -> Runner:
-    return Runner(spec, cpu.generate(spec, target or host(), strategy), None, {}, [])
+def interpreted(
+    spec: KernelSpec, target: Target | None = None, strategy: Strategy = DEFAULT, precision: str = "float32"
+) -> Runner:  # fmt: skip
+    return Runner(spec, cpu.generate(spec, target or host(), strategy, precision), None, {}, [])

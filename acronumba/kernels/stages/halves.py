@@ -26,6 +26,11 @@ def in_halves(spec: KernelSpec) -> KernelSpec:
     return _Rounded(spec).spec()
 
 
+def rounds(spec: KernelSpec, op: KernelOp) -> bool:
+    """Whether the factors of an operation are rounded by `in_halves`."""
+    return _Rounded(spec).left(op) is not None
+
+
 def _source(spec: KernelSpec, v: int) -> Operand | KernelOp:
     first = len(spec.operands)
     return spec.operands[v] if v < first else spec.body[v - first]
