@@ -337,6 +337,7 @@ RULES: dict[str, Callable[[Ty], Callable[..., Value]]] = {
     "seldom": lambda type: lambda condition: condition,
     "prefetch": lambda type: lambda address: None,
     "prefetch_far": lambda type: lambda address: None,
+    "flush_denormals": lambda type: lambda on: None,
     "pause": lambda type: lambda: None,
     "give_way": lambda type: lambda: None,
     "shuffle_low": lambda type: shuffle(True, type),

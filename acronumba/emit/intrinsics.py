@@ -86,6 +86,7 @@ def _rows() -> dict[str, Intrinsic]:
         act("atomic_store", "ii", "-", "to an address; what was stored before is seen by others that load it"),
         act("atomic_add", "ii", "i", "to an address; the number before"),
         act("atomic_cas", "iii", "b", "address, expected, new: whether it was stored, as the expected value was there"),
+        act("flush_denormals", "c", "-", "1: until 0, `dots_bf16` alone computes floats, which may flush denormals"),
         act("pause", "", "-", "a hint inside a loop that waits for another thread"),
         act("give_way", "", "-", "the system may run another thread here"),
         row("shuffle_low", "vvc", "v", "lanes i of a where i & d == 0, else lanes i - d of b (a transposition's step)",

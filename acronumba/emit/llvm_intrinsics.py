@@ -21,6 +21,8 @@ from acronumba.emit.tree import I8, I64, Ty
 class Intrinsics(Values):
     """Expressions, intrinsics among them."""
 
+    flushing = False  # whether denormals are flushed where code is written
+
     def intrinsic(self, e: tree.Call) -> str:
         row = INTRINSICS.get(e.name)
         if row is None:
@@ -185,6 +187,8 @@ class Intrinsics(Values):
 
     def fma_without_denormals(self, a: str, b: str, c: str, type: Ty) -> str:
         """Return a * b + c, where what is denormal once it is rounded to 24 bits is 0; nothing in it is denormal."""
+        if self.flushing:
+            return self.intrinsic_call(f"llvm.fma.{suffix(type)}", type, (a, type), (b, type), (c, type))
         name, flags, words = llvm_type(type), llvm_type(Ty("i", 1, type.lanes)), Ty("i", 32, type.lanes)
         wide, large = llvm_type(words), constant_text(2.0**24, type)
 
@@ -201,6 +205,24 @@ class Intrinsics(Values):
         zero = self.value(f"and {wide} {bits}, {constant_text(-0x80000000, words)}")
         bits = self.value(f"select {flags} {tiny}, {wide} {zero}, {wide} {bits}")
         return self.value(f"bitcast {wide} {bits} to {name}")
+
+    def i_flush(self, e: tree.Call) -> str:
+        """Let x86 flush denormals, which it does once results are rounded, if it has no instruction for dots_bf16."""
+        (on,) = e.args
+        assert isinstance(on, tree.Const)
+        if platform.machine().lower() not in ("x86_64", "amd64") or has_halves(processor()[1], 512):
+            return ""
+        if (room := "  %mxcsr = alloca i32") not in self.entry:
+            self.entry.append(room)
+        for name in ("stmxcsr", "ldmxcsr"):
+            f = self.outside.need(f"llvm.x86.sse.{name}", "void", "ptr")
+            self.line(f"call void {f}(ptr %mxcsr)")
+            if name == "stmxcsr":
+                word = self.value("load i32, ptr %mxcsr")
+                word = self.value(f"or i32 {word}, 32832" if on.value else f"and i32 {word}, -32833")
+                self.line(f"store i32 {word}, ptr %mxcsr")
+        self.flushing = bool(on.value)
+        return ""
 
     def i_pick(self, e: tree.Call) -> str:
         """Lower pick: to the instruction if this machine has it."""
@@ -367,6 +389,7 @@ RULES: dict[str, Callable[[Intrinsics, tree.Call], str]] = {
     "atomic_store": Intrinsics.i_atomic,
     "atomic_add": Intrinsics.i_atomic,
     "atomic_cas": Intrinsics.i_atomic,
+    "flush_denormals": Intrinsics.i_flush,
     "pause": Intrinsics.i_pause,
     "give_way": Intrinsics.i_give_way,
     "shuffle_low": Intrinsics.i_shuffle,

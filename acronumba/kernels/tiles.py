@@ -455,6 +455,8 @@ def _pass(f: tree.Builder, rows: int, columns: range, vector: tree.Ty, of: _Floa
                     f.set(sums[r, v], of.add(sums[r, v], x, row[v]))
             f.set(w, w + f["wstep"])
 
+        if isinstance(of, _Halves):
+            f.do(tree.intrinsic("flush_denormals", tree.const(1, tree.I64), type=tree.VOID))
         with f.while_(s < f["segs"]):
             end = f.let("end", tree.load(f["K"], s) * size)
             with f.when(start.eq(end)):
@@ -477,6 +479,8 @@ def _pass(f: tree.Builder, rows: int, columns: range, vector: tree.Ty, of: _Floa
                         add(lambda r, a=a, k=k: of.left(a[r] + k))  # type: ignore[misc]
                 f.set(left, left - (stop - start))
                 f.set(start, stop)
+        if isinstance(of, _Halves):
+            f.do(tree.intrinsic("flush_denormals", tree.const(0, tree.I64), type=tree.VOID))
         at = [f.let("at0", f["C"])]
         for r in range(1, rows):
             at.append(f.let(f"at{r}", at[-1] + f["cstep"]))

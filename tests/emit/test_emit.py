@@ -434,6 +434,10 @@ def prefetch_(a, o) -> i64:
     prefetch(a)
     prefetch_far(a + 8)
     return 1
+def flush_(a, o) -> i64:
+    flush_denormals(1)
+    flush_denormals(0)
+    return 1
 def copy_(a, o) -> i64:
     copy_bytes(o, a + 8, 16)
     return 1

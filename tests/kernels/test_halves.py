@@ -223,12 +223,17 @@ def test_other_processors_have_the_same_bits(monkeypatch: pytest.MonkeyPatch) ->
     xs[3][:] *= np.float32(1e-37)  # denormals
     xs[4][5], xs[5][1] = np.inf, np.nan
     wanted = bits(cell.with_options(precision="bf16").batch(xs, hs, **p))
+    some = xs[:3], hs[:3]
+    grads = [g.tobytes() for g in loss.with_options(precision="bf16").value_and_grad.batch(*some, **p)[1]]
     monkeypatch.setattr(llvm_intrinsics, "processor", lambda: (processor()[0], WITHOUT))
     for width in (128, 256):
         with override(replace(host(), features=WITHOUT, vector_bits=width, registers=16)) as target:
             assert not target.halves
             again = model(cell.__wrapped__, precision="bf16")
             assert bits(again.batch(xs, hs, **p)) == wanted
+            if width == 256:
+                again = model(loss.__wrapped__, precision="bf16")
+                assert [g.tobytes() for g in again.value_and_grad.batch(*some, **p)[1]] == grads
 
 
 def test_it_is_asked_for_and_told() -> None:

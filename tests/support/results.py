@@ -362,6 +362,33 @@ def bf16_slower() -> list[float]:
     return [1 / found["bf16"] for row in rows for found in row["times faster"].values()]
 
 
+def halves_table() -> str:
+    """Return how many times faster matrix products in bf16 make models, and their errors."""
+    lines = []
+    for row in result("halves-znver4-2cores")["forward"]:
+        torch = min(row["PyTorch in bf16 / bf16"].values())
+        cells = [f"{row['float32 / bf16']:.2f}", f"{torch:.2f}", f"{row['error']:.0e}"]
+        lines.append([f"`{row['model']}`", f"{row['size']:,}", *cells])
+    return markdown(["model", "H", "float32 / bf16", "PyTorch in bf16 / bf16", "error"], lines)
+
+
+def halves_training_table() -> str:
+    """Return how many times faster matrix products in bf16 make losses with gradients."""
+    lines = []
+    for row in result("halves-training-znver4-2cores")["training"]:
+        lines.append([f"`{row['model']}`", f"{row['size']:,}", f"{row['float32 / bf16']:.2f}", f"{row['error']:.0e}"])
+    return markdown(["model", "H", "float32 / bf16", "error"], lines)
+
+
+def halves_trained_table() -> str:
+    """Return what matrix products in bf16 cost trained models."""
+    lines = []
+    for row in result("halves-trained-znver4-2cores")["trained"]:
+        cells = [f"{row['instances']:,}", f"{row['float32']:.2%}", f"{row['bf16']:.2%}", f"{row['other classes']:.2%}"]
+        lines.append([{"SST": "Treebank"}.get(row["model"], row["model"]), *cells])
+    return markdown(["model", "instances", "float32", "bf16", "other classes"], lines)
+
+
 def looked_up(bits: int, columns: Sequence[int]) -> list[float]:
     """Return how many times as fast as int8 one product is whose sums are looked up."""
     rows = result("compressed-products-znver4-2cores")["products"]
