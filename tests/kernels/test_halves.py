@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from acronumba import model, nn
+from acronumba.bench.workloads import WAITING, ZOO, Workload, inputs
 from acronumba.emit import compile, interpret, llvm_intrinsics, tree
 from acronumba.emit.arithmetic import dots_bf16, fma_without_denormals, from_bf16, to_bf16
 from acronumba.emit.target import has_halves, host, override, processor
@@ -322,3 +323,10 @@ def test_numpy_rounds_the_same_factors(monkeypatch: pytest.MonkeyPatch) -> None:
     found = model(cell.__wrapped__, precision="bf16").batch(xs, hs, **p)
     for a, b, c in zip(wanted, found, exact, strict=True):
         assert np.abs(a[0] - b[0]).max() < 1e-5 < np.abs(a[0] - c[0]).max()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("workload", [*ZOO, *WAITING], ids=lambda w: w.name)
+def test_models_of_the_zoo(workload: Workload) -> None:
+    xs, p = inputs(workload, "small", 3, None)
+    assert workload.model.with_options(precision="bf16").check(xs, p=p).ok

@@ -15,8 +15,6 @@ from typing import TypeAlias
 from acronumba.emit import tree
 from acronumba.emit.tree import (
     I1,
-    I16,
-    I32,
     I64,
     Const,
     Expr,
@@ -34,6 +32,7 @@ from acronumba.kernels.stages.index import ZERO, Index, Poly, rounded, size_poly
 from acronumba.kernels.stages.passes import tile_shape
 from acronumba.kernels.stages.tasks import Product
 from acronumba.kernels.tiles import tallest
+from acronumba.kernels.write import halves
 from acronumba.kernels.write.element import DTYPES, cast
 from acronumba.kernels.write.kernel import Kernel
 from acronumba.kernels.write.nests import NestWriter
@@ -453,7 +452,7 @@ class PanelProduct:
         """Set `odd` if the packed operand has an infinity or NaN, which times 0 is not 0."""
         w = self.w
         if self.halves:
-            self.find_odd_half(odd)
+            halves.find_odd(self, odd)
             return
         ty = self.t.ty.vector(self.lanes)
         total = w.local("total", const(0, ty))
@@ -464,19 +463,6 @@ class PanelProduct:
                 w.f.set(total, total + (x - x))
         one = w.local("sum", intrinsic("hsum", total, type=self.t.ty))
         with w.when(one.ne(one)):
-            w.f.set(odd, 1)
-
-    def find_odd_half(self, odd: Local) -> None:
-        """`find_odd`, of halves: all bits of the exponent are set."""
-        w, ty = self.w, I32.vector(self.lanes)
-        total = w.local("total", const(0, ty))
-        with self.each_panel() as (vector, wide):
-            packed = self.packed(vector)
-            with w.loop("k", 0, (w.number(size_poly(self.inner_size)) + 1 >> 1) * wide) as k:
-                x = w.local("x", Load(packed + k * self.width, ty))
-                for bits in (0x7F80, 0x7F800000):
-                    w.f.set(total, select((x & const(bits, ty)).eq(const(bits, ty)), const(1, ty), total))
-        with w.when(intrinsic("hmax", total, type=I32).ne(const(0, I32))):
             w.f.set(odd, 1)
 
     def pack_all(self, outer: Index) -> None:
@@ -544,7 +530,7 @@ class PanelProduct:
             self.turn(outer, to, vector, wide)
             return
         if self.halves:
-            self.pack_halves(outer, to, vector, wide)
+            halves.pack_pairs(self, outer, to, vector, wide)
             return
         ty = t.ty.vector(self.lanes)
         for piece in self.product.terms:
@@ -559,40 +545,6 @@ class PanelProduct:
                 x = x if w.left is None else select(w.inside(), x, const(0, ty))
                 w.f.store_lanes(to + k * step + number * self.width, x)
             to = to + w.number(size_poly(size)) * step
-
-    def pack_halves(self, outer: Index, to: Expr, vector: Expr, wide: Expr) -> None:
-        """Copy the columns of a panel, two rounded terms in a word; beside the last of an odd number is a 0."""
-        w, ty, piece = self.w, self.t.ty.vector(self.lanes), self.product.right
-        size = w.number(size_poly(self.inner_size))
-        even = isinstance(self.inner_size, int) and self.inner_size % 2 == 0
-        with (
-            w.loop("k", 0, size, 2, extent=self.inner_size) as k,
-            self.each_vector(vector, wide) as (number, j),
-            w.lanes_of(j, self.lanes, self.columns),
-        ):
-
-            def row(at: Poly) -> Expr:
-                x = w.value(piece, self.right(piece, outer, at, Poly.of(j.name)))
-                x = const(x, ty) if x.type.lanes == 1 else x
-                return x if w.left is None else select(w.inside(), x, const(0, ty))
-
-            low = row(Poly.of(k.name))
-            if self.inner_size == 1:
-                high: Expr = const(0, ty)
-            elif even:
-                high = row(Poly.of(k.name) + 1)
-            else:
-                high = select(k + 1 < size, row(w.named("at", select(k + 1 < size, k + 1, k))), const(0, ty))
-            w.f.store_lanes(to + (k >> 1) * (wide * self.width) + number * self.width, self.word(low, high))
-
-    def word(self, low: Expr, high: Expr) -> Expr:
-        """Return words of two rounded numbers."""
-        ty = I32.vector(self.lanes)
-
-        def half(x: Expr) -> Expr:
-            return convert(intrinsic("to_bf16", x, type=I16.vector(self.lanes)), ty, "unsigned")
-
-        return half(low) | (half(high) << const(16, ty))
 
     def turn(self, outer: Index, to: Expr, vector: Expr, wide: Expr) -> None:
         """Pack a right operand that is stored column by column: squares of it are transposed in registers."""
@@ -609,7 +561,7 @@ class PanelProduct:
                 found = w.transposed([Load(row + k * t.size, ty, left) for row in rows])
                 out: Sequence[Expr] = found
                 if self.halves:
-                    out = [self.word(x, y) for x, y in zip(found[::2], found[1::2], strict=True)]
+                    out = [halves.word(x, y) for x, y in zip(found[::2], found[1::2], strict=True)]
                 first = k >> 1 if self.halves else k
                 for i, x in enumerate(out):
                     w.f.store_lanes(to + (first + i) * step + number * self.width, x)
