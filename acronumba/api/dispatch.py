@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from acronumba.runtime.recorded import Failure
 
 TRIES = 8  # attempts to compile code that changes meanwhile
+MOST_STEPS = 12_000  # expressions walked of rejected groups, after which others are tried only if one was accepted
 MANY_GROUPS = 4  # number of groups of a mini-batch from which on a remark is printed
 
 
@@ -255,8 +256,8 @@ def _run_fit(model: Batched, call: Call, found: Fit, trace: bool, begin: float, 
 def _run_in_groups(model: Batched, call: Call, trace: bool, rejection: AcronumbaError) -> Done:
     """Run the instances of each type apart, the most frequent types first, together with others that fit.
 
-    If the function is rejected for a group, its instances fail with this error. If it is rejected for all groups,
-    the error of the mini-batch as a whole (`rejection`) is raised.
+    If the function is rejected for a group, its instances fail with this error. If it is rejected for all groups, or
+    for all of them that were tried within `MOST_STEPS`, the error of the mini-batch as a whole (`rejection`) is raised.
     """
     with compiling(model.__wrapped__):
         left, packed = groups(call.again().columns), any(map(is_packed, call.columns))
@@ -266,6 +267,7 @@ def _run_in_groups(model: Batched, call: Call, trace: bool, rejection: Acronumba
     call = call.again()
     parts = list(_run_as_before(model, call, left, trace))
     rejected: dict[int, BaseException] = {}
+    steps = rejection.steps
     for types_of in list(left):
         if types_of not in left:
             continue
@@ -274,6 +276,9 @@ def _run_in_groups(model: Batched, call: Call, trace: bool, rejection: Acronumba
             compiled, leaves, _ = specialise(model, call.some(members), packed=False)
         except AcronumbaError as error:
             rejected |= rejections(model, call, members, error)
+            steps += error.steps
+            if not parts and steps > MOST_STEPS:
+                raise rejection from None
             continue
         fits = compiled.guard.matches_types
         others = [key for key, group in left.items() if fits(call.some(group[:1]).columns)]

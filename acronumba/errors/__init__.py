@@ -77,6 +77,7 @@ class AcronumbaError(Exception):
         self.seen = seen
         self.rewrite = rewrite
         self.others: tuple[AcronumbaError, ...] = ()
+        self.steps = 0  # how many expressions were walked before a function was rejected
         # Stored, so that the caret is right in another process, or after the file has changed.
         self.source: str = linecache.getline(loc.file, loc.line).rstrip("\n") if loc.file else ""
 

@@ -111,6 +111,7 @@ class Blocks(Catching):
         self.here: ast.AST | None = None  # the current node,
         self.loc: Loc = NOWHERE  # and its position, for instructions and errors
         self.trying = False  # whether this is a trial walk, in which a new block raises `Abandoned`
+        self.steps = 0  # expressions that were walked, and alternatives of values
         self.outer_loc: Loc | None = None  # where the user called the library function that is being walked
         self.source: Source | None = None
         self.caller: Loc | None = None  # the call that is replaced by the body of the function (inlining)

@@ -31,3 +31,7 @@ class Abandoned(Exception):
 
 class Restart(Exception):
     """A fact assumed about the program proved too narrow: walk everything again."""
+
+
+class TooLong(Exception):
+    """A walk with all helpers inlined takes too long: the rejection with some of them called is final."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from acronumba.data.shared import SameObjects
-from acronumba.errors import Loc
+from acronumba.errors import AcronumbaError, Loc
 from acronumba.frontend.join_shapes import JoinShape
 from acronumba.frontend.kinds.arrays import AllocationSite, ArrayRef
 from acronumba.frontend.kinds.lists import ElementInfo
@@ -19,11 +19,17 @@ T = TypeVar("T")
 class Facts:
     """Facts of the program that persist over iterations: they only grow, until an iteration changes none.
 
-    If `complete`, nothing is derived from earlier iterations but these facts, to verify what is.
+    If `complete`, nothing is derived from earlier iterations but these facts, to verify what is; the helpers that are
+    called are those of the given facts.
     """
 
-    def __init__(self, complete: bool = False, tensors: bool = False, state: str = "written") -> None:
-        self.complete = complete
+    apart: set[Any]  # code of helpers that are called, too, as their copies would be too much code,
+    inlined: set[Any]  # of those that are inlined nevertheless,
+    rejected: Sequence[AcronumbaError] = ()  # and the rejections after which all are
+    steps = 0  # expressions of all iterations
+
+    def __init__(self, complete: Facts | None = None, tensors: bool = False, state: str = "written") -> None:
+        self.complete = complete is not None
         self.tensors = tensors  # whether tensors of PyTorch are tensors in the code, not arrays
         self.state = state  # `Options.state`: which written attributes of what came in may be read before
         self.cells: dict[Any, ElementInfo] = {}
@@ -50,6 +56,8 @@ class Facts:
         self.folded: set[str] = set()  # paths of shared ints that became constants
         self.recursive: set[Any] = set()  # code of functions that are called, not inlined
         self.waiting: set[Any] = set()  # names of iterators that are read at several places, and the code of functions
+        self.apart: set[Any] = set() if complete is None else complete.apart
+        self.inlined: set[Any] = set()
         self.nested: set[Any] = set()  # pairs of classes whose comparison is recursive
         self.results: dict[Hashable, Type | None] = {}  # of called functions, by key; None: none has been found yet
         self.plain: dict[Any, set[int]] = {}  # parameters of called functions whose constants are dropped
@@ -100,6 +108,18 @@ class Facts:
     def note_change(self, cell: ElementInfo, fact: str) -> None:
         """Note that a fact of lists has changed, which matters only if this iteration has read it."""
         self.changed |= self.complete or fact in cell.asked
+
+    def with_all_inlined(self, errors: Sequence[AcronumbaError]) -> bool:
+        """Begin again with all helpers inlined, if the program was rejected with some called; return whether it was."""
+        again = bool(self.apart) and not self.rejected
+        if again:
+            self.apart, self.rejected, self.steps = set(), errors, 0
+            self.begin_again()
+        return again
+
+    def again(self, errors: Sequence[AcronumbaError]) -> bool:
+        """Begin again in another way, if the program was rejected and there is one; return whether there is."""
+        return self.with_all_inlined(errors) or self.with_one_rank()
 
     def with_one_rank(self) -> bool:
         """Begin again with arrays of one rank each, if the program was rejected with several; return whether it was."""

@@ -1,7 +1,7 @@
 """Calls: callees, arguments, inlining of helpers.
 
-A function that is not recursive is inlined. A recursive function is walked once for each set of argument types
-(`instances`).
+A function that is not recursive is inlined (but see `helpers`). A recursive one is walked once for each set of argument
+types (`instances`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from acronumba.frontend.comprehensions import as_iterable, extend, to_list
 from acronumba.frontend.conditions import is_type_test, truth_value
 from acronumba.frontend.exceptions import Dead, Rejected, Restart
 from acronumba.frontend.handlers import CALLS, EXPRESSIONS, WORDS, handles
+from acronumba.frontend.helpers import is_called, note_inlined
 from acronumba.frontend.impossible import impossible
 from acronumba.frontend.instances import call_instance
 from acronumba.frontend.kinds.errors import ErrorValue
@@ -47,7 +48,6 @@ from acronumba.frontend.names import (
     cursor,
     default_value,
     function_value,
-    is_of_library,
     lend,
     named_iterator,
     path_of,
@@ -265,7 +265,7 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
             check_free(w, v)
     code = func.code
     if func.source.facts.generates:
-        if code not in w.facts.recursive and not is_of_library(func) and any(f.func.code == code for f in w.frames):
+        if code not in w.facts.recursive and not func.of_library and any(f.func.code == code for f in w.frames):
             w.facts.recursive.add(code)
             raise Restart
         return Generator(func, params, w.here)
@@ -279,7 +279,8 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
     if not recursive and _is_walked(w, func):
         w.facts.recursive.add(code)
         raise Restart
-    if not is_of_library(func):
+    called = recursive or is_called(w, func, params.values())
+    if not func.of_library:
         for frame in w.frames:
             frame.calls_user = True
     cached = func.source.node in w.cached or (func.fn is not None and func.fn.__code__ in w.cached)
@@ -290,7 +291,7 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
         if cached and recursive:
             out = remembered(w, func, params, lambda: call_instance(w, func, params))
         else:
-            out = call_instance(w, func, params) if recursive else inline(w, func, params, ends)
+            out = call_instance(w, func, params) if called else inline(w, func, params, ends)
     finally:
         w.inside_cached -= cached
     return shared_by_calls(w, out, func.source.name) if cached else out
@@ -302,7 +303,7 @@ def _is_walked(w: Walker, func: Func) -> bool:
     A function of the library may be in the arguments of its own call, as in `sum(sum(row) for row in rows)`: it calls
     itself only if its code has its name.
     """
-    if is_of_library(func) and func.fn is not None:
+    if func.of_library and func.fn is not None:
         name = func.fn.__name__
         if name != "<lambda>" and name not in func.fn.__code__.co_names:
             return False
@@ -325,7 +326,7 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val], ends: bool = False)
     """Inline a call: walk the body of the function; `ends`: no name of it is used behind the call."""
     frame = w.push(func, (*w.frame.path, func.source.node.lineno, w.site))
     saved = w.source, w.here, w.loc, w.outer_loc, w.caller, w.asked, w.unclear
-    frame.of_library, first = is_of_library(func), len(w.events)
+    frame.of_library, first, before = func.of_library, len(w.events), w.steps
     w.outer_loc = w.loc if frame.of_library else None
     w.asked, w.unclear = (w.asked, w.unclear) if frame.of_library else ([], False)
     w.source, w.caller = func.source, w.loc
@@ -342,6 +343,7 @@ def inline(w: Walker, func: Func, params: Mapping[str, Val], ends: bool = False)
     w.end_call(NoneVal(), frame.last)
     w.source, w.here, w.loc, w.outer_loc, w.caller, w.asked, w.unclear = saved
     w.frames.pop()
+    note_inlined(w, func, w.steps - before)
     take_back(frame.lent or [])
     points = []
     for (block, state), _, _ in frame.returns:

@@ -24,7 +24,7 @@ from acronumba.frontend.kinds.numbers import NoneVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.builtins import rest
 from acronumba.frontend.loops import carried_names, end_loop, end_turn, iterate
-from acronumba.frontend.names import is_of_library, named_iterator, waiting
+from acronumba.frontend.names import named_iterator, waiting
 from acronumba.frontend.source import changed
 from acronumba.frontend.walker import Consumer, Loop, Walker
 
@@ -47,7 +47,7 @@ def walk_generator(
     w.frame.loops.append(here.loop)
     frame = w.push(func, (*w.frame.path, func.source.node.lineno, w.site, "yields"))
     frame.consumer = here
-    w.outer_loc = w.loc if is_of_library(func) else None
+    w.outer_loc = w.loc if func.of_library else None
     w.source, w.caller = func.source, w.loc
     for name, val in gen.params.items():
         val = waiting(w, val, name) or named_iterator(w, val) if val.is_iterator else val

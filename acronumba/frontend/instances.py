@@ -65,6 +65,7 @@ from acronumba.ir.types import (
 MOST_LEVELS = 24  # levels of nested shared data without classes over which a function recurses,
 MOST_PARTS = 1024  # and parts of one level
 MOST_TEXTS = 5  # constant strings of one argument, in calls within others
+MOST_KINDS = 13  # sets of argument types of a function that need not be one
 NEVER_RETURNS = "this call never returns"
 
 
@@ -107,6 +108,7 @@ def call_instance(w: Walker, func: Func, params: dict[str, Val]) -> Val:
         flat += template_words(w, shape, val)
     result = w.facts.results.get(key)
     thrown = w.facts.thrown.get(key)
+    instance.relied |= instance.walking
     if result is None and thrown is None:
         w.early = True
         if w.block is not None:
@@ -143,6 +145,8 @@ def _new_instance(w: Walker, func: Func, key: Any, templates: Sequence[JoinShape
         w.facts.carried[code] = set()
         raise Restart
     kinds = {i.kind for i in same_code} | {kind}
+    if len(kinds) > MOST_KINDS and code in w.facts.apart:
+        _unlike(w, code, templates)
     if len(kinds) > 13 and code not in w.facts.loose:
         w.facts.loose.add(code)
         raise Restart
@@ -181,6 +185,17 @@ def _form(w: Walker, shape: JoinShape) -> Any:
     if isinstance(shape, PartsShape):
         return shape.val.form_key(w), tuple(_form(w, item) for item in shape.items)
     return TEXT if isinstance(shape, TypeShape) and isinstance(shape.type, StrT) else template_key(w, shape)
+
+
+def _unlike(w: Walker, code: Any, templates: Sequence[JoinShape]) -> None:
+    """Drop the constants among the arguments of a helper that is called with many; if there are none, inline it."""
+    plain = w.facts.plain[code]
+    known = {k for k, shape in enumerate(templates) if isinstance(shape, StaticShape) and _is_number(shape)} - plain
+    plain |= known
+    if not known:
+        w.facts.apart.discard(code)
+        w.facts.inlined.add(code)
+    raise Restart
 
 
 def captured_by(w: Walker, func: Func, args: Iterable[Val]) -> tuple[dict[Any, Val], tuple[int, ...]]:
@@ -305,6 +320,7 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     func, guard = instance.func, instance.key[3]
     errors, notes = len(w.errors), len(w.notes)
     saved = w.code, w.block, w.state, w.source, w.here, w.loc, w.frames, w.caller, w.following, w.asked, w.unclear
+    outer_loc = w.outer_loc
     compared = w.comparisons, w.compared, w.paired
     w.comparisons, w.compared, w.paired = [], 0, 0
     w.following, w.asked, w.unclear = True, [], False  # for all calls of it
@@ -313,6 +329,7 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     w.code = FunctionCode(function_name(w, func), func.source.loc(func.source.node))
     w.here, w.loc, w.source = func.source.node, w.code.loc, func.source
     w.frames, w.caller = [], None
+    w.outer_loc = w.outer_loc if func.of_library else None
     frame = w.push(func, (func.source.name, func.source.node.lineno))
     w.block = w.new_block()
     w.state = {}
@@ -328,12 +345,13 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     w.body(func.source.body)
     w.end_call(NoneVal(), frame.last)
     w.handlers, w.handling = around
-    finish(w, instance.key, frame, clause)
+    finish(w, instance.key, frame, clause, instance)
     w.functions[instance.index] = w.code
     instance.walking = False
     instance.told = w.errors[errors:], w.notes[notes:]
     w.code, w.block, w.state, w.source, w.here, w.loc, w.frames, w.caller, w.following, w.asked, w.unclear = saved
     w.comparisons, w.compared, w.paired = compared
+    w.outer_loc = outer_loc
 
 
 def function_name(w: Walker, func: Func) -> str:
@@ -356,15 +374,18 @@ def guarded(w: Walker) -> frozenset[type]:
     return frozenset(c for c in found if not any(c is not d and issubclass(c, d) for d in found))
 
 
-def finish(w: Walker, key: Any, frame: Frame, clause: Clause | None = None) -> None:
+def finish(
+    w: Walker, key: Any, frame: Frame, clause: Clause | None = None, instance: Instance | None = None
+) -> None:  # fmt: skip
     """End a function: convert the values of all its returns to their common type.
 
     A function of which callers catch exceptions (`clause`) returns further words: whether it has raised one, and that.
     """
     returned: list[End] = [(point, val, loc) for point, val, loc in frame.returns]
     raised: list[End] = [(point, val, w.code.loc) for point, val in clause.raised] if clause is not None else []
-    result = _common_type(w, key, w.facts.results, returned)
-    thrown = _common_type(w, key, w.facts.thrown, raised) if clause is not None else None
+    relied = instance is not None and instance.relied
+    result = _common_type(w, key, w.facts.results, returned, relied)
+    thrown = _common_type(w, key, w.facts.thrown, raised, relied) if clause is not None else None
     if w.facts.results.get(key) is None:
         w.facts.results.setdefault(key, None)
     layout = words(result) if result is not None else ()
@@ -379,8 +400,13 @@ def finish(w: Walker, key: Any, frame: Frame, clause: Clause | None = None) -> N
 End = tuple[Point, Val, Loc]
 
 
-def _common_type(w: Walker, key: Hashable, known: dict[Hashable, Type | None], ends: Sequence[End]) -> Type | None:
-    """Return the common type of values, and note it for the callers of a function; None if there are none."""
+def _common_type(
+    w: Walker, key: Hashable, known: dict[Hashable, Type | None], ends: Sequence[End], relied: bool
+) -> Type | None:  # fmt: skip
+    """Return the common type of values, and note it for the callers of a function; None if there are none.
+
+    `relied`: whether a caller has read what was known of it before.
+    """
     old: Type | None = known.get(key)
     types_ = []
     for point, val, w.loc in ends:
@@ -398,7 +424,7 @@ def _common_type(w: Walker, key: Hashable, known: dict[Hashable, Type | None], e
         return None
     if result != old:
         known[key] = result
-        w.facts.changed |= old is not None or key != ENTRY  # no caller has relied on the old result of the model
+        w.facts.changed |= relied
     return result
 
 

@@ -4,7 +4,7 @@ In: the user's function, the types of its positional parameters and of the field
 the shared parameters. Out: a `Program` (see `ir.nodes`), and the functions, names and values on which it depends.
 
 The syntax tree is interpreted on abstract values (`values`). This infers types, resolves calls and attributes, folds
-constants, inlines every helper that is not recursive, and emits IR. A loop is walked until the types of its
+constants, inlines helpers that are not recursive (see `helpers`), and emits IR. A loop is walked until the types of its
 loop-carried names are stable. Recursive functions are walked once for each set of argument types, and called.
 Assumptions that proved too narrow (the result type of a recursion, the element type of a list) are widened in `Facts`,
 and the whole program is walked again, up to a fixed point of the facts. The IR of the last iteration is the result.
@@ -21,7 +21,7 @@ import ast
 import importlib
 import re
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import combinations, count, starmap
 from pathlib import Path
@@ -63,7 +63,7 @@ from acronumba.frontend.arrays import present
 from acronumba.frontend.block import FunctionCode
 from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.draws import begin_draws, has_key
-from acronumba.frontend.exceptions import Hopeless, Rejected, Restart
+from acronumba.frontend.exceptions import Hopeless, Rejected, Restart, TooLong
 from acronumba.frontend.facts import Facts
 from acronumba.frontend.functions import add_defaults, parameters_of
 from acronumba.frontend.instances import ENTRY, call_instance, fails_itself, finish, function_name
@@ -91,7 +91,9 @@ from acronumba.ir.visit import reassigned, rename, writes
 from acronumba.records import record
 
 SWEEPS = 60  # maximal number of iterations to the fixed point,
-SETTLED = 6  # and of iterations with equal rejections after which these are final
+SETTLED = 6  # and of iterations with equal rejections after which these are final,
+STAYED = 3  # or of iterations with one and the same rejection,
+MOST_REJECTED = 5_000  # in which so many expressions were walked
 
 
 @record(kw_only=True)
@@ -123,6 +125,29 @@ class Read:
     source_guards: tuple[SourceGuard, ...]
     globals: tuple[GlobalRead, ...]
     demanded: frozenset[str]  # paths of shared ints whose values were used
+
+
+class Settling:
+    """The rejections of successive iterations that change facts."""
+
+    def __init__(self) -> None:
+        self.told: frozenset[Hashable] = frozenset()  # the rejections of the last iteration,
+        self.equal = 0  # and how many before it had the same
+        self.stay: frozenset[Hashable] = frozenset()  # the rejections of the last iterations,
+        self.count = self.steps = 0  # which are so many, and had so many expressions
+
+    def ends(self, sweep: Walker) -> bool:
+        """Note an iteration; return whether its rejections are final."""
+        told = sweep.told
+        self.equal = self.equal + 1 if told and told == self.told else 0
+        self.told = told
+        stay = told & self.stay
+        self.count, self.steps = (self.count + 1, self.steps + sweep.steps) if stay else (0, 0)
+        self.stay = stay or told
+        ends = self.equal >= SETTLED or (self.count >= STAYED and self.steps > MOST_REJECTED)
+        if ends:
+            self.equal = self.count = self.steps = 0
+        return ends
 
 
 # Modules that register handlers (see `handlers`).
@@ -173,14 +198,14 @@ def lower(
     """
     if tensors:
         importlib.import_module("acronumba.torch.rows")  # adds the rows of PyTorch's functions
-    sweeps: list[Walker] = []
+    facts, sweeps = Facts(tensors=tensors, state=state), list[Walker]()
     try:
-        lowered = _lower(fn, params, fields, shared, values, sweeps, Facts(tensors=tensors, state=state))
+        lowered = _lower(fn, params, fields, shared, values, sweeps, facts)
     except Exception as error:
         if not _agree(sweeps):
             raise Changed from None
-        if rejected is not None and isinstance(error, AcronumbaError):
-            rejected.append(_read_by(sweeps))
+        if isinstance(error, AcronumbaError):
+            _note(error, sweeps, rejected)
         raise
     if not _agree(sweeps):
         raise Changed
@@ -188,7 +213,7 @@ def lower(
         BY_SOURCE.add(fn)
     lowered = replace(lowered, unread=_unread(lowered, shared, sweeps))
     if verify_level() > 1:
-        complete = _lower(fn, params, fields, shared, values, [], Facts(complete=True, tensors=tensors, state=state))
+        complete = _lower(fn, params, fields, shared, values, [], Facts(facts, tensors, state))
         same = _function_texts(lowered.program) <= _function_texts(complete.program)
         assert same or lowered.demanded != complete.demanded, f"{fn.__name__}: a complete walk gives another program"
     return lowered
@@ -218,6 +243,13 @@ def _function_texts(program: ir.Program) -> set[str]:
     return {re.sub(r"(?<=#)\w+|(?<=site )\d+|_\d+(?=\()| +", "", function_text(f, program)) for f in program.functions}
 
 
+def _note(error: AcronumbaError, sweeps: Sequence[Walker], rejected: list[Read] | None) -> None:
+    """Note how long it took to reject a function, and what was read."""
+    error.steps = sum(sweep.steps for sweep in sweeps)
+    if rejected is not None:
+        rejected.append(_read_by(sweeps))
+
+
 def _read_by(sweeps: Sequence[Walker]) -> Read:
     """Return everything read in all iterations, as a rejection may depend on facts of an earlier iteration."""
     return Read(
@@ -242,10 +274,10 @@ def _lower(
     for name, root in shared.roots.items():
         facts.same.add(root, values[name])
         constants |= {leaf.path: v for leaf, v in values_of(root, values[name]) if leaf.type == INT}
-    told: object = None
-    settled = 0  # number of successive iterations with the same rejections
+    settling = Settling()
     for _ in range(SWEEPS):
         facts.begin_iteration()
+        facts.steps += sweeps[-1].steps if sweeps else 0
         sweep = Walker(facts)
         sweeps.append(sweep)
         sweep.constants = dict(constants)
@@ -255,20 +287,18 @@ def _lower(
         try:
             result = _sweep(sweep, fn, params, shared)
         except Restart:
-            if sweep.errors and (settled := settled + 1 if sweep.told == told else 0) >= SETTLED:
-                if facts.with_one_rank():
-                    settled = 0
-                    continue
+            if settling.ends(sweep) and not facts.again(sweep.errors):
                 raise together(sweep.errors) from None
-            told = sweep.told
             continue
         except Hopeless as error:
-            if facts.with_one_rank():
+            if facts.again([error.error, *sweep.errors]):
                 continue
             raise together([error.error, *sweep.errors]) from None
         except Rejected as error:
             result = None
             sweep.note_rejection(error)
+        except TooLong:
+            raise together(facts.rejected) from None
         if result is not None and facts.changed:
             continue
         if not sweep.errors and sweep.silent:  # the cause of an `ErrorValue` was rejected in a walk that was undone
@@ -278,7 +308,7 @@ def _lower(
             continue
         if result is not None and not sweep.errors:
             return result
-        if facts.with_one_rank():
+        if facts.again(sweep.errors):
             continue
         if facts.written_out or not facts.loops_kept:
             raise together(sweep.errors)
@@ -398,6 +428,7 @@ def classes_within(facts: Facts, result: Type) -> Iterator[type]:
 def _check_returns(sweep: Walker) -> None:
     """Reject a recursive function that never returns, whatever the types of its arguments."""
     returns = {i.func.code for i in sweep.instances.values() if sweep.facts.results.get(i.key) is not None}
+    returns |= sweep.facts.apart
     never = [i for i in sweep.instances.values() if i.func.code not in returns]
     never = [i for i in never if i.key not in sweep.facts.thrown]
     for i in (i for i in never if not fails_itself(sweep.functions[i.index], sweep.sites)):

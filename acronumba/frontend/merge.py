@@ -75,6 +75,7 @@ class Merge(Words):
 
         def one(read: Callable[[], Val]) -> Val:
             case = read()
+            self.steps += 1
             try:
                 return f(case if itself else self.whole(case))
             except Rejected as error:

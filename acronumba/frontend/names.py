@@ -99,18 +99,6 @@ def bind_name(w: Walker, name: str, val: Val) -> None:
     w.state[(scope, name)] = val
 
 
-# Modules whose functions are walked like the user's, but whose errors and notes refer to the user's call.
-_LIBRARY = (
-    "acronumba.nn", "acronumba.random", "acronumba.compressed", "acronumba.frontend.library.", "acronumba.torch.rows.",
-    "acronumba.torch.implements",
-)  # fmt: skip
-
-
-def is_of_library(func: Func) -> bool:
-    """Whether a function is walked like the user's, but for its errors and notes."""
-    return (func.globals.get("__name__") or "").startswith(_LIBRARY)
-
-
 def named_iterator(w: Walker, val: Val) -> Stream:
     """Return an iterator that is bound to a name."""
     return Stream(begin(w, val.origin), w.loops_around)
@@ -131,7 +119,7 @@ def begin(w: Walker, val: Val) -> Val:
         return val if size is None else Begun(val, size)
     if isinstance(val, Generator):
         over = [v for v in (val.params.get(name) for name in ITERATED) if v is not None]
-        if val.scope is None and not is_of_library(val.func):  # it begins with its first item
+        if val.scope is None and not val.func.of_library:  # it begins with its first item
             return val
         return val.with_children([begin(w, v) if v in over else v for v in val.children()])
     if isinstance(val, Stream) and val.backward and val.size is None and val.inner.is_list:
@@ -234,7 +222,7 @@ def _sees(val: Val, x: Tensor) -> bool:
 def check_free(w: Walker, val: Val) -> None:
     """Reject a generator as a value: it can only be iterated over where it is written."""
     if isinstance(val, Generator):
-        node = None if is_of_library(val.func) else val.node
+        node = None if val.func.of_library else val.node
         raise w.reject("ACR114", node, seen="" if val.scope else w.describe(val), rewrite="make it a list: list(...)")
 
 
@@ -248,7 +236,7 @@ def check_part(w: Walker, val: Val) -> None:
 def part_of(w: Walker, node: ast.expr) -> Val:
     """Evaluate an expression whose value is stored in another one, so that it is aliased."""
     val = w.part(node)
-    if not is_of_library(w.frame.func):
+    if not w.frame.func.of_library:
         with w.at_node(node):
             check_part(w, val)
     if not isinstance(node, ast.Constant):

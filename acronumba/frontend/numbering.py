@@ -73,10 +73,11 @@ class Numbering:
         """Note a new block; every path to it passes one of the blocks `over`."""
         self.true.pop(block, None)
         ways = [self.ways(b) for b in over]
-        common = [b for b in ways[0] if all(b in w for w in ways[1:])] if ways else []
         self.over.pop(block, None)
-        if common:
-            self.over[block] = common[0]
+        for b in ways[0] if ways else ():
+            if all(b in w for w in ways[1:]):
+                self.over[block] = b
+                break
 
     def ways(self, block: int) -> list[int]:
         """Return a block and its known dominators, the nearest first."""

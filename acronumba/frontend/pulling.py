@@ -29,7 +29,7 @@ from acronumba.frontend.loops import (
     write_loop,
 )
 from acronumba.frontend.magic import iterated
-from acronumba.frontend.names import alias, begin, is_of_library, named_iterator
+from acronumba.frontend.names import alias, begin, named_iterator
 from acronumba.frontend.operators import binary
 from acronumba.frontend.segments import END, Segments, Unsupported
 from acronumba.frontend.source import assigned_names
@@ -182,7 +182,7 @@ def _of_generator(w: Walker, gen: Generator, place: StateKey, known: bool) -> Pu
     chained = _chained(w, gen)
     if chained is not None:
         return _of_chain(w, chained, place)
-    if form is None or (is_field(place) and not is_of_library(gen.func)):  # which ends if an item fails
+    if form is None or (is_field(place) and not gen.func.of_library):  # which ends if an item fails
         return _waiting_function(w, gen, place)
     inner = pull_of(w, gen.params[form.source], (place[0], f"{place[1]}."), known and not form.tests)
     if inner is None:
@@ -242,7 +242,7 @@ def _inside(w: Walker, gen: Generator, form: Form, scope: StateKey) -> Iterator[
     del w.scopes[frame.scope]
     frame.scope = scope
     w.scopes[scope] = (frame.locals, func)
-    w.outer_loc = w.loc if is_of_library(func) else None
+    w.outer_loc = w.loc if func.of_library else None
     w.source, w.caller = func.source, w.loc
     for name, val in gen.params.items():
         if name != form.source:
@@ -329,7 +329,7 @@ class Machine:
         self.w, self.gen, self.scope, self.segments = w, gen, scope, segments
         self.next, self.given = (scope, ".next"), (scope, ".given")
         # Those of C ask what they are over again when they are asked again behind its end.
-        self.asks_again = is_of_library(gen.func) and gen.func.source.name in ("accumulate", "takewhile", "dropwhile")
+        self.asks_again = gen.func.of_library and gen.func.source.name in ("accumulate", "takewhile", "dropwhile")
         names = gen.func.source.facts.assigned
         self.keys: tuple[StateKey, ...] = (self.next, *((scope, n) for n in sorted(names)))
 
@@ -361,7 +361,7 @@ class Machine:
         frame.scope = self.scope
         frame.locals |= set(self.segments.names)
         w.scopes[self.scope] = (frame.locals, func)
-        w.outer_loc = w.loc if is_of_library(func) else None
+        w.outer_loc = w.loc if func.of_library else None
         w.source, w.caller = func.source, w.loc
         w.asking += 1
         open_boxes(w, frame)

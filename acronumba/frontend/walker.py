@@ -132,6 +132,7 @@ class Instance:
     func: Func
     templates: tuple[JoinShape, ...]
     walking: bool = True
+    relied: bool = False  # whether a call has read its result while it was walked
     told: tuple[Sequence[AcronumbaError], Sequence[Note]] = ((), ())  # errors and notes of its code
 
 
@@ -169,6 +170,7 @@ class Walker(Merge):
         self.boxes: dict[Hashable, NonlocalCell] = {}  # cells of names that nested functions bind, by state key
         self.scopes: dict[Any, tuple[frozenset[str], Func]] = {}
         self.counter = 0
+        self.inlined: dict[Any, tuple[int, int]] = {}  # by code of a helper: its copies, and the expressions in them
         self.scanned: set[Any] = set()
         self.fitting: dict[Any, bool] = {}  # whether loops are unrolled, by frame path, site and length
         self.displays: set[Any] = set()  # key tuples of dict displays
@@ -240,6 +242,7 @@ class Walker(Merge):
         saved = self.here, self.loc
         before, mine = self.before, len(self.parts)
         self.before = mine
+        self.steps += 1
         self.move_to(node)
         try:
             handler = EXPRESSIONS.get(type(node))

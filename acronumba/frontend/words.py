@@ -22,6 +22,7 @@ from acronumba.frontend.array_forms import array_of_words
 from acronumba.frontend.block import B, Cases, last_name
 from acronumba.frontend.cells import Cells, endless, without_end
 from acronumba.frontend.exceptions import Restart
+from acronumba.frontend.facts import Facts
 from acronumba.frontend.handlers import CONSTANTS, KEPT, READ, WORDS
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.errors import ErrorValue, conversion
@@ -43,6 +44,7 @@ from acronumba.ir.types import (
     BOOL,
     FLOAT,
     INT,
+    NEVER,
     UNSET,
     Array0T,
     ArrayT,
@@ -50,6 +52,7 @@ from acronumba.ir.types import (
     DictT,
     EnumT,
     FloatT,
+    FunctionT,
     IntT,
     ListT,
     MapT,
@@ -66,6 +69,7 @@ from acronumba.ir.types import (
     Word,
     all_parts,
     case_slices,
+    case_table,
     members,
     type_text,
     union,
@@ -74,12 +78,18 @@ from acronumba.ir.types import (
     words,
 )  # fmt: skip
 
+ALONE = NoneT | BoolT | IntT | FloatT | FunctionT  # types that merge with no other in a union
+
 
 class Words(Cells):
     """Conversion of values to the words of their types, and back."""
 
     joining = False  # whether words are those of values at a join, which replace the values
     stored_now = False  # whether a value is stored, and not bound to a name
+
+    def __init__(self, facts: Facts) -> None:
+        super().__init__(facts)
+        self._tables: dict[int, tuple[UnionT, dict[Type, tuple[int, Type, slice]]]] = {}  # by id of the type
 
     def whole(self, val: Val) -> Val:
         """Return a value as an operand: for an array that is written to, its current elements."""
@@ -354,7 +364,7 @@ class Words(Cells):
         out: list[ir.Var] = []
         tag = -1
         for k, (case, _) in enumerate(case_slices(t)):
-            if tag < 0 and (union(case, mine) == case or close(self, union(case, mine)) == case):
+            if tag < 0 and self._is_part(mine, case):
                 tag = k
                 out += self.to_words(val, case)
             else:
@@ -362,6 +372,15 @@ class Words(Cells):
         if tag < 0:
             raise self.reject("ACR301", seen=f"{self.describe(val)} where {type_text(t)} is expected")
         return (self.word(number(tag)), *out)
+
+    def _is_part(self, mine: Type, case: Type) -> bool:
+        """Whether a case of a union holds values of a type that is no union."""
+        if mine == case:
+            return True
+        if isinstance(case, ALONE) or isinstance(mine, ALONE):
+            return mine == NEVER
+        both = union(case, mine)
+        return both == case or close(self, both) == case
 
     def cases_to_words(self, val: UnionVal, t: Type) -> tuple[ir.Var, ...]:
         """Convert a union to another layout, case by case."""
@@ -575,10 +594,8 @@ class Words(Cells):
         only = rest[0]
         if single is not None:
             return NoneVal() if isinstance(only, NoneT) else self._one_of(val, self.from_words(only, val.vars))
-        for case, where in case_slices(val.type):
-            if case == only:
-                return self._one_of(val, self.from_words(case, val.vars[where]))
-        raise AssertionError(only)
+        _, case, where = self._table(val.type)[only]
+        return self._one_of(val, self.from_words(case, val.vars[where]))
 
     def _one_of(self, val: UnionVal, only: Val) -> Val:
         """Return an alternative of a union with the union's facts of the container or field from which it was read."""
@@ -622,17 +639,26 @@ class Words(Cells):
             return self.class_test(val.vars[0], tuple(m.cls for m in yes if isinstance(m, StructT)))
         tag = Num(INT, var=val.vars[0])
         out: Num = number(False)
-        for k, (case, where) in enumerate(case_slices(val.type)):
-            kinds = [m for m in members(case) if m in val.possible]
-            chosen = [m for m in kinds if m in yes]
-            if not chosen:
-                continue
+        table = self._table(val.type)
+        of_case: dict[int, list[Type]] = {}
+        for m in yes:
+            of_case.setdefault(table[m][0], []).append(m)
+        for k, chosen in sorted(of_case.items(), key=lambda item: item[0]):
             here = self.scalar("eq", tag, number(k))
-            if len(chosen) < len(kinds):  # one case has several classes
-                ref = val.vars[where][0]
+            _, case, where = table[chosen[0]]
+            if isinstance(case, UnionT) and len(chosen) < sum(m in val.possible for m in case.members):
+                ref = val.vars[where][0]  # one case has several classes
+                chosen = [m for m in case.members if m in chosen]
                 here = self._guarded_class_test(ref, self.negate(here), chosen)
             out = self.either(out, here)
         return out
+
+    def _table(self, t: UnionT) -> dict[Type, tuple[int, Type, slice]]:
+        """Return the `case_table` of a union; types do not change."""
+        found = self._tables.get(id(t))
+        if found is None:
+            found = self._tables[id(t)] = t, case_table(t)
+        return found[1]
 
     def _guarded_class_test(self, ref: ir.Var, absent: Num, yes: Sequence[Type]) -> Num:
         none = number(any(isinstance(m, NoneT) for m in yes))

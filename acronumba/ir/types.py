@@ -321,6 +321,9 @@ def union(*types: Type) -> Type:
     every other type becomes a member of a `UnionT`.
     The union of no types is `NEVER`, which is part of every type.
     """
+    wide = types[0] if types else NEVER
+    if isinstance(wide, UnionT) and all(m in wide.members for u in types[1:] for m in members(u)):
+        return wide  # no two members of a union merge
     out: list[Type] = []
     for t in (m for u in types for m in members(u)):
         for k, old in enumerate(out):
@@ -593,7 +596,7 @@ def union_cases(t: UnionT) -> tuple[Type, ...]:
     """Return the cases of a union with a tag word, in tag order: all its structs are one case, others one each."""
     structs = tuple(m for m in t.members if isinstance(m, StructT))
     others = tuple(m for m in t.members if not isinstance(m, StructT))
-    return (*((union(*structs),) if structs else ()), *others)
+    return (*((UnionT(structs),) if len(structs) > 1 else structs), *others)
 
 
 def case_slices(t: UnionT) -> list[tuple[Type, slice]]:
@@ -604,6 +607,11 @@ def case_slices(t: UnionT) -> list[tuple[Type, slice]]:
         out.append((case, slice(at, at + width)))
         at += width
     return out
+
+
+def case_table(t: UnionT) -> dict[Type, tuple[int, Type, slice]]:
+    """Return by member of a tagged union its tag, its case, and the slice of the words of that."""
+    return {m: (tag, case, at) for tag, (case, at) in enumerate(case_slices(t)) for m in members(case)}
 
 
 def is_nullable(t: Type) -> bool:

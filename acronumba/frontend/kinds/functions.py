@@ -40,6 +40,11 @@ OF_MODELS = frozenset(("batch", "check", "explain", "on", "stages", "trace", "va
 
 
 NAMES = ("__name__", "__qualname__", "__module__")  # attributes of functions
+# Modules whose functions are walked like the user's, but whose errors and notes refer to the user's call.
+LIBRARY = (
+    "acronumba.nn", "acronumba.random", "acronumba.compressed", "acronumba.frontend.library.", "acronumba.torch.rows.",
+    "acronumba.torch.implements",
+)  # fmt: skip
 
 
 @record(eq=False, frozen=False)
@@ -128,6 +133,10 @@ class Func(Value):
     def code(self) -> Any:
         """Key by which recursion is detected: the definition, its globals and its closure."""
         return (self.source.node, id(self.globals), *map(id, self.closure.values()))
+
+    @property
+    def of_library(self) -> bool:
+        return (self.globals.get("__name__") or "").startswith(LIBRARY)
 
     family = "function"
     immutable = True

@@ -11,37 +11,36 @@ from acronumba.frontend.library.decorators import apart
 
 def int_of(s):
     """`int(s)`."""
-    start, end = trimmed(s)
-    if start < 0:
-        raise ValueError("int() or float() of a string with digits that are not ASCII")
-    k = start
-    negative = k < end and s[k] == "-"
-    if k < end and (s[k] == "-" or s[k] == "+"):
-        k += 1
-    out = 0
-    after_digit = False
-    while k < end:
-        d = ord(s[k]) - 48
-        if 0 <= d <= 9:
-            out = out * 10 - d if negative else out * 10 + d
-            after_digit = True
-        elif after_digit and s[k] == "_":
-            after_digit = False
-        else:
-            raise ValueError("invalid literal for int() with base 10")
-        k += 1
-    if not after_digit:
+    state, value = whole(s, 10)
+    if state == NO_INT:
         raise ValueError("invalid literal for int() with base 10")
-    return out
+    if state == FOREIGN:
+        raise ValueError(FOREIGN_DIGITS)
+    return value * value if state == TOO_LARGE else value
 
 
 def int_of_base(s, base):
     """`int(s, base)`."""
     if base != 0 and (base < 2 or base > 36):
         raise ValueError("int() base must be >= 2 and <= 36, or 0")
+    state, value = whole(s, base)
+    if state == NO_INT:
+        raise ValueError("invalid literal for int() with this base")
+    if state == FOREIGN:
+        raise ValueError(FOREIGN_DIGITS)
+    return value * value if state == TOO_LARGE else value
+
+
+INT, NO_INT, FOREIGN, TOO_LARGE = range(4)  # a string is an int, none, has other digits, is beyond 64 bits
+FOREIGN_DIGITS = "int() or float() of a string with digits that are not ASCII"
+
+
+@apart
+def whole(s, base):
+    """Return whether a string is an int of a base, and that int; if it is too large, an int whose square is."""
     start, end = trimmed(s)
     if start < 0:
-        raise ValueError("int() or float() of a string with digits that are not ASCII")
+        return FOREIGN, 0
     k = start
     negative = k < end and s[k] == "-"
     if k < end and (s[k] == "-" or s[k] == "+"):
@@ -51,19 +50,24 @@ def int_of_base(s, base):
     radix = named if prefixed else 10 if base == 0 else base
     zero_first = base == 0 and not prefixed and k < end and s[k] == "0"
     k = k + 2 if prefixed else k
-    out, separable, valid = 0, prefixed, False
+    out, separable, valid, large = 0, prefixed, False, False
+    most = 2**63 - 1
     while k < end:
         d = _digit(ord(s[k]))
         valid = d < radix
-        if valid:
-            out = out * radix - d if negative else out * radix + d
+        if valid and negative:
+            large = large or out < (d - most + radix - 2) // radix
+            out = 0 if large else out * radix - d
+        elif valid:
+            large = large or out > (most - d) // radix
+            out = 0 if large else out * radix + d
         elif not (separable and s[k] == "_"):
-            raise ValueError("invalid literal for int() with this base")
+            return NO_INT, 0
         separable = valid
         k += 1
-    if not valid or (zero_first and out != 0):
-        raise ValueError("invalid literal for int() with this base")
-    return out
+    if not valid or (zero_first and (large or out != 0)):
+        return NO_INT, 0
+    return (TOO_LARGE, 2**32) if large else (INT, out)
 
 
 def _base_of_prefix(s, k, end):
@@ -85,13 +89,14 @@ def float_of(s):
     """`float(s)`."""
     start, end = trimmed(s)
     if start < 0:
-        raise ValueError("int() or float() of a string with digits that are not ASCII")
+        raise ValueError(FOREIGN_DIGITS)
     valid, value = parsed(s, start, end)
     if not valid:
         raise ValueError("could not convert string to float")
     return value
 
 
+@apart
 def trimmed(s):
     """Return the part of a string without whitespace around it; -1 if it has digits that are not ASCII."""
     for c in s:
