@@ -27,6 +27,7 @@ class Facts:
     inlined: set[Any]  # of those that are inlined nevertheless,
     rejected: Sequence[AcronumbaError] = ()  # and the rejections after which all are
     steps = 0  # expressions of all iterations
+    changed = False  # whether a fact has changed after it was read
 
     def __init__(self, complete: Facts | None = None, tensors: bool = False, state: str = "written") -> None:
         self.complete = complete is not None
@@ -56,8 +57,7 @@ class Facts:
         self.folded: set[str] = set()  # paths of shared ints that became constants
         self.recursive: set[Any] = set()  # code of functions that are called, not inlined
         self.waiting: set[Any] = set()  # names of iterators that are read at several places, and the code of functions
-        self.apart: set[Any] = set() if complete is None else complete.apart
-        self.inlined: set[Any] = set()
+        self.apart, self.inlined = set() if complete is None else complete.apart, set()
         self.nested: set[Any] = set()  # pairs of classes whose comparison is recursive
         self.results: dict[Hashable, Type | None] = {}  # of called functions, by key; None: none has been found yet
         self.plain: dict[Any, set[int]] = {}  # parameters of called functions whose constants are dropped
@@ -88,7 +88,6 @@ class Facts:
         self.loops: dict[Hashable, tuple[JoinShape, ...]] = {}  # of the names that a loop assigns, at its last walk
         self.thrown: dict[Hashable, Type | None] = {}  # of called functions, by key: the exceptions that they raise
         self.asked: set[str] = set()  # attributes of exceptions that are read: only these are kept
-        self.changed = False
 
     def begin_iteration(self) -> None:
         """Forget which facts the last iteration has read."""
