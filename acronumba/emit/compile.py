@@ -184,7 +184,7 @@ def environment() -> str:
     from llvmlite import __version__, binding
 
     parts = (
-        VERSION, llvm.VERSION, passes.PASSES, passes.LEVEL, passes.OPTIONS, __version__, binding.llvm_version_info,
+        VERSION, llvm.VERSION, passes.PASSES, passes.LEVEL, passes.LARGE, passes.OPTIONS, __version__, binding.llvm_version_info,
         sys.platform, platform.machine(), target.processor(),
     )  # fmt: skip
     return repr(parts)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 # Names of llvmlite's passes, in their order, and the level of LLVM's code generator.
 PASSES: tuple[str, ...] = ("always_inliner", "global_dead_code_eliminate", "sroa", "simplify_cfg")
 LEVEL = 1
+# Characters of a module's text from which the code generator's level is 0: it takes a tenth of the time (1 s in place
+# of 9 for 15 MB), for three times as much code. Only host programs of thousands of blocks are so large.
+LARGE = 6_000_000
 # Options of LLVM's code generator, and the version that has them. In host programs of thousands of blocks, the register
 # coalescer takes half of the time, quadratic in the blocks, to spare one copy in twenty: after so many it leaves off.
 OPTIONS, OPTIONS_OF = ("-large-interval-freq-threshold=64",), 22
@@ -42,15 +45,15 @@ def _binding() -> ModuleType:
 
 
 @functools.cache
-def target_machine() -> TargetMachine:
-    """Return LLVM's target machine for this CPU."""
+def target_machine(level: int = LEVEL) -> TargetMachine:
+    """Return LLVM's target machine for this CPU, with a level of the code generator."""
     binding = _binding()
     name, features = processor()
     triple = binding.get_process_triple()
     return binding.Target.from_triple(triple).create_target_machine(
         cpu=name,
         features=features,
-        opt=LEVEL,
+        opt=level,
         reloc="static" if platform.machine().lower() in ("x86_64", "amd64", "i386", "i686") else "default",
         codemodel="jitdefault",
         jit=True,
@@ -79,7 +82,7 @@ def object_file(text: str) -> bytes:
     RuntimeError
         If LLVM cannot parse the text: a bug of its generator.
     """
-    binding, machine = _binding(), target_machine()
+    binding, machine = _binding(), target_machine(LEVEL if len(text) < LARGE else 0)
     head = f'target triple = "{binding.get_process_triple()}"\ntarget datalayout = "{machine.target_data}"\n'
     module = binding.parse_assembly(head + text)
     optimise(module, machine)

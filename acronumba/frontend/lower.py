@@ -92,8 +92,8 @@ from acronumba.records import record
 
 SWEEPS = 60  # maximal number of iterations to the fixed point,
 SETTLED = 6  # and of iterations with equal rejections after which these are final,
-STAYED = 3  # or of iterations with one and the same rejection,
-MOST_REJECTED = 5_000  # in which so many expressions were walked
+# Or of further iterations with one and the same rejection, and expressions walked in them.
+STAYED = ((3, 5_000), (2, 25_000))
 
 
 @record(kw_only=True)
@@ -144,7 +144,8 @@ class Settling:
         stay = told & self.stay
         self.count, self.steps = (self.count + 1, self.steps + sweep.steps) if stay else (0, 0)
         self.stay = stay or told
-        ends = self.equal >= SETTLED or (self.count >= STAYED and self.steps > MOST_REJECTED)
+        stayed = any(self.count >= count and self.steps > steps for count, steps in STAYED)
+        ends = self.equal >= SETTLED or stayed
         if ends:
             self.equal = self.count = self.steps = 0
         return ends

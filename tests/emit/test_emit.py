@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba.emit import arithmetic, compile, interpret, parse, target, text, tree
+from acronumba.emit import arithmetic, compile, interpret, parse, passes, target, text, tree
 from acronumba.emit.intrinsics import INTRINSICS
 from acronumba.emit.llvm import Malformed, function_texts
 from acronumba.emit.tree import F32, F64, I1, I8, I16, I32, I64, VOID, Builder, Call, Const, Expr, Load, Module, Ty
@@ -344,8 +344,10 @@ def random_expr(rng: random.Random, type: Ty, leaves: Sequence[Expr], depth: int
     return tree.Binary(rng.choice("+-*&|^"), sub(), sub(), type)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_random_expressions_agree_bit_for_bit(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "large"), [(0, False), (1, False), (2, False), (4, True)])
+def test_random_expressions_agree_bit_for_bit(seed: int, large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if large:  # the code generator has another level
+        monkeypatch.setattr(passes, "LARGE", 0)
     rng = random.Random(seed)
     functions = []
     kinds = [I8, I16, I32, I64, F32, F64]
