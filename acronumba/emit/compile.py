@@ -184,8 +184,8 @@ def environment() -> str:
     from llvmlite import __version__, binding
 
     parts = (
-        VERSION, llvm.VERSION, passes.PASSES, passes.LEVEL, passes.LARGE, passes.OPTIONS, __version__, binding.llvm_version_info,
-        sys.platform, platform.machine(), target.processor(),
+        VERSION, llvm.VERSION, passes.PASSES, passes.LEVEL, passes.LARGE, passes.OPTIONS, __version__,
+        binding.llvm_version_info, sys.platform, platform.machine(), target.processor(),
     )  # fmt: skip
     return repr(parts)
 
