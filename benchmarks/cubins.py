@@ -100,10 +100,10 @@ def as_step(code: CudaCode, launch: Launch) -> dict[str, Any]:
     row = {"function": "a step", "registers": machine.registers, "spills": machine.spills, "shared": whole.shared}
     row["bytes"] = sass.read(machine.code, "run").size
     try:
-        row["cycles"] = launch.step(machine, whole)
+        count = launch.step(machine, whole)
     except Unknown as error:
         return row | {"unknown": str(error)}
-    return row | {"us": round(row["cycles"] / cycles.GIGAHERTZ / 1000, 2)}
+    return row | {"cycles": count, "us": round(count / cycles.GIGAHERTZ / 1000, 2)}
 
 
 def report(args: argparse.Namespace) -> int:

@@ -60,7 +60,7 @@ def tag_loss(words: list[int], *, p: birnn.Params) -> Any:
     return loss
 
 
-LOSSES = {"tree_lstm": tree_loss, "encoder": encoder_loss, "birnn": tag_loss}
+LOSSES: dict[str, Any] = {"tree_lstm": tree_loss, "encoder": encoder_loss, "birnn": tag_loss}
 
 
 def by_torch(name: str, p: Any, xs: Sequence[Any]) -> dict[str, Callable[[], object]]:

@@ -65,9 +65,9 @@ def code_at_run_time(text: str, flags: int) -> str:
     """Return the code of a pattern that only run time knows, or why there is none."""
     try:
         return code_of(re.compile(text, flags), named=True)
-    except NotSupported as error:
+    except (NotSupported, ValueError, OverflowError, RecursionError) as error:
         return f"{LACKING}{error}"
-    except (re.error, ValueError, OverflowError, RecursionError) as error:
+    except re.error as error:
         return f"{INVALID}{error}"
 
 

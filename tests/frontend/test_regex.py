@@ -103,6 +103,20 @@ def test_random_patterns_of_run_time() -> None:
     assert len(errors) < 100
 
 
+def found_or_not(p: str):
+    try:
+        return re.search(p, "a") is not None
+    except re.error:
+        return "no pattern"
+
+
+def test_limits_of_patterns_that_only_run_time_knows_are_no_errors_of_re():
+    nested = "(" * 3000 + "a" + ")" * 3000
+    with pytest.raises(InstanceErrors) as caught:
+        model(found_or_not).batch(["a{99999999999}", nested, "(", "a"])
+    assert list(caught.value.errors) == [0, 1] and caught.value.results[2:] == ["no pattern", True]
+
+
 def returned(s):
     return NUMBER.match(s)
 

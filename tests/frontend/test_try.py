@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import inspect
 import random
 import struct
+import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +16,7 @@ import pytest
 
 from acronumba import AcronumbaError, model
 from acronumba.frontend.library import parsing
+from acronumba.frontend.library.decorators import APART
 from tests.support import tries
 from tests.support.chosen import one_in
 from tests.support.models_that_try import TRIED
@@ -128,3 +132,19 @@ def with_a_name(k: int):
 def test_extend_by_a_generator(f):
     ks = [0, 1, 2]
     assert list(model(f).batch(ks)) == [f(k) for k in ks]
+
+
+def letter(k: int):
+    try:
+        return "%c" % (k - 1)  # noqa: UP031
+    except OverflowError:
+        return "none"
+
+
+def test_errors_of_the_library_are_caught():
+    assert list(model(letter).batch([0, 66])) == [letter(0), letter(66)]
+
+
+def test_functions_of_the_library_that_are_not_inlined_raise_nothing():
+    bodies = [ast.parse(textwrap.dedent(inspect.getsource(f))) for f in APART]
+    assert bodies and not [n for body in bodies for n in ast.walk(body) if isinstance(n, ast.Raise)]

@@ -85,7 +85,6 @@ def prefixed(text, prefix):
     return "-" + prefix + text[1:] if text[0] == "-" else prefix + text
 
 
-@apart
 def character(x):
     """Return the text of `%c`."""
     if isinstance(x, str):
