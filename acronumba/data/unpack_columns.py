@@ -32,14 +32,12 @@ from acronumba.data.pools import (
 from acronumba.generics import Value
 from acronumba.ir.types import (
     Array0T,
-    DictT,
     ListT,
     MapT,
     StructT,
     TensorT,
-    TupleT,
     Type,
-    UnionT,
+    parts,
     union,
     with_parts,
     words,
@@ -113,14 +111,12 @@ class ColumnReader:
             case ListT() | MapT():
                 key = _erased(t)
                 self._wide[key] = union(self._wide.get(key, t), t)
-                self._look(t.item if isinstance(t, ListT) else t.entry, inside)
-            case TupleT(items) | DictT(_, items) | UnionT(items):
-                for item in items:
-                    self._look(item, inside)
             case StructT(cls) if cls not in inside:
                 inside.add(cls)
                 for f in self._classes[self._of[cls]].fields:
                     self._look(f.type, inside)
+        for part in parts(t):
+            self._look(part, inside)
 
     def _pool(self, key: Key, make: Callable[[], Pool]) -> int:
         """Return the number of a pool."""

@@ -129,6 +129,7 @@ def attribute_expr(w: Walker, node: ast.Attribute) -> Val:
 @handles(ATTRIBUTES, MutableObject)
 def made_attribute(w: Walker, owner: MutableObject, name: str) -> Val:
     """Read an attribute of an object whose fields are variables."""
+    owner.must_exist(w)
     key = (owner.key, name)
     val = w.state.get(key)
     if val is None and name in w.facts.assigned and not inherits(w, owner.cls, name):  # later, or on another path

@@ -129,7 +129,7 @@ def finished(w: Walker, made: MutableObject) -> Val:
     if isinstance(row, Ref):
         return row
     cls, found = made.cls, made.fields(w)
-    if any(isinstance(v, MaybeUnbound) for v in found.values()):
+    if any(isinstance(v, MaybeUnbound) or made.is_in(v) for v in found.values()):
         w.note(w.facts.changing, cls)
     if cls in w.facts.changing and made.site not in w.facts.rows:
         return made
@@ -192,6 +192,7 @@ def set_attribute(w: Walker, owner: Val, name: str, val: Val) -> None:
 def _set_variable(w: Walker, owner: MutableObject, name: str, val: Val) -> bool:
     if owner.key not in w.building:
         _note_assigned(w, owner.cls, name)
+    owner.must_exist(w)
     w.kept(val)
     name_views(val)
     forget(w, owner.key, name)

@@ -102,4 +102,6 @@ def same_object(w: Walker, a: Val, b: Val) -> Num | None:
                 return None
             w.note(w.facts.changing, v.cls)  # its identity matters
             raise Restart
+        if isinstance(v, MutableObject):
+            v.must_exist(w)
     return number(isinstance(a, MutableObject) and isinstance(b, MutableObject) and a.key == b.key)

@@ -457,6 +457,7 @@ class Words(Cells):
         self.note(self.facts.changing, val.cls)
         if self.sealed is not None and val.key in self.sealed:
             return self.sealed[val.key]
+        val.must_exist(self)
         if self.sealed is None or val.key in self.building:  # it contains itself
             self.note(self.facts.rows, val.site)
             if val.key in self.building:

@@ -48,6 +48,12 @@ class Held:
     def __init__(self, f, g):
         self.f, self.g = f, g
 
+    def first(self):
+        return self.f[0]
+
+    def count(self):
+        return len(self.f)
+
 
 def by_name(o, name, x):
     return o.ops[name](x)
@@ -114,6 +120,35 @@ def in_recursions(n, b):
     return a.n
 
 
+class Parts:
+    def __init__(self, k):
+        self.ops = {"u": self.up, "all": [self.up, lambda x: self.k * x]}
+        self.k = k
+        self.child = Part(self)
+
+    def up(self, x):
+        return self.k + x
+
+
+class Part:
+    def __init__(self, parent):
+        self.parent = parent
+        self.itself = lambda: self
+
+
+def of_own_fields(n, b):
+    try:
+        p = Parts(n)
+        found = p.ops["u"](1), [f(2) for f in p.ops["all"]], list(map(p.ops["u"], range(2)))
+        return found, p.child.parent is p, p.child.itself() is p.child
+    except AttributeError:
+        return None
+
+
+def bound_to_lists(n):
+    return (Held([n], 1).first if n > 2 else Held([n, 2], 2).count), Base(n)
+
+
 def holders(seed: int, count: int) -> list[Held]:
     r = random.Random(seed)
     some = [Base(2), Derived(3), Derived(4), Base(5)]
@@ -132,7 +167,7 @@ def test_of_the_data(way: str) -> None:
     WAYS[way](held, holders(1, 8), list(range(8)))
 
 
-@pytest.mark.parametrize("f", [made, chosen, in_lists, in_dicts, in_recursions])
+@pytest.mark.parametrize("f", [made, chosen, in_lists, in_dicts, in_recursions, of_own_fields])
 def test_of_objects_made_in_the_call(f: Any) -> None:
     compiled(f, [0, 1, 2, 3, 4, 5], [True, False, True, True, False, True])
     interpreted(f, [0, 3, 4], [True, False, True])
@@ -142,6 +177,12 @@ def test_results_are_bound_to_the_objects() -> None:
     some = holders(2, 6)
     assert list(model(returned).batch(some)) == list(map(returned, some))
     model(returned).check(some)
+
+
+def test_results_bound_to_objects_made_in_the_call() -> None:
+    for n, (method, base) in zip([1, 5], model(bound_to_lists).batch([1, 5]), strict=True):
+        assert method() == (5 if n == 5 else 2) and type(method.__self__) is Held
+        assert base.ops["-"].__self__ is base and base.ops["-"](1) == 1 - n
 
 
 def test_packs_and_other_methods_later() -> None:

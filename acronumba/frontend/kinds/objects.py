@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from acronumba.data.classes import adapter_of
 from acronumba.data.shared import Shared, SharedLeaf, SharedNode, kinds_of, shared_key
+from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.join_shapes import JoinShape, Parameter, PartsShape, StaticShape, TypeShape
 from acronumba.frontend.kinds.lists import ListVal, at_run_time
 from acronumba.frontend.kinds.maps import MapVal, constant_value
@@ -151,7 +152,22 @@ class MutableObject(Value):
     def object_classes(self) -> tuple[type, ...]:
         return (self.cls,)
 
+    def is_in(self, val: Val) -> bool:
+        """Whether a value is the object or holds it: a list of its methods, for example."""
+        return self.same(val) or any(map(self.is_in, val.children()))
+
+    def must_exist(self, w: Words) -> None:
+        """Keep the object in this form, or as a row, if it has another form and is still used: by a lambda, say."""
+        if (self.key, "") in w.state or w.block is None or self.site in w.facts.early:
+            return
+        if self.cls in w.facts.changing:
+            w.facts.rows.add(self.site)
+            w.note(w.facts.early, self.site)
+        w.note(w.facts.changing, self.cls)
+        raise Restart
+
     def has_field(self, w: Walker, name: str) -> Num:
+        self.must_exist(w)
         val = w.state.get((self.key, name))
         return val.bound if isinstance(val, MaybeUnbound) else number(val is not None)
 
