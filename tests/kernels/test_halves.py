@@ -325,7 +325,7 @@ def test_numpy_rounds_the_same_factors(monkeypatch: pytest.MonkeyPatch) -> None:
         assert np.abs(a[0] - b[0]).max() < 1e-5 < np.abs(a[0] - c[0]).max()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("workload", [*ZOO, *WAITING], ids=lambda w: w.name)
 def test_models_of_the_zoo(workload: Workload) -> None:
     xs, p = inputs(workload, "small", 3, None)
