@@ -145,6 +145,23 @@ def of_own_fields(n, b):
         return None
 
 
+class Left:
+    def __init__(self, k, where):
+        self.k = k
+        where.f = self.plus
+
+    plus = Base.plus
+
+
+def left_elsewhere(n, b):
+    where = Held(None, None)
+    x = Left(n, where)
+    y = Left(n + 1, where) if b else x
+    xs = [x, y]
+    y.k += 5
+    return where.f(4), xs[0].k
+
+
 def bound_to_lists(n):
     return (Held([n], 1).first if n > 2 else Held([n, 2], 2).count), Base(n)
 
@@ -167,7 +184,7 @@ def test_of_the_data(way: str) -> None:
     WAYS[way](held, holders(1, 8), list(range(8)))
 
 
-@pytest.mark.parametrize("f", [made, chosen, in_lists, in_dicts, in_recursions, of_own_fields])
+@pytest.mark.parametrize("f", [made, chosen, in_lists, in_dicts, in_recursions, of_own_fields, left_elsewhere])
 def test_of_objects_made_in_the_call(f: Any) -> None:
     compiled(f, [0, 1, 2, 3, 4, 5], [True, False, True, True, False, True])
     interpreted(f, [0, 3, 4], [True, False, True])
