@@ -18,7 +18,7 @@ from acronumba.frontend.attributes import attribute, attribute_of, attribute_own
 from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.calls.arguments import bind
 from acronumba.frontend.calls.call import call_method, call_static
-from acronumba.frontend.calls.objects import is_manager
+from acronumba.frontend.calls.objects import is_manager, runtime_class
 from acronumba.frontend.calls.of_library import dispatched, is_generic
 from acronumba.frontend.calls.signatures import arity, has_init
 from acronumba.frontend.comprehensions import as_iterable, extend, to_list
@@ -399,12 +399,13 @@ def _call_objects(w: Walker, func: Val, args: Sequence[Val], kwargs: Mapping[str
 
     def one(f: Val) -> Val:
         try:
-            out = w.call(f, args, kwargs)
+            out = w.call(f, [_of_class(w, func, f, a) for a in args], kwargs)
         except Rejected as error:
-            if not isinstance(f, Static) or error.error is None or error.error.code not in ("ACR201", "ACR210"):
+            code = "" if error.error is None else error.error.code
+            if not isinstance(f, Static) or code not in ("ACR201", "ACR210", "ACR302"):
                 raise
             rejected.append(error)
-            w.fail("ACR201", w.describe(f), ours=True)
+            w.fail("ACR302" if code == "ACR302" else "ACR201", w.describe(f), ours=True)
             raise Dead from None
         called.append(f)
         return out
@@ -413,3 +414,12 @@ def _call_objects(w: Walker, func: Val, args: Sequence[Val], kwargs: Mapping[str
     if rejected and not called:
         raise rejected[0]
     return result
+
+
+def _of_class(w: Walker, func: Val, cls: Val, arg: Val) -> Val:
+    """Return an argument of `type(x)` as it is where the class is one of those: `x` itself is narrowed to the class."""
+    if not isinstance(func, OneOfFunctions) or func.of is None or not func.of.narrows(arg):
+        return arg
+    assert isinstance(arg, UnionVal) and isinstance(cls, Static)
+    kept = w.keep(arg, lambda t: runtime_class(t) is cls.value)
+    return w.narrowed(kept) if kept.possible else arg

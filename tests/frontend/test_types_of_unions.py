@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from acronumba import InstanceErrors, TypeMismatch, model
 from acronumba.ir.types import INT, TEXT, StrT, union
 from tests.support.plain_call import compiled, interpreted
 
@@ -125,3 +126,36 @@ MEMBERS: list[tuple[Any, list[Any]]] = [
 def test_values_of_members_of_enums(f: Any, xs: list[Any]) -> None:
     compiled(f, xs)
     interpreted(f, xs)
+
+
+def converted(x):
+    try:
+        return type(x)(x)
+    except TypeError:
+        return "wrong"
+
+
+def converted_by_name(x):
+    cls = type(x)
+    return [cls(x), cls() if x else cls(x)]
+
+
+def converted_otherwise(x):
+    cls = tuple if type(x) is str else str
+    try:
+        return cls(x)
+    except TypeError:
+        return "wrong"
+
+
+@pytest.mark.parametrize("f", [converted, converted_by_name])
+@pytest.mark.parametrize("xs", [["a", (1,)], [1, (1,), "a", 1.5], [(1,), (2, 3)], [[1], (2,), {3}]])
+def test_calls_of_the_class_of_a_value_convert_each_case_by_its_own(f: Any, xs: list[Any]) -> None:
+    compiled(f, xs)
+
+
+def test_a_clause_does_not_catch_what_only_the_batch_cannot_do() -> None:
+    with pytest.raises(InstanceErrors) as info:
+        model(converted_otherwise).batch([(1,), "a"])
+    assert info.value.results[0] == "(1,)"
+    assert isinstance(info.value.errors[1], TypeMismatch)

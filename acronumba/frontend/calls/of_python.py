@@ -25,7 +25,7 @@ from acronumba.frontend.conditions import host_value, kind_of, truth
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import ARRAYS, handles
 from acronumba.frontend.kinds.arrays import Tensor
-from acronumba.frontend.kinds.functions import Static
+from acronumba.frontend.kinds.functions import OneOfFunctions, Static
 from acronumba.frontend.kinds.iterators import (
     Cursor,
     Range,
@@ -331,7 +331,8 @@ def _type(w: Walker, a: Args) -> Val:
             raise w.reject("ACR308", seen=w.describe(val))
         return Static(runtime_class(kind))
 
-    return w.each(val, one, itself=True)
+    out = w.each(val, one, itself=True)
+    return replace(out, of=val) if isinstance(out, OneOfFunctions) else out
 
 
 @row("obj name default", getattr, whole=True, rank0="any")

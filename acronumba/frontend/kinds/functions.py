@@ -265,6 +265,7 @@ class OneOfFunctions(Value):
 
     options: tuple[Val, ...]
     index: Num
+    of: Val | None = None  # the union of which this is the class: `type(x)`
 
     immutable = True
     is_function = True
