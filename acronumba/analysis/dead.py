@@ -1,15 +1,16 @@
 """Dead code: instructions whose results nobody reads and that have no other effect.
 
-In: a `Function`. Out: the function without them. An instruction that may fail stays, as the plain call would fail
-there, too.
+In: a `Function`, and the operations whose results are asked for. Out: the function without dead code. An instruction
+that may fail stays, as the plain call would fail there, too.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import replace
 
+from acronumba.errors import Loc
 from acronumba.ir import nodes as ir
 from acronumba.ir.visit import reads, writes
 
@@ -29,8 +30,8 @@ def is_pure(instr: ir.Instr) -> bool:
             return True
 
 
-def remove_dead(function: ir.Function) -> ir.Function:
-    """Return the function without pure instructions whose results nobody reads."""
+def remove_dead(function: ir.Function, kept: Set[tuple[Loc, str]] = frozenset()) -> ir.Function:
+    """Return the function without pure instructions whose results nobody reads, except those in `kept`."""
     by: dict[ir.Var, list[ir.Instr]] = defaultdict(list)
     work: list[ir.Var] = []
     live: set[ir.Var] = set()
@@ -47,6 +48,8 @@ def remove_dead(function: ir.Function) -> ir.Function:
                 by[v].append(instr)
             if not is_pure(instr):
                 want(reads(instr))
+            elif kept and isinstance(instr, ir.Op) and (instr.loc, instr.out.name) in kept:
+                want(writes(instr))
         want(reads(block.end))
     while work:
         for instr in by[work.pop()]:

@@ -92,7 +92,7 @@ def _share(d: Draft) -> Draft:
 
 
 def _simplify(d: Draft) -> Draft:
-    return replace(d, program=d.each(lambda f: remove_dead(simplify(f))))
+    return replace(d, program=d.each(lambda f: remove_dead(simplify(f), d.program.kept)))
 
 
 def _dead_results(d: Draft) -> Draft:

@@ -96,7 +96,7 @@ class Lossy(Batched, Protocol):
     def _explained(self, call: Call, notes: Callable[..., Sequence[Note]]) -> Explanation: ...
 
 
-class ValueAndGrad(Generic[G]):
+class ValueAndGrad(Generic[G], Summarised):
     """The loss of a model and its gradients. Made by `Model.value_and_grad`, or `value_and_grad`."""
 
     __acronumba_gradients__ = True  # how the front end knows it inside a model
@@ -107,6 +107,11 @@ class ValueAndGrad(Generic[G]):
 
     def __repr__(self) -> str:
         return f"<value and gradients of {self.model!r}>"
+
+    def _summary(self) -> Summary:
+        from acronumba.api.summary import summary
+
+        return replace(one := summary(self.model), title=f"value and gradients of {one.title}")
 
     @overload
     def __call__(self: ValueAndGrad[Whole], *args: Value, **shared: S) -> Gradients[S]: ...

@@ -36,7 +36,7 @@ from acronumba.frontend.library import texts as library
 from acronumba.frontend.library.decorators import primitive
 from acronumba.frontend.magic import call_special, has_method, one_string, text_of
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import BOOL, FLOAT, INT, TEXT
+from acronumba.ir.types import BOOL, FLOAT, INT, TEXT, MapT
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker
@@ -60,7 +60,7 @@ def text(w: Walker, val: Val, shown: bool = False) -> StringValue:
     if num is not None:
         return _number_text(w, val, num, shown)
     for cls, code in _CONTAINERS if val.shown is None else ():
-        if val.python_class is cls:
+        if _class_of(val) is cls:
             return _string(w, w.call(w.constant(library.nested_text if val.nests else code), (val,), {}))
     if _generated(w, val, shown) is not None:
         return _string(w, w.call(w.constant(library.object_text), (val,), {}))
@@ -70,6 +70,12 @@ def text(w: Walker, val: Val, shown: bool = False) -> StringValue:
     if own is not val:
         return _string(w, own)
     return constant((repr if shown else str)(known(w, val)))
+
+
+def _class_of(val: Val) -> object:
+    """Return the class of a value; of a dict that came in, it may be `defaultdict`."""
+    t = val.word_type()
+    return t.python if isinstance(t, MapT) else val.python_class
 
 
 def _generated(w: Walker, val: Val, shown: bool) -> tuple[str, Sequence[str]] | None:

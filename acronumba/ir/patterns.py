@@ -80,6 +80,7 @@ def pattern_of(code: str) -> re.Pattern[str]:
 def marks_of(code: str, text: str, first: int, last: int, how: int) -> list[int]:
     """Return the marks of the groups of a match, and the last group; [] if there is none. That is Python's own."""
     pattern = pattern_of(code)
+    first, last = (min(max(k, 0), len(text)) for k in (first, last))
     if how in (SEARCH, ADVANCE):
         matches = pattern.finditer(text, first, last)
         found = next(matches, None)

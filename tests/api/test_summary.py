@@ -54,6 +54,15 @@ def test_models_and_stages() -> None:
     own = "varies by instance"
     assert summary(loss).rows == (("x", "np.ndarray", own), ("k", "int", own), ("p", "Params", "shared"))
     assert "threads=1" in summary(loss).words
+    assert str(summary(loss.value_and_grad)).startswith("value and gradients of loss: on ")
     stages = value_and_grad(loss).stages(np.ones((4, 3), np.float32), p=P)
     assert [name for name, _ in summary(stages).rows] == list(stages)
     assert not any(text == "" for _, text in summary(stages).rows)
+
+
+def test_views_are_not_counted_again() -> None:
+    a, b = np.ones((4, 3)), np.ones((4, 3))
+    found = summary([a[::2], a, a.T, b[0], b[1:3], b[::2]])
+    assert found.words == "4 arrays, 27 numbers, 216 bytes"
+    assert [k for k, row in enumerate(found.rows) if row[-1] == "in the array of 1"] == [0, 2]
+    assert summary([a[0], a[0], a[::-1, ::-1]]).words == "1 array, 12 numbers, 96 bytes"

@@ -117,3 +117,18 @@ def test_values_are_those_that_plain_calls_assign(name: str) -> None:
 )
 def test_values_of_models_of_the_zoo(module: Any, name: str, names: list[str]) -> None:
     assert wrong_values(getattr(module, name), (module.instances(3),), {"p": module.params(16)}, names) == []
+
+
+@model
+def twice(x, *, w):
+    y = w @ x
+    z = w @ x
+    unused = np.tanh(z)  # noqa: F841
+    return y + z
+
+
+def test_lines_that_compute_the_same_or_are_not_used() -> None:
+    w = normal(2, 2)
+    for at, value in (("y", w[:, 0]), ("z", w[:, 0]), ("unused", np.tanh(w[:, 0]))):
+        (found,) = twice.values([np.array([1, 0], np.float32)], at=at, w=w)
+        np.testing.assert_allclose(found, [value], rtol=1e-5)

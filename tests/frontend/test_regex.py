@@ -141,6 +141,10 @@ def wrong(s):
     return re.match("(a", s) is None
 
 
+def end_of_a_string(s):
+    return NUMBER.match(s, 0, s) is None
+
+
 @pytest.mark.parametrize(
     ("f", "text"),
     [
@@ -150,6 +154,7 @@ def wrong(s):
         (pattern_returned, "a pattern of `re` in the result"),
         (of_bytes, "the pattern b'a': bytes"),
         (wrong, "missing ), unterminated subpattern"),
+        (end_of_a_string, "endpos of str"),
     ],
 )
 def test_what_is_rejected(f: Any, text: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import enum
 import random
 import struct
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from acronumba import model
-from acronumba.errors import AcronumbaError
+from acronumba.errors import AcronumbaError, InstanceErrors, Unsupported
 from tests.support.plain_call import agree, compiled, outcomes, plain
 
 CORNERS = [0.0, -0.0, 1.0, 0.1, -2.5, 1e22, 1e23, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 1e16]
@@ -200,3 +201,15 @@ def by_characters(n: int, s: str) -> Any:
 @pytest.mark.parametrize("f", [by_names, by_characters])
 def test_conversions_by_name_and_of_characters(f: Any) -> None:
     compiled(f, [1, 2, 30], ["ab", "x", "ü"])
+
+
+def test_a_defaultdict_of_the_data_has_no_text() -> None:
+    def shown(x):
+        return str(x)
+
+    with pytest.raises(Unsupported, match="ACR116"):
+        model(shown).batch([{"a": defaultdict(int, q=3)}])
+    with pytest.raises(InstanceErrors) as info:
+        model(shown).batch([defaultdict(int, q=3), {"q": 2}])
+    assert info.value.results[1] == "{'q': 2}"
+    assert [*info.value.errors] == [0]

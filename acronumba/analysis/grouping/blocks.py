@@ -620,6 +620,8 @@ class _Spec:
         key = repr((op.op, op.args, op.attrs, op.dtype, op.shape, op.site >= 0))
         if op.op == "own" and not op.attrs[0].operation.pure:  # type: ignore[attr-defined]
             key += str(len(self.body))
+        if (op.loc, op.name) in self.kernels.program.kept:  # it is asked for by its name and line
+            key += repr((op.loc, op.name))
         if key not in self.values:
             self.values[key] = len(self.operands) + len(self.body)
             self.body.append(op)

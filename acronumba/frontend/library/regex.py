@@ -167,7 +167,8 @@ def _of_pattern(w: Walker, a: Args) -> Val:
 
 def _found(w: Walker, a: Args) -> Val:
     texts = [w.word(string(w, a[name], "re.match of {}").num) for name in ("code", "string")]
-    numbers = [w.word(w.read(w.as_int(host_value(w, a[name], "pos", index=True)))) for name in ("first", "last", "how")]
+    given = {"first": "pos", "last": "endpos", "how": "how"}
+    numbers = [w.word(w.read(w.as_int(host_value(w, a[name], what, index=True)))) for name, what in given.items()]
     out = w.var("marks", ListT(INT))
     w.emit(ir.ListOp(outs=(out,), op="match", width=1, args=(*texts, *numbers), loc=w.loc))
     return w.from_words(ListT(INT), (out,))
