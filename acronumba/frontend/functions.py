@@ -420,6 +420,5 @@ def _of_class(w: Walker, func: Val, cls: Val, arg: Val) -> Val:
     """Return an argument of `type(x)` as it is where the class is one of those: `x` itself is narrowed to the class."""
     if not isinstance(func, OneOfFunctions) or func.of is None or not func.of.narrows(arg):
         return arg
-    assert isinstance(arg, UnionVal) and isinstance(cls, Static)
-    kept = w.keep(arg, lambda t: runtime_class(t) is cls.value)
+    kept = w.keep(func.of, lambda t: runtime_class(t) is w.static(cls))
     return w.narrowed(kept) if kept.possible else arg

@@ -332,7 +332,7 @@ def _type(w: Walker, a: Args) -> Val:
         return Static(runtime_class(kind))
 
     out = w.each(val, one, itself=True)
-    return replace(out, of=val) if isinstance(out, OneOfFunctions) else out
+    return replace(out, of=val) if isinstance(out, OneOfFunctions) and isinstance(val, UnionVal) else out
 
 
 @row("obj name default", getattr, whole=True, rank0="any")

@@ -30,6 +30,7 @@ from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.frontend.block import Blocks, Cases
+    from acronumba.frontend.kinds.unions import UnionVal
     from acronumba.frontend.merge import Merge
     from acronumba.frontend.walker import Walker
     from acronumba.frontend.words import Words
@@ -265,7 +266,7 @@ class OneOfFunctions(Value):
 
     options: tuple[Val, ...]
     index: Num
-    of: Val | None = None  # the union of which this is the class: `type(x)`
+    of: UnionVal | None = None  # the union of which this is the class: `type(x)`
 
     immutable = True
     is_function = True
