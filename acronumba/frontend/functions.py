@@ -40,7 +40,7 @@ from acronumba.frontend.kinds.unions import UnionVal
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.decorators import APART
 from acronumba.frontend.lists import append, list_slice
-from acronumba.frontend.memos import remembered
+from acronumba.frontend.memos import check_cached, check_effects, is_cached, remembered
 from acronumba.frontend.names import (
     alias,
     behind,
@@ -283,17 +283,21 @@ def call_function(w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[st
     if not func.of_library:
         for frame in w.frames:
             frame.calls_user = True
-    cached = func.source.node in w.cached or (func.fn is not None and func.fn.__code__ in w.cached)
+    cached = is_cached(w, func)
+    if cached:
+        params = check_cached(w, func, params)
     w.inside_cached += cached
     try:
         if recursive and w.inside_cached and w.facts.overlaid:
             check_uncached(w, func.source.name)
         if cached and recursive:
-            out = remembered(w, func, params, lambda: call_instance(w, func, params))
+            out = remembered(w, func, args, kwargs, params, lambda: call_instance(w, func, params))
         else:
             out = call_instance(w, func, params) if called else inline(w, func, params, ends)
     finally:
         w.inside_cached -= cached
+    if cached and not recursive:
+        check_effects(w, func, "that does not call itself")
     return shared_by_calls(w, out, func.source.name) if cached else out
 
 

@@ -347,7 +347,7 @@ def behind(w: Walker, value: Any) -> types.FunctionType | None:
         w.source_guard.item(value, "__wrapped__")
         w.unwrapped.add(function)
         if isinstance(value, functools._lru_cache_wrapper):
-            w.cached.add(function.__code__)
+            w.cached[function.__code__] = value.cache_parameters()["maxsize"] is not None
         w.by_source = w.by_source or is_of_numba(value)
     return function
 

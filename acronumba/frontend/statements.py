@@ -24,7 +24,7 @@ from acronumba.frontend.handlers import STATEMENTS, handles
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.numbers import NoneVal
 from acronumba.frontend.managers import manager_of, walk_with
-from acronumba.frontend.memos import begin_memo
+from acronumba.frontend.memos import begin_memo, is_bounded
 from acronumba.frontend.names import begin, bind_name, nested_function
 from acronumba.frontend.telling import only_tells
 from acronumba.frontend.trying import raise_class, suppressed, try_except
@@ -184,7 +184,7 @@ def _definition(w: Walker, stmt: ast.FunctionDef) -> None:
         known = w.expr(node.func if isinstance(node, ast.Call) else node)
         if not isinstance(known, Static) or known.value not in (functools.lru_cache, functools.cache):
             raise w.reject("ACR210", node, seen=f"a decorator on {stmt.name}")
-        w.cached.add(stmt)
+        w.cached[stmt] = is_bounded(node, known.value)
     func = nested_function(w, stmt, stmt.name, stmt.args)
     if stmt in w.cached:
         begin_memo(w, func)

@@ -186,7 +186,10 @@ class Walker(Merge):
         # entry was taken out, so that the loop must not go on; and the rejection if it does.
         self.walked: list[tuple[ElementInfo, StateKey]] = []
         self.taken_out: dict[StateKey, Rejected] = {}
-        self.cached: set[Any] = set()  # functions under `functools.lru_cache`: their code, or their definitions
+        # Functions under `functools.lru_cache`, their code or their definitions: whether it has a finite size.
+        self.cached: dict[object, bool] = {}
+        self.keys: dict[object, list[tuple[Any, object]]] = {}  # types and constants of their arguments
+        self.forms: dict[object, list[object]] = {}  # and numbers of positional arguments and names of the others
         self.by_source = False  # whether a function of Numba was walked
         self.surely_written: set[tuple[type, str]] = set()  # attributes of the data that are certainly written
         self.inside_cached = 0  # calls of such functions around the current node

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 from collections.abc import Callable
 from functools import cache, lru_cache
@@ -100,15 +101,32 @@ def that_raise(n, s, t):
         return f(n - 1)
 
 
-def keys_that_may_be_equal(n, s, t):
+def forms_of_calls(n, s, t):
+    count = [0]
+
     @cache
-    def f(k, flag):
-        return 1 if k <= 0 else f(k - 1, True) + f(k - 2, 1) + f(k - 3, 2)
+    def f(k=0, j=0):
+        count[0] += 1
+        return count[0] if k <= 0 else f(k - 1) + j
 
-    return f(n % 8, 0)
+    return f(), f(), f(n), f(n, 0), f(n, j=0), f(j=0, k=n), f(n), count
 
 
-@pytest.mark.parametrize("f", [of_the_module, defined_again, best_path, that_raise, keys_that_may_be_equal])
+def unhashable(n, s, t):
+    @cache
+    def f(xs, k):
+        return len(xs) if k <= 0 else f(xs, k - 1)
+
+    out = [f((n, n), n)]
+    for xs in (s, [n] if n > 20 else (n,)):
+        try:
+            out.append(f(xs, n))
+        except TypeError:
+            out.append(-1)
+    return out
+
+
+@pytest.mark.parametrize("f", [of_the_module, defined_again, best_path, that_raise, forms_of_calls, unhashable])
 def test_it_is_the_plain_call(f: Any) -> None:
     columns = [60, 9, 0, 31], ["acdacbdab" * 2, "", "ab", "cadb"], ["dacbbadca" * 2, "x", "ba", "abcdabc"]
     compiled(f, *columns)
@@ -146,6 +164,121 @@ def test_lists_are_made_anew() -> None:
         return sum(f(n)) + len(f(n + 1))
 
     assert list(model(g).batch([1, 2, 5])) == [g(1), g(2), g(5)]
+
+
+@cache
+def shown(x, k=0):
+    return str(x) if k <= 0 else shown(x, k - 1)
+
+
+@cache
+def square(x):
+    return x * x
+
+
+class Color(enum.IntEnum):
+    RED = 1
+
+
+class Counting:
+    def __init__(self, k):
+        self.k = k
+
+    @cache  # noqa: B019
+    def total(self, n):
+        return self.k if n <= 0 else self.total(n - 1)
+
+
+def of_two_types(n):
+    return shown(1, n) + shown(True, n)
+
+
+def of_int_and_float(n):
+    return square(n), square(0.5 * n)
+
+
+def of_enum_and_int(n):
+    return shown(Color.RED, n), shown(n, n)
+
+
+def of_two_zeros(n):
+    return shown(0.0, n), shown(-0.0, n)
+
+
+def of_a_changing_object(n):
+    c = Counting(n)
+    a = c.total(2)
+    c.k = 7
+    return a, c.total(2)
+
+
+def of_few_results(n):
+    log = []
+
+    @lru_cache(maxsize=2)
+    def f(k):
+        log.append(k)
+        return k if k < 2 else f(k - 1) + f(k - 2)
+
+    return f(n), log
+
+
+def of_an_effect(n):
+    log = []
+
+    @cache
+    def f(k):
+        log.append(k)
+        return k
+
+    return f(n) + f(n), log
+
+
+def of_a_changing_name(n):
+    scale = 1
+
+    @cache
+    def f(k):
+        return k * scale
+
+    a = f(n)
+    scale = 2
+    return a, f(n)
+
+
+def in_a_branch(n):
+    if n > 2:
+
+        @cache
+        def f(k):
+            return k if k < 2 else f(k - 1) + f(k - 2)
+
+    else:
+
+        def f(k):
+            return k
+
+    return f(n)
+
+
+@pytest.mark.parametrize(
+    ("f", "why"),
+    [
+        (of_two_types, "int and bool, which may be equal, as x of the cached function"),
+        (of_int_and_float, "int and float, which may be equal"),
+        (of_enum_and_int, "Color and int, which may be equal"),
+        (of_two_zeros, "float, which may be equal"),
+        (of_a_changing_object, "self of the cached function Counting.total, an object that was made in the call"),
+        (of_few_results, "with a finite maxsize, which changes values outside of it"),
+        (of_an_effect, "that does not call itself, which changes values outside of it"),
+        (of_a_changing_name, "it reads scale, which may change between calls"),
+        (in_a_branch, "that is defined in a branch"),
+    ],
+)
+def test_what_would_differ_is_rejected(f: Any, why: str) -> None:
+    with pytest.raises(AcronumbaError, match=r"functools\.cache or lru_cache is not supported") as info:
+        model(f).batch([0, 5])
+    assert why in str(info.value)
 
 
 def check_random(seed: int, module_of: Callable[[str], Any]) -> bool:
