@@ -28,8 +28,7 @@ def test_mini_batches_reject_them(tmp_path):
     assert not found(300, 8, tmp_path, whole=True)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("first", [1000, 1200, 1400, 1600])
+@pytest.mark.parametrize("first", [pytest.param(n, marks=pytest.mark.slow) for n in (1000, 1200, 1400, 1600)])
 def test_the_front_end_rejects_more_of_them(first, tmp_path):
     assert not found(first, 200, tmp_path)
 

@@ -65,7 +65,7 @@ def test_random_programs_agree_with_differences(tmp_path: Path) -> None:
     assert not wrong and many > 8, many
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_many_random_programs_agree_with_differences(tmp_path: Path) -> None:
     wrong, many = random_errors(range(1000, 1050), tmp_path)
     assert not wrong and many > 40, many

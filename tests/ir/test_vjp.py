@@ -41,7 +41,7 @@ def test_random_kernels_agree_with_differences() -> None:
     assert not wrong and seen["equal"] > 50, seen
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_many_random_kernels_agree_with_differences() -> None:
     seen, wrong, ops = differ(range(1000, 3000))
     assert not wrong, (wrong, seen)
