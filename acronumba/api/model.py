@@ -381,10 +381,12 @@ class Model(Summarised, Generic[P, R]):
 
         Parameters
         ----------
-        *columns, **shared
+        *columns
             As of `batch`.
         at : int or str
             A line of the model's file, ``"file.py:12"`` of another, or a variable: all lines that assign it.
+        **shared
+            As of `batch`.
 
         Returns
         -------
