@@ -93,7 +93,7 @@ from acronumba.records import record
 SWEEPS = 60  # maximal number of iterations to the fixed point,
 SETTLED = 6  # and of iterations with equal rejections after which these are final,
 # Or of further iterations with one and the same rejection, and expressions walked in them.
-STAYED = ((3, 5_000), (2, 25_000))
+STAYED = ((3, 5_000), (1, 10_000))
 
 
 @record(kw_only=True)
