@@ -99,9 +99,8 @@ def outer_scratch(on: Target) -> int:
     return max(panel, panel // 2 + OUTER_CHUNK // 2 * OUTER_BLOCK * 4)
 
 
-_OUTER = '''
-def outer(P, low, high, S) -> None:
-    """C[m, k] += sum of g[m] x[k]; a task is some panels of a block of rows of C."""
+# The tasks of `outer`, and the chunks of rows of each.
+_CHUNKS = """\
     columns, rows, panels, each = lds(P, P_K, P_M, P_PANELS, P_EACH)
     vectors = (columns + LANES - 1) // LANES
     groups = (panels + each - 1) // each
@@ -110,7 +109,15 @@ def outer(P, low, high, S) -> None:
         end = min(begin + BLOCK, rows)
         first = t % groups * each
         for at in range(0, max(ld(P, P_COUNT), 1), CHUNK):  # without rows, a C that is stored to is zero
-            for p in range(first, min(first + each, panels)):
+"""
+
+_OUTER = (
+    '''
+def outer(P, low, high, S) -> None:
+    """C[m, k] += sum of g[m] x[k]; a task is some panels of a block of rows of C."""
+'''
+    + _CHUNKS
+    + '''            for p in range(first, min(first + each, panels)):
                 start = p * vectors // panels * LANES
                 stop = min((p + 1) * vectors // panels * LANES, columns)
                 panel(P, at, begin, end, start, stop, S)
@@ -133,6 +140,7 @@ def panel(P, at, begin, end, start, stop, S) -> None:
 {tiles}
         m = m + r
 '''
+)
 
 _PACK = '''
 @noinline
@@ -144,18 +152,13 @@ def pack(x, n, at, bytes, step, S) -> None:
         copy_bytes(S + k * step, ld(x, k) + at, bytes)
 '''
 
-_OUTER_OF_HALVES = '''
+_OUTER_OF_HALVES = (
+    '''
 def outer(P, low, high, S) -> None:
     """C[m, k] += sum of g[m] x[k], rounded to bf16; a task is some panels of a block of rows of C."""
-    columns, rows, panels, each = lds(P, P_K, P_M, P_PANELS, P_EACH)
-    vectors = (columns + LANES - 1) // LANES
-    groups = (panels + each - 1) // each
-    for t in range(low, high):
-        begin = t // groups * BLOCK
-        end = min(begin + BLOCK, rows)
-        first = t % groups * each
-        for at in range(0, max(ld(P, P_COUNT), 1), CHUNK):  # without rows, a C that is stored to is zero
-            n = min(ld(P, P_COUNT) - at, CHUNK)
+'''
+    + _CHUNKS
+    + '''            n = min(ld(P, P_COUNT) - at, CHUNK)
             in_pairs(ld(P, P_G) + 8 * at, n, begin * SIZE, end - begin, BLOCK * SIZE, S)
             for p in range(first, min(first + each, panels)):
                 start = p * vectors // panels * LANES
@@ -193,6 +196,7 @@ def in_pairs(rows, n, at, count, step, S) -> None:
             high = unsigned(words, to_bf16(halves, load(vec, b + c * SIZE, left if other > k else 0)))
             store(S + k // 2 * step + c * SIZE, low | (high << words(16)))
 '''
+)
 
 _COLUMNS = '''
 def columns(P, low, high, S) -> None:
