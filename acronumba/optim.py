@@ -16,18 +16,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from itertools import repeat
+from operator import is_
 from typing import Any, ClassVar
 
 import numpy as np
 
 from acronumba.data.row_grad import RowGrad
+from acronumba.data.skeleton import Skeleton
 from acronumba.errors.codes import reject
-from acronumba.memory import Array
+from acronumba.memory import Array, address
 from acronumba.storage import leaves
 
 __all__ = ["SGD", "Adam", "AdamW", "Optimiser", "clip"]
 
 _DTYPES = ("float32", "float64")
+_TRIES = 4
 _GRADIENT = 1  # where the gradient stands in a group
 
 
@@ -44,6 +48,7 @@ class Optimiser:
     """
 
     _memory: ClassVar[tuple[str, ...]] = ()  # names of the state arrays per parameter
+    _tries = _TRIES  # how often `_Known` is made before it has been of use once more
 
     def __init__(self, rate: float) -> None:
         self.rate: float = _number("rate", rate)
@@ -82,23 +87,48 @@ class Optimiser:
         Raises
         ------
         TypeMismatch
-            If a gradient has no parameter, another shape or dtype than it, or a parameter cannot be written to.
-            Nothing has been changed then.
+            If a gradient has no parameter, another shape or dtype than it, a parameter cannot be written to, or what
+            the state holds of it has another form. Nothing has been changed then.
         """
+        known = self.__dict__.pop("_known", None)  # no other thread has it meanwhile
+        if known is not None and known.read(params, grads, self.state):
+            self._tries = _TRIES
+        else:
+            pairs = self._checked(params, grads)
+            known = _Known(params, pairs, self.state, self._kinds()) if self._tries else None
+            self._tries = max(0, self._tries - 1)
+            if known is None or not known.read(params, grads, self.state):
+                self.state["step"] += 1
+                self._apply(pairs)
+                return
+        self.state["step"] += 1
+        known.step(*self._rule())
+        self._known = known
+
+    def _checked(self, params: object, grads: object) -> list[tuple[str, Array, Array]]:
+        """Return name, array and gradient of each parameter that has one, of which there is a state."""
         pairs = _pairs(params, grads)
         names = [name for name, *_ in pairs]
         if not self.state:
             self.begin(params)
-        missing = [n for n in names for kind in self._kinds() if n not in self.state.get(kind, {})]
-        if missing:
-            raise _rejected(
-                [f"the state holds nothing of `{n}`: it was not there when `begin` made it" for n in missing]
-            )
-        self.state["step"] += 1
-        memory = [[self.state[kind][name] for kind in self._kinds()] for name in names]
-        for rule, numbers, dtype in ((*self._rule(), d) for d in _DTYPES):
-            groups = [[w, g, *of] for (_, w, g), of in zip(pairs, memory, strict=True) if w.dtype.name == dtype]
-            _step(rule, groups if self._by_rows() else map(_dense, groups), numbers)
+        wrong = [f"the state holds nothing of `{n}`: it was not there when `begin` made it"
+                 for n in names for kind in self._kinds() if n not in self.state.get(kind, {})]  # fmt: skip
+        for kind in self._kinds() if not wrong else ():
+            for name, w, _ in pairs:
+                m = self.state[kind][name]
+                if why := _unfit(m):
+                    wrong.append(f"the {kind} of `{name}` in the state {why}")
+                elif (m.dtype, m.shape) != (w.dtype, w.shape):
+                    wrong.append(f"`{name}` is {_form(w)}, the {kind} of it in the state {_form(m)}")
+        if wrong:
+            raise _rejected(wrong)
+        return pairs
+
+    def _apply(self, pairs: Sequence[tuple[str, Array, Array]]) -> None:
+        memory = [self.state[kind] for kind in self._kinds()]
+        groups = [[w, g, *(of[name] for of in memory)] for name, w, g in pairs]
+        rule, numbers = self._rule()
+        _step(rule, groups if self._by_rows() else map(_dense, groups), numbers)
 
     def _by_rows(self) -> bool:
         """Whether a gradient by rows updates these rows alone; if not, the other rows have gradient zero."""
@@ -111,9 +141,71 @@ class Optimiser:
         """Return the name of the rule and its numbers for the step that `state` counts."""
         raise NotImplementedError
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in vars(self).items() if k[0] != "_"}  # a copy has other arrays
+
     def __repr__(self) -> str:
-        given = {k: v for k, v in vars(self).items() if k != "state"}
+        given = {k: v for k, v in self.__getstate__().items() if k != "state"}
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in given.items())})"
+
+
+class _Known:
+    """Parameters and state after the checks of an update, for as long as they are the same and lie where they lay.
+
+    `read` compares all of that: the containers by identity, then places and forms of the arrays, and the forms of the
+    gradients with those of the parameters. If anything differs, the next update checks everything, as the first one
+    did. So no address is used that was not compared in the same update.
+    """
+
+    def __init__(
+        self, params: object, pairs: Sequence[tuple[str, Array, Array]], state: dict[str, Any], kinds: Sequence[str]
+    ) -> None:
+        from acronumba.runtime.updates import MOST, Table
+        from acronumba.runtime.watched import WatchedArrays
+
+        memory = [state[kind] for kind in kinds]
+        self._given, self._kinds, self._memory = (params, state), kinds, memory
+        self._skeletons = Skeleton(params), Skeleton(memory)
+        leaves = {id(leaf): k for k, leaf in enumerate(self._skeletons[0].leaves)}
+        pairs = sorted(pairs, key=lambda pair: _DTYPES.index(pair[1].dtype.name))
+        groups = [[w, *(of[name] for of in memory)] for name, w, _ in pairs]
+        every = [w for w, *_ in groups] + [a for _, *of in groups for a in of]
+        self.holds = all(s.fixed for s in self._skeletons) and all(a.flags.carray for a in every)
+        self.holds = self.holds and all(id(w) in leaves for w, *_ in groups)
+        self._places = [leaves.pop(id(w)) for w, *_ in groups] if self.holds else []
+        self._others = list(leaves.values())  # leaves whose gradients are None
+        self._watched, self._found = WatchedArrays(every), list[Array]()
+        rows = np.zeros((len(groups), MOST + 1), np.int64)
+        ats = iter(self._watched.addresses)
+        for row in rows:
+            row[0] = next(ats)
+        for row, group in zip(rows, groups, strict=True):
+            row[2 : len(group) + 1] = [next(ats) for _ in group[1:]]
+            row[MOST] = group[0].size
+        self._to, self._step = address(rows) + rows.itemsize, rows.strides[0]
+        numbers = [_DTYPES.index(w.dtype.name) for w, *_ in groups]
+        self._tables = [Table(dtype, rows[numbers.index(k) :][: numbers.count(k)])
+                        for k, dtype in enumerate(_DTYPES) if k in numbers]  # fmt: skip
+
+    def read(self, params: object, grads: object, state: dict[str, Any]) -> bool:
+        """Take gradients, if everything is as it was; return whether it is."""
+        mine, of_memory = self._skeletons
+        same = params is self._given[0] and state is self._given[1] and self.holds
+        same = same and all(map(is_, map(state.get, self._kinds), self._memory))
+        if not (same and mine.is_unchanged() and of_memory.is_unchanged() and self._watched.are_unchanged()):
+            return False
+        leaves = mine.leaves_of(grads)
+        if leaves is None or not all(map(is_, map(leaves.__getitem__, self._others), repeat(None))):
+            return False
+        self._found = list(map(leaves.__getitem__, self._places))
+        arrays = all(map(is_, map(type, self._found), repeat(np.ndarray)))
+        return arrays and self._watched.read_alike(self._found, self._to, self._step)
+
+    def step(self, rule: str, numbers: Sequence[float]) -> None:
+        """Apply a rule with the gradients that were read."""
+        for table in self._tables:
+            table.step(rule, numbers)
+        self._found = []
 
 
 class SGD(Optimiser):
@@ -236,8 +328,7 @@ def clip(grads: object, norm: float) -> float:
         raise _rejected(wrong)
     there = math.sqrt(sum_of_squares([_in_one_piece(g) for g in found]))
     if most < there < math.inf:
-        for dtype in _DTYPES:
-            _step("scale", [[g] for g in found if g.dtype.name == dtype], (most / there,))
+        _step("scale", [[g] for g in found], (most / there,))
     return there
 
 

@@ -12,7 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from acronumba.api.results import parts_of
-from acronumba.data.classes import is_object, names_of, new_object, set_field
+from acronumba.data.classes import is_object, names_of
+from acronumba.data.skeleton import Skeleton, has_parts
 from acronumba.errors.codes import reject
 from acronumba.foreign import as_numpy, is_foreign, is_simple, is_tensor
 from acronumba.generics import Value
@@ -49,39 +50,8 @@ def rebuilt(value: Value, leaf: Callable[[Value], Value]) -> Value:
     leaf : callable
         From a value without parts to its replacement; called once for each object.
     """
-    made: dict[int, Value] = {}
-    filled: list[tuple[Value, Value]] = []
-    stack = [value]
-    while stack:
-        v = stack[-1]
-        if id(v) in made or not has_parts(v):
-            if id(v) not in made:
-                made[id(v)] = leaf(v)
-            stack.pop()
-        elif isinstance(v, tuple):
-            rest = [x for x in v if id(x) not in made]
-            if rest:
-                stack += reversed(rest)
-                continue
-            parts = [made.get(id(x)) for x in v]
-            made[id(v)] = type(v)._make(parts) if hasattr(v, "_make") else tuple(parts)
-            stack.pop()
-        else:
-            shell: Value = [] if isinstance(v, list) else {} if isinstance(v, dict) else new_object(type(v))
-            made[id(v)] = shell
-            filled.append((v, shell))
-            stack.pop()
-            stack += reversed(list(_parts(v).values()))
-    for v, shell in filled:
-        named = {name: made.get(id(x)) for name, x in _parts(v).items()}
-        if isinstance(shell, list):
-            shell += named.values()
-        elif isinstance(shell, dict):
-            shell.update(named)
-        else:
-            for name, part in named.items():
-                set_field(shell, name, part)
-    return made.get(id(value))
+    skeleton = Skeleton(value)
+    return skeleton.rebuilt(list(map(leaf, skeleton.leaves)))
 
 
 def native(value: Value) -> Value:
@@ -112,9 +82,7 @@ def float_arrays(value: Value) -> list[Value]:
     """Return the float arrays of a value, each once."""
     if is_tensor(value):
         return [value] if is_float_array(value) else []
-    found: list[Value] = []
-    structured(value, found.append)
-    return found
+    return list(filter(is_float_array, Skeleton(value).leaves))
 
 
 def paths_of(value: Value, root: str) -> dict[int, str]:
@@ -145,11 +113,6 @@ def objects_of(value: Value) -> dict[int, Value]:
                 found[id(v)] = v
             stack += [part for _, part in parts_of(v) or []]
     return found
-
-
-def has_parts(v: object) -> bool:
-    """Whether a value may hold others."""
-    return isinstance(v, list | tuple | dict) or (is_object(v) and not is_foreign(v))
 
 
 def _parts(v: Value) -> dict[Value, Value]:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.api.arguments import Call
-from acronumba.api.structures import float_arrays, has_parts, objects_of, part_at, steps_of, structured
+from acronumba.api.structures import float_arrays, objects_of, part_at, steps_of, structured
 from acronumba.data.row_grad import Gradient, RowGrad, scaled, total
 from acronumba.data.shared import nodes_of
+from acronumba.data.skeleton import has_parts
 from acronumba.errors.codes import reject
 from acronumba.foreign import OfParts, numpy_array
 from acronumba.generics import Value

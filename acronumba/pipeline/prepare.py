@@ -13,7 +13,7 @@ from acronumba.emit import target
 from acronumba.emit.compile import Deferred, load
 from acronumba.kernels import sums
 from acronumba.kernels.tiles import TileKey, deferred, tallest, widest
-from acronumba.runtime import updates
+from acronumba.runtime import updates, watched
 from acronumba.runtime.backward import library_of_gradients
 from acronumba.runtime.engines import library
 
@@ -29,7 +29,7 @@ def modules() -> list[Deferred]:
         for vectors in range(1, widest(on) + 1)
     )
     per_dtype = (f(dtype, on) for dtype in DTYPES for f in (sums.deferred, updates.deferred))
-    return [library(), library_of_gradients(), reader(), *per_dtype, *tiles]
+    return [library(), library_of_gradients(), reader(), watched.deferred(), *per_dtype, *tiles]
 
 
 def prepare(progress: Callable[[str, int, int], None] | None = None) -> tuple[int, int]:

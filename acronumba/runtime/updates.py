@@ -18,7 +18,7 @@ import numpy as np
 from acronumba.emit import target, tree
 from acronumba.emit.compile import Compiled, Deferred, load
 from acronumba.emit.parse import parse
-from acronumba.memory import Array, address
+from acronumba.memory import Array, Words, address
 from acronumba.runtime.threads import available_threads
 
 # Of each rule the numbers at `with_`, the arrays it takes, and what it does with an element of each. Those that it
@@ -66,6 +66,7 @@ _RULES: dict[str, tuple[str, str, str]] = {
     ),
 }
 DTYPES = ("float32", "float64")
+MOST = 4  # arrays that a rule takes
 _PIECE = 1 << 16  # elements that a sum of squares is added up from
 _LINE = 16  # elements: threads do not share a cache line
 _SHARE = 1 << 16  # elements: a thread of its own is not worth it for fewer
@@ -74,11 +75,16 @@ Arrays: TypeAlias = Sequence[Array]
 
 
 def _text(name: str) -> str:
-    """Return a rule as source text for `emit.parse`: a loop over whole vectors, then the remaining lanes."""
+    """Return a rule as source text for `emit.parse`: a loop over whole vectors, then the remaining lanes.
+
+    A second function goes through a table of arrays, from element `low` of all of them up to `high`: see `Table`.
+    """
     numbers, arrays, rule = (part.split() if k < 2 else part for k, part in enumerate(_RULES[name]))
     given = [f"    {n} = vec(ldf(with_, {k}))" for k, n in enumerate(numbers)]
     steps = [line.strip() for line in rule.strip().splitlines()]  # type: ignore[union-attr]
     changed = [a for a in arrays if any(line.startswith(f"{a} = ") for line in steps)]
+
+    there = ", ".join(f"ld(row, {k}) + first * SIZE" for k in range(len(arrays)))
 
     def body(lanes: str) -> list[str]:
         loads = [f"        {a} = load(vec, {a}_at + at{lanes})" for a in arrays]
@@ -94,6 +100,18 @@ def _text(name: str) -> str:
         "    if left > 0:",
         "        at = (count - left) * SIZE",
         *body(", left"),
+        "",
+        "",
+        f"def all_{name}(rows, count, low, high, with_) -> None:",
+        "    start = 0",
+        "    for k in range(count):",
+        "        row = rows + ROW * k",
+        "        size = ld(row, LENGTH)",
+        "        first = max(low - start, 0)",
+        "        last = min(high - start, size)",
+        "        if first < last:",
+        f"            {name}({there}, last - first, with_)",
+        "        start = start + size",
         "",
     ])  # fmt: skip
 
@@ -127,10 +145,11 @@ def deferred(dtype: str, on: target.Target) -> Deferred:
 def _module(dtype: str, on: target.Target) -> tree.Module:
     kind = tree.F32 if dtype == "float32" else tree.F64
     vec = on.vector(kind)
-    numbers = f"LANES = {vec.lanes}\nSIZE = {kind.bits // 8}\n\n"
+    numbers = f"LANES = {vec.lanes}\nSIZE = {kind.bits // 8}\nROW = {8 * (MOST + 1)}\nLENGTH = {MOST}\n\n"
     source = numbers + "\n\n".join([*map(_text, _RULES), _SQUARES])
     functions = parse(source, {"vec": vec, "wide": tree.F64.vector(vec.lanes) if vec.lanes > 1 else tree.F64})
-    return tree.Module(f"updates_{dtype}", functions, (*_RULES, "squares"), f"Steps of optimisers, {dtype}.")
+    exports = (*(f"all_{name}" for name in _RULES), "squares")
+    return tree.Module(f"updates_{dtype}", functions, exports, f"Steps of optimisers, {dtype}.")
 
 
 class _Threads:
@@ -163,6 +182,36 @@ class _Threads:
 _threads = _Threads()
 
 
+class Table:
+    """Arrays of one dtype that a rule takes, in a table for compiled code.
+
+    Parameters
+    ----------
+    dtype : str
+        Their dtype.
+    rows : int64[n, MOST + 1]
+        For each parameter the addresses of the arrays that the rule takes, contiguous and of one size; at the end of
+        the row the number of their elements.
+    """
+
+    def __init__(self, dtype: str, rows: Words) -> None:
+        self._rows, self._address = rows, address(rows)
+        total = int(rows[:, MOST].sum())
+        workers = max(1, min(_threads.most, total // _SHARE))
+        self._cuts = [total * k // workers // _LINE * _LINE for k in range(workers)] + [total]
+        self._code = _functions(dtype, target.host())
+
+    def step(self, rule: str, numbers: Sequence[float]) -> None:
+        """Apply a rule with these numbers to the arrays, in place."""
+        words, cuts = np.array(numbers, np.float64), self._cuts
+        with_, do = address(words), self._code.function(f"all_{rule}")
+
+        def share(k: int) -> None:
+            do(self._address, len(self._rows), cuts[k], cuts[k + 1], with_)
+
+        _threads.each(share, len(cuts) - 1)
+
+
 def step(rule: str, groups: Sequence[Arrays], numbers: Sequence[float]) -> None:
     """Apply a rule to arrays, in place.
 
@@ -175,22 +224,11 @@ def step(rule: str, groups: Sequence[Arrays], numbers: Sequence[float]) -> None:
     numbers : sequence of float
         The rule's numbers, for all groups.
     """
-    words = np.array(numbers, np.float64)
-    starts = np.concatenate([[0], np.cumsum([group[0].size for group in groups])]).tolist()
-    total = starts[-1]
-    workers = max(1, min(_threads.most, total // _SHARE))
-    cuts = [total * k // workers // _LINE * _LINE for k in range(workers)] + [total]
-
-    codes = {dtype: _functions(dtype, target.host()) for dtype in {group[0].dtype.name for group in groups}}
-
-    def share(k: int) -> None:
-        for group, start in zip(groups, starts, strict=False):
-            low, high = max(cuts[k] - start, 0), min(cuts[k + 1] - start, group[0].size)
-            if low < high:
-                at = [address(a) + low * a.itemsize for a in group]
-                codes[group[0].dtype.name].call(rule, *at, high - low, address(words))
-
-    _threads.each(share, workers)
+    for dtype in DTYPES:
+        found = [group for group in groups if group[0].dtype == dtype]
+        if found:
+            rows = [[*map(address, group), *(0,) * (MOST - len(group)), group[0].size] for group in found]
+            Table(dtype, np.array(rows, np.int64)).step(rule, numbers)
 
 
 def sum_of_squares(arrays: Arrays) -> float:

@@ -21,6 +21,7 @@ from acronumba.runtime.backward import transposer
 from acronumba.runtime.devices.back import sums_module
 from acronumba.runtime.engines import runtime_module
 from acronumba.runtime.library import back_words, launch_words, words
+from acronumba.runtime.watched import watched_module
 
 LIBRARY = Path(acronumba.runtime.library.__file__).parent
 FILES = sorted(p.stem for p in LIBRARY.glob("*.py") if p.stem != "__init__")
@@ -66,7 +67,8 @@ def test_python_may_import_the_files_of_the_library(name: str) -> None:
 
 
 def test_every_file_of_the_library_is_in_it() -> None:
-    found = {f.name for f in (*runtime_module().functions, *transposer().functions, *sums_module().functions)}
+    modules = runtime_module(), transposer(), sums_module(), watched_module()
+    found = {f.name for module in modules for f in module.functions}
     for name in FILES:
         source = (LIBRARY / f"{name}.py").read_text(encoding="utf-8")
         defined = set(re.findall(r"^def (\w+)\(", source, re.M))
