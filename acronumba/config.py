@@ -233,10 +233,21 @@ def cache_limit() -> int:
     return _level("ACRONUMBA_CACHE_LIMIT", 10**6, 1024) << 20
 
 
-def _level(variable: str, highest: int, default: int) -> int:
-    text = os.environ.get(variable, "")
+def variable(name: str) -> str:
+    """Return a variable of the environment, "" if it is not set, in less time than `os.environ.get`."""
+    held = getattr(os.environ, "_data", None)  # CPython's table, encoded; a test may put a dict in the place of environ
+    return "" if held is not None and _encoded(name) not in held else os.environ.get(name, "")
+
+
+@functools.cache
+def _encoded(name: str) -> object:
+    return os.environ.encodekey(name)
+
+
+def _level(name: str, highest: int, default: int) -> int:
+    text = variable(name)
     if not text:
         return default
     if text.isdecimal() and int(text) <= highest:
         return int(text)
-    raise reject("ACR705", message=f"{variable} must be a number from 0 to {highest}", seen=repr(text))
+    raise reject("ACR705", message=f"{name} must be a number from 0 to {highest}", seen=repr(text))

@@ -10,7 +10,7 @@ import inspect
 import itertools
 import types
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from acronumba.api.columns import as_columns, is_packed
@@ -21,14 +21,16 @@ from acronumba.errors.codes import reject
 from acronumba.generics import Value
 from acronumba.locks import undivided
 from acronumba.pipeline.boundary import def_loc
+from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.data.hints import Hint
 
 clock = itertools.count()  # of calls
+_NONE: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(kw_only=True, eq=False)
 class Call:
     """The arguments of a batch, checked."""
 
@@ -84,6 +86,8 @@ class Signature:
         shared = [p for p in parameters if p.kind is p.KEYWORD_ONLY or p.name in bound]
         self.shared = {p.name: p.replace(default=bound.get(p.name, p.default)) for p in shared}
         self.rest = next((p for p in parameters if p.kind is p.VAR_POSITIONAL), None)
+        self._names = [p.name for p in self.positional]
+        self._defaults = {name: p.default for name, p in self.shared.items()}
         if not self.positional and not self.rest:
             raise reject(
                 "ACR208",
@@ -98,39 +102,41 @@ class Signature:
 
     def bind(self, columns: Sequence[Value], shared: Mapping[str, Value]) -> Call:
         """Bind the arguments, or raise an error; a parameter without a column has its default for all instances."""
-        names = [p.name for p in self.positional]
+        names = self._names
         if self.rest is not None:  # `*args`: the call says how many
-            names += [f"{self.rest.name}[{k}]" for k in range(len(columns) - len(names))]
+            names = [*names, *(f"{self.rest.name}[{k}]" for k in range(len(columns) - len(names)))]
         if not columns or len(columns) > len(names):
             seen = f"{len(columns)} positional arguments"
             raise self._wrong(f"takes a column for each of: {', '.join(names)}", seen)
-        own = self._given_by_name(len(columns), names, shared)
+        if shared.keys() <= self._defaults.keys():
+            own, defaults = _NONE, self._defaults
+        else:
+            own = self._given_by_name(len(columns), names, shared)
+            defaults = {**self._defaults, **dict.fromkeys(own, inspect.Parameter.empty)}
         values: dict[str, Value] = {}
         frozen = set()
-        for name, p in (self.shared | own).items():
-            if name not in shared and p.default is p.empty:
+        for name, default in defaults.items():
+            value = shared.get(name, default)
+            if value is inspect.Parameter.empty:
                 raise self._wrong(
                     f"the shared parameter `{name}` is missing", ", ".join(shared) or "no shared parameter"
                 )
-            value = shared.get(name, p.default)
             if type(value) is Snapshot or is_packed(value):
                 value = value.value if type(value) is Snapshot else value.once()
                 frozen.add(name)
             values[name] = value
-        given = as_columns(columns, [name for name in names if name not in own], self.hint)
-        count = len(given[0])
-        for name, column in zip(names, given, strict=False):
-            if len(column) != count:
-                seen = f"{names[0]}: {count} instances, {name}: {len(column)}"
+        given = as_columns(columns, [name for name in names if name not in own] if own else names, self.hint)
+        count, *others = map(len, given)
+        for name, length in zip(names[1:], others, strict=False):
+            if length != count:
+                seen = f"{names[0]}: {count} instances, {name}: {length}"
                 raise reject("ACR707", message=f"{self.name}: the columns have different lengths", seen=seen)
         for p in self.positional[len(given) :]:
             if p.default is p.empty and p.name not in own:
                 raise self._wrong(f"the column for `{p.name}` is missing", f"{len(given)} positional arguments")
         return Call(columns=tuple(given), shared=values, frozen=frozenset(frozen), count=count)
 
-    def _given_by_name(
-        self, columns: int, names: Sequence[str], shared: Mapping[str, Value]
-    ) -> dict[str, inspect.Parameter]:
+    def _given_by_name(self, columns: int, names: Sequence[str], shared: Mapping[str, Value]) -> Sequence[str]:
         """Return the positional parameters that all instances share in this call, as they are given by name."""
         free = {p.name: p for p in self.positional[columns:] if self._by_name and p.kind is not p.POSITIONAL_ONLY}
         for name in shared:
@@ -139,7 +145,7 @@ class Signature:
             if name not in self.shared and name not in free:
                 kind = "varies by instance: pass its column by position" if name in names else "is not a parameter"
                 raise self._wrong(f"`{name}` {kind}", f"{name}=...", self._starred(shared) if name in names else "")
-        return {name: p for name, p in free.items() if name in shared}
+        return [name for name in free if name in shared]
 
     def hint(self, name: str) -> Hint:
         """Return the hint for classes and arrays from the annotation of a parameter."""

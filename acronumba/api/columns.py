@@ -34,7 +34,10 @@ def as_columns(values: Sequence[Value], names: Sequence[str], hint: Callable[[st
     hint : callable, optional
         From the name of a parameter to the hint of its annotation, which gives the class of Arrow structs.
     """
-    if all(type(v) is list for v in values):
+    for value in values:
+        if type(value) is not list and not is_packed(value):
+            break
+    else:
         return list(values)
     named = zip(range(len(values)), values, names, strict=False)
     found = [None if isinstance(v, Iterator) else _column(v, n, k, hint) for k, v, n in named]

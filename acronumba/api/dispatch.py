@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Unpack, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Unpack
 
 from acronumba.api.arguments import Call, Signature
 from acronumba.api.columns import groups, is_packed
@@ -71,7 +71,7 @@ class Batched(Protocol):
 
 def function_of(model: Batched) -> types.FunctionType:
     """Return the user's function."""
-    return cast(types.FunctionType, model.__wrapped__)  # `Signature` rejects others
+    return model.__wrapped__  # type: ignore[return-value]  # `Signature` rejects others
 
 
 # ---- bind
@@ -243,14 +243,17 @@ def _run_fit(model: Batched, call: Call, found: Fit, trace: bool, begin: float, 
 
     compiled, leaves, packed = found
     assert packed is not None
+    device = model.device
+    if not trace:
+        return decode(model, call, found, Running(compiled, packed, leaves, call.frozen, device, False))
     ready, known = time.perf_counter(), dict(compiled.times.seconds)
     packing = ready - begin - spent
-    compiled.artifacts.on(model.device)
+    compiled.artifacts.on(device)
     if compiled.times.seconds != known:  # it was compiled, or loaded from the disk cache
         spent += time.perf_counter() - ready
-    running = Running(compiled, packed, leaves, call.frozen, model.device, trace)
+    running = Running(compiled, packed, leaves, call.frozen, device, True)
     done = decode(model, call, found, running)
-    return replace(done, trace=running.trace({"compile": spent, "pack": packing})) if trace else done
+    return replace(done, trace=running.trace({"compile": spent, "pack": packing}))
 
 
 def _run_in_groups(model: Batched, call: Call, trace: bool, rejection: AcronumbaError) -> Done:
@@ -366,9 +369,11 @@ def _joined(call: Call, parts: Sequence[tuple[list[int], Done]], rejected: dict[
 def decode(model: Batched, call: Call, found: Fit, run: Running) -> Done:
     """Return the results of a mini-batch, made when they are read, and the failures of its instances."""
     compiled, _, packed = found
-    wrong = {} if packed is None else packed.errors
-    failed = {k: record for k, record in run.failures.items() if k not in wrong}
-    errors = dict(sorted({**wrong, **failures(model, call, compiled, failed)}.items()))
+    wrong: Mapping[int, BaseException] = {} if packed is None else packed.errors
+    errors: dict[int, BaseException] = {}
+    if wrong or run.failures:
+        failed = {k: record for k, record in run.failures.items() if k not in wrong}
+        errors = dict(sorted({**wrong, **failures(model, call, compiled, failed)}.items()))
     here, there = run.decoders()
     results = Results(call.count, _unless(errors, here), None if there is None else _unless(errors, there))
     return Done(results, errors, compiled=compiled, call=call)

@@ -7,7 +7,6 @@ when they are first asked for and are then kept.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from types import MethodType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar, overload
@@ -21,6 +20,7 @@ from acronumba.foreign import is_tensor, numpy_array
 from acronumba.generics import R, T, Value
 from acronumba.ir.functions import is_function_class, known_function
 from acronumba.memory import Array
+from acronumba.records import record
 
 if TYPE_CHECKING:
     from acronumba.api.arguments import Call
@@ -190,7 +190,7 @@ class Ragged(NamedTuple):
     offsets: Any  # int64 [n + 1]: the first row of each array, and the end of the last
 
 
-@dataclass(frozen=True, slots=True)
+@record(eq=False)
 class Done:
     """A mini-batch that has run."""
 

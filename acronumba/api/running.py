@@ -58,11 +58,12 @@ class Running:
         packed = self._packed if whole else self._packed.some(places)
         begin = time.perf_counter()
         run = compiled.run(packed, self._leaves, self._frozen, self._timed, self._device, tight=tight)
-        crowded = {k for k, failure in run.errors.items() if failure.site == MEMORY}
-        if tight and len(places) == 1:
-            crowded = set()
         numbers = range(len(places)) if whole else places.tolist()
-        self.failures |= {numbers[k]: failure for k, failure in run.errors.items() if k not in crowded}
+        crowded: set[int] = set()
+        if run.errors:
+            if not (tight and len(places) == 1):
+                crowded = {k for k, failure in run.errors.items() if failure.site == MEMORY}
+            self.failures |= {numbers[k]: failure for k, failure in run.errors.items() if k not in crowded}
         if self._timed:
             seconds = {
                 **dict.fromkeys(STAGES[1:], 0.0),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -18,6 +18,7 @@ from acronumba.generics import Value
 from acronumba.memory import Array, DType, Words
 from acronumba.memory import address as address_of
 
+_least, _most = np.minimum.reduce, np.maximum.reduce
 _NOTHING = (0, 0, memoryview(b"").cast("q"))
 _TOGETHER = 48  # number of arrays of one shape from which on they are made together
 
@@ -45,17 +46,24 @@ class Memory:
         Results still on a device, which must provide tensors before they are read.
     known : mapping from int to ndarray, optional
         Further arrays, by address.
+    rest : callable, optional
+        Returns further arrays, by address, which few results refer to: they are looked at when one does.
     """
 
-    __slots__ = ("_arrays", "_bases", "_edges", "_ends", "_last", "_tables", "_views", "made", "pending")
+    __slots__ = (
+        "_arrays", "_bases", "_edges", "_ends", "_last", "_rest", "_tables", "_views", "_whole", "made", "pending",
+    )  # fmt: skip
 
     def __init__(
         self,
         arrays: Iterable[Array],
         pending: Pending | None = None,
         known: Mapping[int, Array] | None = None,
+        rest: Callable[[], Mapping[int, Array]] | None = None,
     ) -> None:
         self.pending = pending
+        self._rest = rest
+        self._whole: Memory | None = None  # see `_with_rest`
         self.made: list[Value] | None = None  # collects the tensors of PyTorch that `torch` makes, unless it is None
         by_base = {address_of(a): a for a in arrays if a.nbytes}
         if known is not None:
@@ -69,10 +77,21 @@ class Memory:
         # The buffer of the last read: its base, end and table.
         self._last: tuple[int, int, memoryview[int]] = _NOTHING
 
+    def _with_rest(self) -> Memory:
+        """Return the memory with the arrays of `rest`, which is there; several threads may make it at once."""
+        if self._whole is None:
+            assert self._rest is not None
+            known = dict(zip(self._bases, self._arrays, strict=True))
+            self._whole = Memory((), self.pending, {**self._rest(), **known})
+        return self._whole
+
     def _find(self, address: int, nbytes: int) -> int:
+        """Return the index of the buffer that contains these bytes; -1 if it is one of `rest`."""
         k = bisect_right(self._bases, address) - 1
         if k < 0 or address + nbytes > self._ends[k]:
-            raise IndexError(f"address {address:#x} is in no buffer")
+            if self._rest is None:
+                raise IndexError(f"address {address:#x} is in no buffer")
+            return -1
         return k
 
     def _bytes(self, k: int) -> Array:
@@ -91,6 +110,8 @@ class Memory:
             if not count:
                 return []
             k = self._find(address, 8 * count)
+            if k < 0:
+                return self._with_rest().words(address, count)
             if k not in self._tables:
                 self._tables[k] = self._words(k).data
             base, end, table = self._last = self._bases[k], self._ends[k], self._tables[k]
@@ -107,6 +128,8 @@ class Memory:
         if k >= 0:
             one: Words = self._words(k)[((addresses - self._bases[k]) >> 3)[:, None] + places]
             return one
+        if self._rest is not None:
+            return self._with_rest().gather(addresses, count)
         out = np.empty((n, count), np.int64)
         owners, ends = self._owners(addresses)
         if owners.min() < 0 or (addresses + 8 * count > ends[owners]).any():
@@ -124,7 +147,7 @@ class Memory:
 
     def _only(self, addresses: Words, nbytes: int) -> int:
         """Return the index of the one buffer that contains `nbytes` bytes at every address; -1 if there is none."""
-        low, high = int(addresses.min()), int(addresses.max()) + nbytes
+        low, high = int(_least(addresses)), int(_most(addresses)) + nbytes  # in less time than `addresses.min()`
         k = bisect_right(self._bases, low) - 1
         return k if k >= 0 and high <= self._ends[k] else -1
 
@@ -144,12 +167,40 @@ class Memory:
             empty.flags.writeable = False
             return empty
         k = self._find(address, size * dtype.itemsize)
+        if k < 0:
+            return self._with_rest().array(address, dtype, shape)
         return np.ndarray(shape, dtype, self._bytes(k), address - self._bases[k])
+
+    def arrays(self, records: list[int], dtype: DType, shape: tuple[int, ...]) -> list[Value] | None:
+        """Return the tensors with value records at these addresses; None if they lie in several buffers, or are empty.
+
+        A `shape` of () is that of scalars.
+        """
+        base, end, table = self._last
+        if not (records and base <= min(records) and max(records) <= end - 8):
+            return None
+        places = [table[(record - base) >> 3] for record in records]
+        low, n, size = min(places), len(places), math.prod(shape) * dtype.itemsize
+        k = bisect_right(self._bases, low) - 1
+        if k < 0 or not size or max(places) + size > self._ends[k]:
+            return None
+        base = self._bases[k]
+        if shape and places == list(range(low, low + n * size, size)):  # an array of them makes its rows faster still
+            return list(np.ndarray((n, *shape), dtype, self._bytes(k), low - base))
+        return list(map(self._windows(k, dtype, shape).__getitem__, [place - base for place in places]))
+
+    def _windows(self, k: int, dtype: DType, shape: tuple[int, ...]) -> Array:
+        """Return the arrays of one shape at every byte of buffer k: an item is made faster than an array is."""
+        data, size = self._bytes(k), math.prod(shape) * dtype.itemsize
+        strides = np.ndarray(shape, dtype, data).strides
+        return np.ndarray((len(data) - size + 1, *shape), dtype, data, 0, (1, *strides))
 
     def alike(self, addresses: Words, dtype: DType, shape: tuple[int, ...], array0: bool, owners: Words) -> list[Value]:
         """Return a tensor of one shape from each address, see `tensor`; `owners` are the instance numbers."""
         size, n = math.prod(shape) * dtype.itemsize, len(addresses)
         k = self._only(addresses, size) if n > 1 and size else -1
+        if k < 0 and self._rest is not None and n > 1 and size:
+            return self._with_rest().alike(addresses, dtype, shape, array0, owners)
         if k < 0:
             owners, _ = self._owners(addresses)
             out: list[Value] = [None] * n
@@ -168,9 +219,9 @@ class Memory:
         if shape and steps[0] >= 0 and (steps == steps[0]).all():
             strides = np.ndarray(shape, dtype, data, int(places[0])).strides
             return list(np.ndarray((n, *shape), dtype, data, int(places[0]), (int(steps[0]), *strides)))
-        if shape or array0:
-            return [np.ndarray(shape, dtype, data, at) for at in places.tolist()]
-        return [np.ndarray(shape, dtype, data, at)[()] for at in places.tolist()]
+        if shape or not array0:
+            return list(map(self._windows(k, dtype, shape).__getitem__, places.tolist()))
+        return [np.ndarray(shape, dtype, data, at) for at in places.tolist()]
 
     def shaped(self, addresses: Words, dtype: DType, extents: Words, array0: bool, owners: Words) -> list[Value]:
         """Return a tensor from each address, see `alike`; `extents` has a row for each."""
@@ -249,6 +300,9 @@ class Copying(Memory):
         self._edges = None
         self._tables = {}
         self._last = _NOTHING
+
+    def arrays(self, records: list[int], dtype: DType, shape: tuple[int, ...]) -> list[Value] | None:
+        return None
 
     def array(self, address: int, dtype: DType, shape: tuple[int, ...]) -> Array:
         copied = super().array(address, dtype, shape).copy()

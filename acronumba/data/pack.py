@@ -89,6 +89,8 @@ class Batch:
     @property
     def keep(self) -> tuple[Array, ...]:
         """Every array that addresses of the batch point into; they must live as long as the addresses are used."""
+        if len(self.heaps) == 1:
+            return self.heaps[0].buffers
         return tuple(buffer for heap in self.heaps for buffer in heap.buffers)
 
     @property
@@ -207,6 +209,10 @@ class Packer:
         """
         if len(columns) != len(self.schema.params):
             raise ValueError(f"{len(self.schema.params)} columns expected, {len(columns)} given")
+        if len(columns) == 1 and isinstance(columns[0], Packed):
+            known = columns[0].bind(self.schema.params[0], self.layouts, self.visible)
+            if known is not None:
+                return Batch(roots=known[0], errors={}, heaps=known[1:], schema=self.schema)
         plain: dict[int, Value] = {}
         originals: dict[int, object] = {}  # the user's own objects by the ids of their copies
         parts: list[tuple[int, Words, Heap]] = [] if self._streams is None else self._streams.pack(columns)

@@ -47,6 +47,7 @@ from acronumba.memory import Array, Words
 if TYPE_CHECKING:
     from acronumba.data.heap import Owned
 
+_NO_RECORD = [0, 0, 0]  # of an instance without a result
 Rest: TypeAlias = Callable[[int], Value]  # the unpacked attributes of the row at an address, see `heap.rest_of`
 
 
@@ -65,7 +66,7 @@ class Unpacker:
         self.type = result
         self.layouts = tuple(layouts)
         self.width = len(words(result))
-        self._items: dict[Type, tuple[Read, Find | None, int]] = {}
+        self._items: dict[Type, tuple[Read, Find | None, int, TensorForm | None]] = {}
         self.read = codec(result).read(result, 0)
         self.find = codec(result).find(result, 0)
         self.classes = [Class(layout) for layout in self.layouts]
@@ -93,8 +94,11 @@ class Unpacker:
             except Deep:
                 return list(map(decode, ks))
 
+        listed = self.type if isinstance(self.type, ListT) and not holds_references(self.type.item) else None
+
         def decode(k: int) -> Value:
-            return Reader(self, memory, objects, rest).value(rows[k].tolist())
+            reader = Reader(self, memory, objects, rest)
+            return reader.value(rows[k].tolist()) if listed is None else reader.list_at(listed, int(rows[k, 0]))
 
         one = self._tensors(rows, memory)
         if one is not None:
@@ -129,6 +133,16 @@ class Unpacker:
         kind = TensorForm.of(t)
         found: list[tuple[list[int], list[tuple[int, ...]] | None]] = []
         column = column.copy()
+        few = len(column) <= FEW and memory.pending is None
+
+        def read_few() -> tuple[list[int], list[tuple[int, ...]] | None]:
+            records = [memory.words(at, 3) if at else _NO_RECORD for at in column.tolist()]
+            shapes = None
+            if kind.shape is None:
+                rank = kind.rank
+                shapes = [tuple(memory.words(extents, rank)) if extents else (0,) * rank for _, _, extents in records]
+            found.append(([data for data, _, _ in records], shapes))
+            return found[0]
 
         def read() -> tuple[list[int], list[tuple[int, ...]] | None]:
             valid = np.flatnonzero(column)
@@ -146,20 +160,23 @@ class Unpacker:
             return found[0]
 
         def decode(k: int) -> Value:
-            data, shapes = found[0] if found else read()
+            data, shapes = found[0] if found else (read_few if few else read)()
             shape = kind.shape if shapes is None else shapes[k]
             return memory.tensor(data[k], kind.dtype, shape, kind.array0)  # type: ignore[arg-type]
 
         return decode
 
-    def item(self, t: Type) -> tuple[Read, Find | None, int]:
-        """Return the reader of list elements, the finder of references in them or None, and their width in words."""
+    def item(self, t: Type) -> tuple[Read, Find | None, int, TensorForm | None]:
+        """Return how list elements are read: the reader, the finder of references or None, the width in words, and the
+        form of tensors.
+        """
         found = self._items.get(t)
         if found is None:
             found = self._items[t] = (
                 codec(t).read(t, 0),
                 codec(t).find(t, 0) if holds_references(t) else None,
                 len(words(t)),
+                TensorForm.of(t) if isinstance(t, TensorT) else None,
             )
         return found
 
@@ -231,6 +248,20 @@ class Reader:
         self.find(found)
         return self._unpacker.read(self, row)
 
+    def list_at(self, t: ListT, address: int) -> Value:
+        """Return the list, or tuple, at an address; its elements refer to no objects, lists or dicts."""
+        user = None if self._known is None else self._known.get(address)
+        if user is not None:
+            return user
+        memory, (_, _, width, form) = self._memory, self._unpacker.item(t.item)
+        segment, length = memory.words(address, 2)
+        data, values = memory.words(segment, length * width), None
+        if form is not None and form.shape is not None and len(set(data)) == length:
+            values = memory.arrays(data, form.dtype, form.shape)
+        if values is None:
+            values = self._items(t.item, data, length)
+        return tuple(values) if t.tupled else values
+
     def find(self, found: list[tuple[Type, int]]) -> None:
         """Create the objects and lists at some addresses, and everything reachable from them."""
         if not found:
@@ -250,7 +281,9 @@ class Reader:
         """Return the elements of a list, by the type of an element."""
         if isinstance(t, IntT):
             return data
-        read, _, width = self._unpacker.item(t)
+        read, _, width, form = self._unpacker.item(t)
+        if form is not None and len(data) > 1:
+            return self._arrays(form, data)
         if not width:  # one constant, any number of times
             return [read(self, []) for _ in range(length)]
         return [read(self, data[k : k + width]) for k in range(0, len(data), width)]
@@ -299,7 +332,7 @@ class Reader:
     def _list(self, t: ListT | MapT, address: int) -> tuple[bool, list[tuple[Type, int]]]:
         """Create an empty list, dict or set; return whether it is a tuple instead, and its references."""
         segment, length, _ = self._memory.words(address, 3)
-        _, find, width = self._unpacker.item(t.entry if isinstance(t, MapT) else t.item)
+        _, find, width, _ = self._unpacker.item(t.entry if isinstance(t, MapT) else t.item)
         data = self._memory.words(segment, length * width)
         tupled = isinstance(t, ListT) and t.tupled
         if isinstance(t, ListT):
@@ -330,6 +363,17 @@ class Reader:
         shape = tuple(self._memory.words(extents, kind.rank)) if kind.shape is None else kind.shape
         self.made[key] = out = self._memory.tensor(data, kind.dtype, shape, kind.array0)
         return out
+
+    def _arrays(self, kind: TensorForm, records: list[int]) -> list[Value]:
+        """Return the arrays, or NumPy scalars, of value records."""
+        if kind.shape is not None and not kind.array0 and self.made.keys().isdisjoint(records):
+            distinct = dict.fromkeys(records)
+            if len(distinct) == len(records):
+                values = self._memory.arrays(records, kind.dtype, kind.shape)
+                if values is not None:
+                    self.made.update(zip(records, values, strict=True))
+                    return values
+        return [self.array(kind, record) for record in records]
 
     def torch(self, array: Value) -> Value:
         """Return the tensor of PyTorch for an array."""

@@ -57,6 +57,9 @@ if TYPE_CHECKING:
     from acronumba.runtime.trace import TraceData
 
 
+_NO_BAR = nullcontext()
+
+
 class Compiled:
     """One specialisation of a model: for one schema of the instances, one structure of shared values, one `Options`.
 
@@ -226,11 +229,12 @@ class Compiled:
         given = self.shared.batches(leaves, frozen)
         words, keep = self.shared.words(packed, leaves, given)
         stable, skip = self.guard.stable(frozen), packed.errors
-        executable = on or self.artifacts.on(device)
+        executable = on or (self.artifacts.executable if device == "cpu" else self.artifacts.on(device))
         start = time.perf_counter()
-        with bar(f"running {len(packed)} instances") if self._slow else nullcontext():
+        with bar(f"running {len(packed)} instances") if self._slow else _NO_BAR:
             run = executable.run(packed.roots, words, skip=skip, keep=keep, stable=stable, timed=timed, tight=tight)
-        run.heaps = [heap for batch in given.values() for heap in batch.heaps]
+        if given:
+            run.heaps = [heap for batch in given.values() for heap in batch.heaps]
         self._slow = time.perf_counter() - start > 0.3
         debug(6, "run", lambda: f"{len(packed)} instances, {run.nodes} nodes")
         return run

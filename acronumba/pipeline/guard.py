@@ -6,6 +6,7 @@ the structure of shared or outer values has changed; and whether the instances h
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from types import FunctionType
@@ -76,6 +77,7 @@ class Guard:
             if sum(map(len, objects)) > 1
         ]
         self._last: tuple[dict[str, Value], list[Value]] | None = None  # snapshots, and their leaves
+        self._accepted: tuple[list[Schema], bool] | None = None  # types of packs, and what `accepts` returned
         for path, loc in self._find_aliases(roots):
             raise reject("ACR202", loc, f"copy.deepcopy of shared values that also contain {path} on another path",
                           "copy.copy(x) of each part that is changed")  # fmt: skip
@@ -174,8 +176,18 @@ class Guard:
         """Whether values without an annotation have the types that were compiled.
 
         The packer converts as annotations allow (a float field accepts an int); inferred types must be the same.
+        If all columns are packs, the result depends on nothing but their types, which are immutable: it is kept for
+        the types that came last.
         """
-        return self.observed is None or self._holds(columns, self.observed)
+        if self.observed is None:
+            return True
+        types: list[Schema] = [column.schema for column in columns if hasattr(column, "schema")]
+        if len(types) < len(columns):
+            return self._holds(columns, self.observed)
+        last = self._accepted
+        if last is None or len(last[0]) != len(types) or not all(map(operator.is_, last[0], types)):
+            last = self._accepted = types, self._holds(columns, self.observed)
+        return last[1]
 
     def matches_types(self, columns: Sequence[Sequence[Value]]) -> bool:
         """Whether these instances have the types that were compiled; if so, values that do not conform are bad data."""

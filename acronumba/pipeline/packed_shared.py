@@ -103,14 +103,17 @@ class SharedPacks:
 
     def batches(self, leaves: Sequence[Value], frozen: frozenset[str] = frozenset()) -> dict[int, Batch]:
         """Return the packed shared lists, dicts and objects, by number."""
-        return {k: p.batch(leaves[k], p.root in frozen) for k, p in self._packs.items()}
+        packs = self._packs
+        return {k: p.batch(leaves[k], p.root in frozen) for k, p in packs.items()} if packs else {}
 
     def words(
         self, packed: Batch | None, leaves: Sequence[Value], batches: Mapping[int, Batch] | None = None
     ) -> tuple[list[Value], list[Value]]:
         """Return the shared values, with lists and objects as words, and the owners of the memory they refer to."""
         words, keep = list(leaves), [] if packed is None else list(packed.keep)
-        for k, batch in (self.batches(leaves) if batches is None else batches).items():
+        if batches is None:
+            batches = self.batches(leaves)
+        for k, batch in batches.items():
             words[k] = int(batch.roots[0, 0])
             keep += batch.keep
         return words, keep

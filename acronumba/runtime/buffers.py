@@ -66,12 +66,10 @@ class Arena:
         self.size = len(block)
         self.device_copy = device_copy  # the same memory on a device
         self.exported = False  # whether others have that: they may still read it when they have dropped it
-        self.__array_interface__ = {
-            "shape": (self.size,),
-            "typestr": "|u1",
-            "data": (self.address, True),
-            "version": 3,
-        }
+
+    @property
+    def __array_interface__(self) -> dict[str, object]:
+        return {"shape": (self.size,), "typestr": "|u1", "data": (self.address, True), "version": 3}
 
     def __del__(self, ends: Callable[[], bool] = sys.is_finalizing) -> None:
         if not ends():
@@ -169,7 +167,7 @@ class Buffers:
         self.equal = equal  # columns of nodes that are equal to others; none if no kernel's are recorded once
         self.st: Words = np.zeros(AT["free"] + functions + kernels, np.int64)
         self.heads = self.st[AT["free"] : AT["free"] + functions]
-        self._view = self.st.data  # twice as fast as the array, for one word
+        self.view = self.st.data  # its words: faster than the array, and than items of this object
         reach(self.st)
         self.address = address(self.st)
         self.chunks: list[Words] = []
@@ -215,10 +213,10 @@ class Buffers:
         self.grow_nodes(_NODES, 0)
 
     def __setitem__(self, name: str, value: int) -> None:
-        self._view[AT[name]] = value
+        self.view[AT[name]] = value
 
     def __getitem__(self, name: str) -> int:
-        return self._view[AT[name]]
+        return self.view[AT[name]]
 
     @property
     def peak(self) -> int:
@@ -259,7 +257,7 @@ class Buffers:
         given = tuple(map(id, arrays))
         if given != self._given:
             self._given, arrays = given, ()
-        known = (len(arrays) and given, self.last_run, self.starts[0], self["ncap"])
+        known = (len(arrays) and given, self.last_run, self.starts[0], self.view[AT["ncap"]])
         if known == self._ahead_of:
             return
         self._ahead_of = known
@@ -275,7 +273,8 @@ class Buffers:
 
     def note_run(self) -> None:
         """Note how many nodes and bytes of the heap the finished run has used."""
-        self.last_run = (self["n"], self["top"] - self.starts[0] if self.used == 1 else 0)
+        words = self.view
+        self.last_run = (words[AT["n"]], words[AT["top"]] - self.starts[0] if self.used == 1 else 0)
 
     def add_pattern(self) -> None:
         """Add the pattern that the host program has not found to those that it looks up."""
@@ -305,7 +304,7 @@ class Buffers:
         self.used = 0
         self.next_chunk(0)
         self.patterns.begin()
-        self["patterns"] = self.patterns.address
+        self.view[AT["patterns"]] = self.patterns.address
 
     def add_chunk(self, size: int) -> None:
         chunk = np.empty((size + 7) // 8, np.int64)
@@ -332,8 +331,8 @@ class Buffers:
             del self.chunks[self.used :], self.starts[self.used :]
             self.add_chunk(max(need, size))
         start = self.starts[self.used]
-        self["top"] = start
-        self["end"] = end = start + self.chunks[self.used].nbytes
+        end = start + self.chunks[self.used].nbytes
+        self.view[AT["top"]], self.view[AT["end"]] = start, end
         if 2 * self.used == len(self.fixed["heap"]):
             self.fixed["heap"] = np.concatenate([self.fixed["heap"], self.fixed["heap"]])
             self.reach(self.fixed["heap"])
@@ -341,7 +340,7 @@ class Buffers:
         heap = self.fixed["heap"]
         heap[2 * self.used], heap[2 * self.used + 1] = start, end
         self.used += 1
-        self["chunks"] = self.used
+        self.view[AT["chunks"]] = self.used
 
     def taken_since(self, top: int) -> int:
         """Return the bytes allocated since the top of the heap was at this address; later chunks count as a whole."""

@@ -101,8 +101,9 @@ class Processor:
         self.engine, self.memory_policy = executable.engine, executable.memory_policy
 
     def begin(self, m: MiniBatch, fresh: bool) -> None:
-        m.buffers["single"] = int(self._in_steps(m))
-        m.buffers["run_slice"] = -1 if m.timed else state.RUN_SLICE
+        words = m.buffers.view
+        words[AT["single"]] = int(m.timed or m.epoch or m.watched)  # whether a call does not run more than a round
+        words[AT["run_slice"]] = -1 if m.timed else state.RUN_SLICE
 
     def whole(self, m: MiniBatch) -> bool:
         return False
@@ -111,11 +112,6 @@ class Processor:
         if m.timed:
             return range(1, m.last + 1)
         return (1, m.last) if m.watched else (m.last,)
-
-    @staticmethod
-    def _in_steps(m: MiniBatch) -> bool:
-        """Whether a call does not run more than a round."""
-        return m.timed or m.watched or m.epoch
 
     def advance(self, m: MiniBatch, stop: int) -> float:
         if m.timed and stop == _EXECUTE:
@@ -243,29 +239,29 @@ class Executable:
 
     def _begin(self, m: MiniBatch) -> None:
         buffers, prepared, batch = m.buffers, m.prepared, len(m.roots)
+        words, at, width = buffers.view, AT, self.recorded.result_words
         parts = self._parts and m.last == _EXECUTE
         if fresh := buffers.prepared is not prepared:
             for k, entries in enumerate(prepared.entries):
                 buffers.table.set_shared(k, entries)
             buffers.prepared = prepared
         buffers.begin()
-        st = buffers.st
         buffers.heads[:] = 0
-        st[_FRESH] = 0
-        buffers["nroom"] = buffers["ncap"]
-        buffers["stop"] = state.EXECUTED
-        buffers["fuel"] = buffers["granted"] = buffers["steps"]
-        buffers["instances"] = batch
-        buffers["part_end"] = min(batch, 1) if parts else batch
-        buffers["aim"], buffers["least"] = min(_AIM, buffers["ceiling"]), _LEAST
-        buffers["roots"] = address(m.roots)
-        buffers["results"] = buffers.words("results", batch * self.recorded.result_words)
-        buffers.results[: batch * self.recorded.result_words] = 0  # instances that fail leave it so
-        buffers["etop"] = buffers.words("errors", batch * (3 + self.host.values))
-        buffers["shared"] = prepared.address
-        buffers["arena"], buffers["arena_size"] = m.arenas[0].address, m.arenas[0].size
-        buffers["plenty"] = _PLENTY if self.options.recycle and not m.doubles else state.NEVER
-        buffers["spoil"] = int(verify_level() > 1)
+        buffers.st[_FRESH] = 0
+        words[at["nroom"]] = words[at["ncap"]]
+        words[at["stop"]] = state.EXECUTED
+        words[at["fuel"]] = words[at["granted"]] = words[at["steps"]]
+        words[at["instances"]] = batch
+        words[at["part_end"]] = min(batch, 1) if parts else batch
+        words[at["aim"]], words[at["least"]] = min(_AIM, words[at["ceiling"]]), _LEAST
+        words[at["roots"]] = address(m.roots)
+        words[at["results"]] = buffers.words("results", batch * width)
+        buffers.results[: batch * width] = 0  # instances that fail leave it so
+        words[at["etop"]] = buffers.words("errors", batch * (3 + self.host.values))
+        words[at["shared"]] = prepared.address
+        words[at["arena"]], words[at["arena_size"]] = m.arenas[0].address, m.arenas[0].size
+        words[at["plenty"]] = _PLENTY if self.options.recycle and not m.doubles else state.NEVER
+        words[at["spoil"]] = int(verify_level() > 1)
         if self.host.waiting:
             buffers["inst"] = -1
             buffers.begin_fibers(batch)
@@ -344,7 +340,7 @@ class Executable:
         """Return the run of a mini-batch that has been run; `instances` are their numbers, if some were left out."""
         self._remember(m)
         run = Run(self.recorded, self.give_buffers, m, instances)
-        if m.buffers["spoil"]:
+        if m.buffers.view[AT["spoil"]]:
             run.report_missed()
         self.executor.finish(m, run)
         return run
@@ -389,14 +385,16 @@ class Executable:
         recorded_reads: Words | None, epoch: bool = False, tight: bool = False,
     ) -> MiniBatch:  # fmt: skip
         """Return a mini-batch that is ready to run."""
-        for array in (roots, *keep):
-            self.engine.reach(array)
+        if reaches := self.engine.reaches:
+            for array in (roots, *keep):
+                self.engine.reach(array)
         buffers = self.take_buffers()
         if tight or buffers.tight or self.options.memory_limit is not None:
             self.memory_policy.prepare(buffers, tight, len(roots))
         pool = self.pieces if epoch else self.arenas
         arena = pool.take(0 if tight else pool.wanted)
-        self.engine.reach(arena.block)
+        if reaches:
+            self.engine.reach(arena.block)
         m = MiniBatch(
             buffers=buffers,
             prepared=prepared,
@@ -415,7 +413,8 @@ class Executable:
             epoch=epoch,
         )
         self._begin(m)
-        self.memory_policy.work_in(m)
+        if m.works:
+            self.memory_policy.work_in(m)
         buffers.fetch_ahead(keep)
         return m
 
@@ -446,10 +445,12 @@ class Executable:
     def _with_threads(self, m: MiniBatch, work: Callable[[MiniBatch], None]) -> None:
         """Run stages, with as many threads as the last run's kernels could have used."""
         alone = m.buffers.tight and len(m.roots) == 1  # whether it fits must not depend on how long runs have taken
-        m.buffers["threads"] = threads = 1 if alone else max(1, min(self.threads, int(self._recent / _WAKE)))
-        m.buffers["areas"] = state.areas(threads)
+        threads = 1 if alone or self.threads == 1 else max(1, min(self.threads, int(self._recent / _WAKE)))
+        words = m.buffers.view
+        words[AT["threads"]] = threads
+        words[AT["areas"]] = state.areas(threads)
         if threads == 1:
-            m.buffers["pool"] = 0
+            words[AT["pool"]] = 0
             work(m)
             return
         m.buffers["pool"] = threads_of_process().enter(threads)
@@ -460,8 +461,8 @@ class Executable:
 
     def _stages(self, m: MiniBatch) -> None:
         """Run the stages, in one call if no memory must grow; if timed, note the recorded graph of each round."""
-        buffers = m.buffers
-        buffers["policy"] = self._policy
+        words = m.buffers.view
+        words[AT["policy"]] = self._policy
         if self.executor.whole(m):
             return
         while True:
@@ -471,7 +472,7 @@ class Executable:
                 if error.surely:
                     error.surely = self._all_too_large(m, error.surely)
                 raise
-            if not buffers["more"] and buffers["part_end"] == buffers["instances"]:
+            if not words[AT["more"]] and words[AT["part_end"]] == words[AT["instances"]]:
                 return
 
     def _all_too_large(self, m: MiniBatch, found: list[int]) -> list[int]:
@@ -494,7 +495,7 @@ class Executable:
     def _round(self, m: MiniBatch, stops: Sequence[int]) -> None:
         """Run the stages of a round or part up to each stop in turn; of all rounds, if no stop lies between them."""
         buffers = m.buffers
-        buffers["policy"] = self._policy
+        buffers.view[AT["policy"]] = self._policy
         for stop in stops:
             taken = 0.0
             if m.by_caller and buffers["stage"] == state.TO_SCHEDULE:
@@ -502,7 +503,7 @@ class Executable:
                 self._levels(buffers)
                 buffers["policy"] = state.BY_CALLER
                 taken = time.perf_counter() - start
-            buffers["stop"] = stop
+            buffers.view[AT["stop"]] = stop
             taken += self.executor.advance(m, stop)
             if m.timed:
                 m.seconds[STAGES[stop]] = m.seconds.get(STAGES[stop], 0.0) + taken
@@ -535,10 +536,10 @@ class Executable:
 
     def _remember(self, m: MiniBatch) -> None:
         """Update the estimates of the next run's time and memory."""
-        buffers = m.buffers
-        if buffers["stage"] == _EXECUTE:
-            self._recent = 1e-9 * buffers["taken"]
-        used = buffers["kept"] + buffers["arena_used"]
+        buffers, words = m.buffers, m.buffers.view
+        if words[AT["stage"]] == _EXECUTE:
+            self._recent = 1e-9 * words[AT["taken"]]
+        used = words[AT["kept"]] + words[AT["arena_used"]]
         buffers.note_run()
         self.arenas.wanted = max(used, self.arenas.wanted - self.arenas.wanted // 8)
         if m.works and not buffers.tight:

@@ -65,6 +65,8 @@ def sorter() -> tuple[int, object]:
 class Native:
     """Runs code in this process's memory: compiled, or interpreted with ACRONUMBA_ENGINE=interpreted."""
 
+    reaches = False  # whether it must know the arrays that code reads and writes, see `reach`
+
     def __init__(
         self,
         modules: Sequence[tree.Module | Deferred | Pending],
@@ -94,6 +96,8 @@ class Native:
 
 class Interpreted:
     """Runs the same code in plain Python with checked memory: slow, for tests and for study."""
+
+    reaches = True
 
     def __init__(self, modules: Sequence[tree.Module]) -> None:
         from acronumba.emit import interpret

@@ -50,10 +50,6 @@ class KnownPatterns:
         else:
             self._put(entry)
 
-    @property
-    def address(self) -> int:
-        return address(self._table)
-
     def _word(self, text: str) -> int:
         word = immediate(text)
         if word is not None:
@@ -67,6 +63,7 @@ class KnownPatterns:
         self._table = np.zeros(1 + 3 * size, np.int64)
         self._table[0] = size
         self.reach(self._table)
+        self.address = address(self._table)
         for entry in self._entries:
             self._put(entry)
 

@@ -22,6 +22,7 @@ from acronumba.runtime.library.records import high_half, node_of
 from acronumba.runtime.minibatch import MiniBatch, Nodes
 from acronumba.runtime.recorded import Failure, Recorded
 from acronumba.runtime.shared import Prepared
+from acronumba.runtime.state import AT
 from acronumba.runtime.trace import TraceData
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ class Run:
         self._roots = m.roots
         self._keep = m.keep
         self._instances = instances
-        self._arenas: dict[int, Array] = {arena.address: np.asarray(arena) for arena in m.arenas}
+        self._arenas = tuple(m.arenas)
+        self._of_arenas: dict[int, Array] = {}  # their memory, by address, when it is read
         self._rounds = m.rounds
         self._noting = m.noting
         self.nodes_of_rounds = m.nodes
@@ -116,9 +118,20 @@ class Run:
     @property
     def _by_address(self) -> dict[int, Array]:
         """Map from addresses to the memory that references may point into, besides the packed instances."""
+        return {**self._own, **self._recorded.memory, **self._prepared.memory}
+
+    @property
+    def _own(self) -> dict[int, Array]:
+        """Map from addresses to the memory of this run."""
         buffers, used = self.buffers, self.buffers.used
-        found: dict[int, Array] = dict(zip(buffers.starts[:used], buffers.chunks, strict=False))
-        return {**found, **self._arenas, **self._recorded.memory, **self._prepared.memory}
+        if not self._of_arenas:
+            self._of_arenas = {arena.address: np.asarray(arena) for arena in self._arenas}
+        return {**dict(zip(buffers.starts[:used], buffers.chunks, strict=False)), **self._of_arenas}
+
+    def _rest(self) -> dict[int, Array]:
+        """Map from addresses to all other memory."""
+        kept = {address(a): a for a in self._keep if a.nbytes}
+        return {**kept, **self._recorded.memory, **self._prepared.memory}
 
     def reader(self, stay: bool = False, copies: bool = False) -> Memory:
         """Return a reader of `memory`.
@@ -135,7 +148,7 @@ class Run:
             return memory
         if stay and self.pending is not None:
             return self.pending.memory(self.memory)
-        return Memory(self._keep, self.pending, self._by_address)
+        return Memory((), self.pending, self._own, self._rest)
 
     @property
     def nodes(self) -> int:
@@ -170,9 +183,10 @@ class Run:
 
     def _errors(self, memory: Mapping[int, Failure]) -> dict[int, Failure]:
         e, buffers = self._recorded, self.buffers
+        words = buffers.view
+        if not memory and not words[AT["failures"]] and words[AT["etop"]] == buffers.where["errors"]:
+            return {}
         out = {self._instance(k): failure for k, failure in memory.items()}
-        if not out and not buffers["failures"] and buffers["etop"] == buffers.where["errors"]:
-            return out
         for instance, failure in e.failed_on_host(buffers, 0):
             out[self._instance(instance)] = failure
         if buffers["failures"]:

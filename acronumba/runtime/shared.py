@@ -8,6 +8,7 @@ calls.
 from __future__ import annotations
 
 import math
+import operator
 import struct
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -280,7 +281,7 @@ class SharedValues:
         if anew and (idle := self._take_idle(given)) is not None:
             idle.pack_anew()
             return idle
-        last = next((p for p in reversed(self.recent) if all(map(same, given, p.given))), None)
+        last = self._last_of(given)
         if last is not None and not anew and (stable or last.is_valid()):
             if last is not self.recent[-1]:
                 self.recent = [*(p for p in self.recent if p is not last), last]
@@ -321,6 +322,13 @@ class SharedValues:
         if not anew:
             self.recent = [*rest, made][-_SETS:]
         return made
+
+    def _last_of(self, given: Sequence[object]) -> Prepared | None:
+        """Return the shared values that were prepared of the same arrays and numbers, or None."""
+        for found in reversed(self.recent):
+            if all(map(operator.is_, given, found.given)) or all(map(same, given, found.given)):
+                return found
+        return None
 
     def give(self, prepared: Prepared) -> None:
         """Return shared values that a call has packed and no longer needs to the pool."""

@@ -216,6 +216,9 @@ class DeviceMemory(Memory):
         super().__init__(arrays)
         self._device, self._start, self._end, self._shift, self._owner = device, start, end, shift, owner
 
+    def arrays(self, records: list[int], dtype: DType, shape: tuple[int, ...]) -> list[Value] | None:
+        return None
+
     def alike(self, addresses: Words, dtype: DType, shape: tuple[int, ...], array0: bool, owners: Words) -> list[Value]:
         return [self.tensor(at, dtype, shape, array0) for at in addresses.tolist()]
 

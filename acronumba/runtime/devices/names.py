@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 from typing import TYPE_CHECKING
 
+from acronumba.config import variable
 from acronumba.errors.codes import reject
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ def open_device(name: str) -> Device:
 
 def default_device() -> str:
     """Return ACRONUMBA_DEVICE (default "cpu")."""
-    return check_device(os.environ.get("ACRONUMBA_DEVICE", "") or "cpu")
+    name = variable("ACRONUMBA_DEVICE")
+    return check_device(name) if name else "cpu"
 
 
 def check_device(device: str) -> str:
