@@ -116,6 +116,14 @@ class Options:
         return dataclasses.replace(self, **changes)
 
 
+@functools.lru_cache(maxsize=256)
+def without_refactoring(options: Options) -> Options:
+    """Return the options with callers that compute the products of the results of their calls."""
+    if not options.decisions.refactor:
+        return options
+    return dataclasses.replace(options, strategy=dataclasses.replace(options.strategy or DEFAULT, refactor=False))
+
+
 class Changes(TypedDict, total=False):
     """The fields of `Options`, for type checkers: what `model` and `Model.with_options` take by name."""
 

@@ -121,7 +121,7 @@ class Strategy:
     split_function: float = 0.3  # an element of exp, tanh, ...
     split_element: float = 0.05  # an element of anything else
     row_elements: int = 16  # of a row that is worth a node of its own, if nothing dearer is done with it
-    refactor: bool = False  # a recursive call computes the matrix product of its result that its caller would
+    refactor: bool = True  # a recursive call computes the matrix product of its result that its caller would
     table_rows: int = 256  # of a shared table whose products are computed for all rows
 
     # how kernels run (`runtime`)

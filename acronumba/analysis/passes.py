@@ -68,7 +68,7 @@ class Pass:
 
 
 def _refactor(d: Draft) -> Draft:
-    program, notes = refactor(d.program)
+    program, notes = refactor(d.program, d.options.decisions)
     return replace(d, program=program, notes=(*d.notes, *notes), texts=d.shown("refactor", notes_text(notes)))
 
 
@@ -154,7 +154,7 @@ def _forks(d: Draft) -> Draft:
 
 
 PASSES = (
-    Pass(name="refactor", run=_refactor, wanted=lambda o: o.decisions.refactor and o.reuse and o.duplicate),
+    Pass(name="refactor", run=_refactor, wanted=lambda o: o.decisions.refactor and o.reuse and o.duplicate and o.equal),
     Pass(name="sharing", run=_share),
     Pass(name="simplify", run=_simplify),
     Pass(name="dead_results", run=_dead_results, wanted=lambda o: o.duplicate),

@@ -20,7 +20,7 @@ from acronumba.api.failures import plain_failure
 from acronumba.api.plain import SOON, PlainCall
 from acronumba.api.results import Done, Results
 from acronumba.api.specialisations import FEW, Cache, Fit, fitting, keep, likely
-from acronumba.config import Options, verify_level
+from acronumba.config import Options, verify_level, without_refactoring
 from acronumba.data.decoder import Decoder
 from acronumba.data.source_guard import Changed
 from acronumba.errors import AcronumbaError, InternalError, ShapeMismatch, TypeMismatch
@@ -187,6 +187,8 @@ def _tuned(model: Batched, call: Call) -> tuple[Options, list[Compiled]]:
     options = model.options
     if model.device == "cpu":
         options = options_for(function_of(model), options, call.count)
+    else:  # devices sum in an order that refactoring would change
+        options = without_refactoring(options)
     return options, model._entries if options is model.options else model._cache.of(options)
 
 

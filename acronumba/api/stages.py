@@ -55,8 +55,11 @@ class Stages(Mapping[str, str], Summarised):
             name = spec.name if f"kernels/{spec.name}/cpu" not in self._makers else f"{spec.name}.{k}"
             self._makers[f"kernels/{name}/cpu"] = partial(compiled.artifacts.kernel_text, k)
             self._makers[f"kernels/{name}/cuda"] = partial(compiled.artifacts.cuda_text, k)
-            if backward and (backward[k].outputs or backward[k].terms):
-                self._makers[f"backward/{name}"] = partial(_backward, backward[k])
+        for k, back in enumerate(backward):
+            if back.outputs or back.terms:
+                spec = compiled.artifacts.gradient_plan.kernels[k]
+                name = spec.name if f"backward/{spec.name}" not in self._makers else f"{spec.name}.{k}"
+                self._makers[f"backward/{name}"] = partial(_backward, back)
         self._makers["tiles/cuda"] = partial(cuda_tiles_text, compiled.plan, compiled.options)
         self._makers["persistent/cuda"] = partial(cuda_persistent_text, compiled.plan, compiled.options)
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from acronumba.config import Options, verify_level
+from acronumba.config import Options, verify_level, without_refactoring
 from acronumba.locks import ForkLock
 from acronumba.pipeline.boundary import bounded, made_by_one, made_once
 from acronumba.pipeline.log import Times, bar, debug
@@ -62,6 +62,18 @@ class Artifacts:
             plan = make_plan(self.program, self.options, self._after)
         self.verify(plan.program, plan.kernels)
         debug(3, "plan", lambda: plan_text(plan))
+        return plan
+
+    @made_by_one
+    def gradient_plan(self) -> Plan:
+        """Plan of gradients, which know no equal nodes: callers compute the products of their own results."""
+        from acronumba.analysis.plan import make_plan
+
+        if not any(note.kind == "refactored" for note in self.plan.notes):
+            return self.plan
+        with self.times.stage("plan"):
+            plan = make_plan(self.program, without_refactoring(self.options), self._after)
+        self.verify(plan.program, plan.kernels)
         return plan
 
     def _after(self, one: Pass, draft: Draft) -> None:

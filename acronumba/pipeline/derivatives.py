@@ -45,7 +45,7 @@ class Derivatives:
         from acronumba.analysis.backward.program import derive_all
 
         if (wanted, width) not in self._backward:
-            self._backward[wanted, width] = derive_all(self._of.plan, wanted, width)
+            self._backward[wanted, width] = derive_all(self._of.gradient_plan, wanted, width)
         return self._backward[wanted, width]
 
     def compiled(self, key: Hashable, make: Callable[[], T]) -> T:

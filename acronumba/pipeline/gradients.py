@@ -110,15 +110,16 @@ def executable_of(
     packed: Collection[int],
 ) -> BackwardExecutable:  # fmt: skip
     """Return the executable of the forward and backward pass on a device: see `pipeline.link.link_backward`."""
+    plan = compiled.artifacts.gradient_plan
     if device == "cpu":
         from acronumba.pipeline.link import link_backward
 
-        return link_backward(compiled.plan, compiled.options, wanted, width, params, packed, compiled.times.progress)
+        return link_backward(plan, compiled.options, wanted, width, params, packed, compiled.times.progress)
     from acronumba.pipeline.link_device import link_back_device
     from acronumba.runtime.devices.names import open_device
 
     on = open_device(device)
-    return link_back_device(compiled.plan, compiled.options, on, wanted, width, params, packed, compiled.times.progress)
+    return link_back_device(plan, compiled.options, on, wanted, width, params, packed, compiled.times.progress)
 
 
 def trained(

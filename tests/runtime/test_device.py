@@ -300,7 +300,7 @@ def test_results_stay_where_they_are() -> None:
     with pytest.raises(BufferError):
         there[0].__dlpack__(copy=True)
     held = np.from_dlpack(there[3])
-    buffers = specialise(chain, bind(chain, (xs,), {"w": w}))[0].artifacts.on("simulator")._buffers
+    buffers = specialise(on := chain.on("simulator"), bind(on, (xs,), {"w": w}))[0].artifacts.on("simulator")._buffers
     idle = len(buffers)  # others than the run's
     kept = done[3].copy()
     with pytest.raises(ValueError, match="read-only"):
