@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 def accounts(trace: TraceData, options: Options) -> list[list[tuple[Account, int]]]:
     """Return for each batch, per group of nodes with equal extents, the account and the number of nodes or rows."""
-    strategy = options.decisions
-    of = {name: accountant(spec, strategy) for name, spec in zip(trace.kernels, trace.specs, strict=True)}
+    on = options.decisions, None, options.precision
+    of = {name: accountant(spec, *on) for name, spec in zip(trace.kernels, trace.specs, strict=True)}
     return [
         [
             (one, b.rows * many // b.size if b.rows else many)

@@ -137,9 +137,8 @@ def variant(
     """Return the model with a strategy; it has run once."""
     one = model.with_options(strategy=Strategy(**changes), threads=1)
     trace = one.trace(*columns, **shared).data
-    estimates = {
-        name: of_kernel(spec, one.options.decisions) for name, spec in zip(trace.kernels, trace.specs, strict=True)
-    }
+    on = one.options.decisions, None, one.options.precision
+    estimates = {name: of_kernel(spec, *on) for name, spec in zip(trace.kernels, trace.specs, strict=True)}
     seconds = sum(estimated(record, estimates[record.kernel]) for record in trace.batches)
     return Variant(name=name, changes=changes, model=one, estimate=seconds, run=lambda: one.batch(*columns, **shared))
 

@@ -72,6 +72,7 @@ def account(
     nodes: int = 1,
     extents: Sequence[int] = (),
     target: Target | None = None,
+    precision: str = "float32",
 ) -> Account:
     """Count the bytes that a kernel moves and the operations that it computes.
 
@@ -86,18 +87,20 @@ def account(
         The run-time extents of the batch, `spec.dims` of them.
     target : Target, optional
         The CPU; by default this machine's.
+    precision : str
+        Of products, as `plan_stages` has it.
     """
-    return accountant(spec, strategy, target)(((tuple(extents), nodes),))[0]
+    return accountant(spec, strategy, target, precision)(((tuple(extents), nodes),))[0]
 
 
 Groups: TypeAlias = "tuple[tuple[tuple[int, ...], int], ...]"  # run-time extents, and how many nodes have them
 
 
 def accountant(
-    spec: KernelSpec, strategy: Strategy = DEFAULT, target: Target | None = None
+    spec: KernelSpec, strategy: Strategy = DEFAULT, target: Target | None = None, precision: str = "float32"
 ) -> Callable[[Groups], list[Account]]:
     """Return a function from the nodes of a batch, grouped by equal extents, to the account of each group."""
-    stages = plan_stages(spec, target or host(), strategy)
+    stages = plan_stages(spec, target or host(), strategy, precision)
     counter = functools.cache(lambda extents: _Counter(stages, extents))
 
     def accounts(groups: Groups) -> list[Account]:
@@ -220,7 +223,7 @@ class _Counter:
             return
         _add(roots, [(piece, self.elements(piece)) for piece in product.pieces])
         rows, columns = product.weight.shape
-        out.weights[product.matrix] = rows * columns * self.size(product.right)
+        out.weights[product.matrix] = rows * columns * self.stages.weight_size(product)
 
     def arguments(self, v: int, n: int, out: _Traffic, roots: dict[int, int]) -> None:
         """Count `n` elements of `v` as computed, and ask for its arguments."""

@@ -24,7 +24,7 @@ from acronumba.kernels.figures import figures_for
 from acronumba.kernels.stages.order import plan_stages
 from acronumba.kernels.stages.passes import panels_of, passes_of, tile_shape
 from acronumba.kernels.stages.tasks import Nest, Product, ProductStage, RowStage, Single, Stages
-from acronumba.kernels.tiles import passes_over
+from acronumba.kernels.tiles import at_once, passes_over
 from acronumba.kernels.write.element import DTYPES
 from acronumba.operations import OwnCall
 from acronumba.records import record
@@ -78,8 +78,15 @@ class _Vectors:
 
 
 def tile_time(rows: int, vectors: int, terms: float, target: Target, figures: Figures) -> float:
-    """Return the nanoseconds of a call of a register tile, `rows` x `vectors`, that adds up so many terms."""
-    cycles = sum(max(rows * v, rows + v, LATENCY) for v in passes_over(vectors, target))
+    """Return the nanoseconds of a call of a register tile, `rows` x `vectors`, that adds up so many terms.
+
+    With few rows a tile waits for weights, of which the second-level cache has half a vector of 512 bits in a cycle, or
+    for the sums of the term before, for which 512 bits need half as many multiplications at a time.
+    """
+    cycles = 0
+    for v in passes_over(vectors, target):
+        waits = max(2 * v, LATENCY // 2) if target.vector_bits == 512 else max(rows + v, LATENCY)
+        cycles += max(rows * v, waits)
     return figures.tile + terms * cycles * figures.multiply
 
 
@@ -190,10 +197,12 @@ def estimate(stages: Stages, target: Target) -> Estimate:
     return Estimate(stages=known, blocked=stages.blocked, block=stages.rows, target=target, figures=figures)
 
 
-def of_kernel(spec: KernelSpec, strategy: Strategy = DEFAULT, target: Target | None = None) -> Estimate:
-    """Return the estimated time of a kernel, by default on this machine's CPU."""
+def of_kernel(
+    spec: KernelSpec, strategy: Strategy = DEFAULT, target: Target | None = None, precision: str = "float32"
+) -> Estimate:
+    """Return the estimated time of a kernel, by default on this machine's CPU; `precision`: of products."""
     target = target or host()
-    return estimate(plan_stages(spec, target, strategy), target)
+    return estimate(plan_stages(spec, target, strategy, precision), target)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -251,6 +260,7 @@ class _Counter:
         f, graph = self.figures, self.graph
         dtype = graph.dtype(stage.parts[0].product.value)
         lanes = self.target.lanes(DTYPES[dtype].ty)
+        each = 1 / at_once(stage.parts[0].product.form, self.target)
         calls = []
         for one in passes_of(stage, self.stages, self.target):
             panels = panels_of(one, stage.n, lanes) if stage.n else 0
@@ -258,7 +268,7 @@ class _Counter:
             for call in one.calls:
                 k = Time()
                 for piece in call.members[0][0].product.pieces:
-                    k.add(1.0, graph.shape(piece)[-1:])
+                    k.add(each, graph.shape(piece)[-1:])
                 terms.append(k)
             vectors = tuple(call.gates * one.q for call in one.calls)
             calls.append(

@@ -278,6 +278,13 @@ def group_of(target: Target) -> int:
     return 4 if target.dots else 2
 
 
+def at_once(dtype: str, target: Target) -> int:
+    """Return how many terms of a sum an instruction of a tile multiplies, by the form of the product."""
+    if dtype == "bf16":
+        return 2 if target.halves else 1
+    return group_of(target) if dtype == "int32" else 1
+
+
 def packing_of(
     target: Target, dtype: str, *, gates: int, n: int, k: int, q: int, lanes: int, transposed: bool
 ) -> AnyPacking:
@@ -329,7 +336,8 @@ def panel_shape(gates: int, n: int, target: Target, dtype: str, strategy: Strate
     """Choose the shape of panels and tiles for `gates` products of `n` columns each.
 
     A tile of r x v accumulators does r * v multiplications for r + v loads, and needs about 20 accumulators (8 with 16
-    registers) to hide the latency of an fma; columns beyond `n` in the last panel are work for nothing.
+    registers) to hide the latency of an fma; columns beyond `n` in the last panel are work for nothing. With 1.7 times
+    as many multiplications as loads the multipliers are busy: then the fewest columns beyond `n` decide.
     """
     if dtype == "lookups":
         q = lookups.panel_width(gates, n)
@@ -341,11 +349,15 @@ def panel_shape(gates: int, n: int, target: Target, dtype: str, strategy: Strate
     if strategy.panel_vectors:
         most = min(most, strategy.panel_vectors)
 
-    def score(q: int) -> float:
-        return _score(gates * q, target, strategy) * needed / (-(-needed // q) * q)
+    def score(q: int) -> tuple[float, float]:
+        each, useful = _score(gates * q, target, strategy), needed / (-(-needed // q) * q)
+        return round(min(each, _BUSY) * useful, 9), each * useful
 
     q = max(range(1, min(most, needed) + 1), key=score)
     return PanelShape(q, tallest(gates * q, target, strategy.tile_rows), gates * q)
+
+
+_BUSY = 1.7  # multiplications for each load
 
 
 def _score(vectors: int, target: Target, strategy: Strategy) -> float:

@@ -217,7 +217,7 @@ class Executable:
         buffers["phased"] = int(self.options.phases)
         buffers["effort"] = -1 if self.options.effort is None else self.options.effort
         buffers["unit"] = self.options.decisions.unit
-        buffers["weights"] = bytes_read = weights_bytes(specs)
+        buffers["weights"] = bytes_read = weights_bytes(specs, self.options.precision)
         each = reading(bytes_read, self.options.decisions) // max(len(specs), 1)
         buffers["launch"] = self.options.decisions.launch + each
         buffers["leads"] = address(self._leads)

@@ -169,12 +169,14 @@ def _cost(spec: KernelSpec, typical: bool = False) -> int:
     return typical_cost(spec) if typical else cost(spec)
 
 
-def weights_bytes(specs: Sequence[KernelSpec]) -> int:
-    """Return the bytes of shared weights that the kernels read."""
+def weights_bytes(specs: Sequence[KernelSpec], precision: str = "float32") -> int:
+    """Return the bytes of shared weights that the kernels read; `precision`: of their products."""
     weights = 0
     for spec in specs:
         read = {k for op in spec.body if op.op == "matmul" for k in op.args if k < len(spec.operands)}
         for operand in (spec.operands[k] for k in read):
             if operand.kind == "shared":
-                weights += math.prod(n for n in operand.shape if isinstance(n, int)) * np.dtype(operand.dtype).itemsize
+                halves = precision == "bf16" and operand.dtype == "float32"
+                size = 2 if halves else np.dtype(operand.dtype).itemsize
+                weights += math.prod(n for n in operand.shape if isinstance(n, int)) * size
     return weights

@@ -104,7 +104,7 @@ def _kernels(one: Model, xs: Any, shared: Any, rounds: int, stop: float) -> list
     for record, spec, seconds in timed_batches(one, xs, shared, rounds, stop):
         name = record.kernel
         if name not in estimates:
-            estimates[name] = of_kernel(spec, one.options.decisions)
+            estimates[name] = of_kernel(spec, one.options.decisions, None, one.options.precision)
             out[name] = {"kernel": name, "rows": 0, "batches": 0, "measured": 0.0, "estimated": 0.0}
         row = out[name]
         row["rows"] += record.rows or record.size

@@ -20,6 +20,8 @@ from acronumba.bench.measure import ratio
 from acronumba.bench.workloads import Workload
 from acronumba.cli.main import main
 from acronumba.emit import cache
+from acronumba.emit.target import Target
+from acronumba.kernels.account import account
 from acronumba.kernels.cost import of_kernel
 from acronumba.strategy import DEFAULT, Figures, Strategy
 from acronumba_bench import costs
@@ -103,6 +105,18 @@ def test_what_takes_longer_has_a_higher_estimate() -> None:
             assert a < of_kernel(small).batch([((20,) * small.dims, 100.0)])
             if small.dims:
                 assert a < of_kernel(small).batch([((40,) * small.dims, 10.0)])
+
+
+def test_estimates_and_bytes_follow_the_precision() -> None:
+    """With instructions for pairs of bf16 a product takes half the time; its weight takes half the bytes anywhere."""
+    pairs = Target(name="", features="+avx512bf16,+avx512vl", vector_bits=512, registers=32)
+    products = [spec for spec in _specs("tree_lstm", 256) if any(op.op == "matmul" for op in spec.body)]
+    seconds, moved = {}, {}
+    for precision in ("float32", "bf16"):
+        seconds[precision] = sum(of_kernel(s, DEFAULT, pairs, precision).batch([((), 64.0)]) for s in products)
+        moved[precision] = sum(account(s, nodes=8, precision=precision).shared for s in products)
+    assert 0.4 < seconds["bf16"] / seconds["float32"] < 0.75
+    assert 0.5 <= moved["bf16"] / moved["float32"] < 0.6
 
 
 def test_copies_take_time() -> None:

@@ -236,6 +236,9 @@ def test_panel_shape_avoids_empty_columns() -> None:
     machine = target.Target(name="", features="", vector_bits=512, registers=32)
     shape = tiles.panel_shape(1, 7 * 16, machine, "float32")
     assert -(-7 // shape.q) * shape.q <= 8
+    assert tiles.panel_shape(1, 200, machine, "float32").q == 2  # 14 vectors for 13, where 5 would make it 15,
+    assert tiles.panel_shape(2, 200, machine, "float32").q == 1  # and two products of one vector waste nothing
+    assert tiles.narrow(1, 200, machine, "float32")
 
 
 def test_module_exports_each_tile_once() -> None:

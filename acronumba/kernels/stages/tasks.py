@@ -6,6 +6,7 @@ Every stored value is a task. A `RowStage` has tasks done node by node, or for s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import field
 
@@ -165,9 +166,12 @@ class Stages:
         total = 0
         for product in {part.product.matrix: part.product for part in stage.parts}.values():
             if product.weight is not None:
-                size = 2 if product.form == "bf16" else DTYPES[self.graph.dtype(product.value)].size
-                total += product.weight.shape[0] * product.weight.shape[1] * size
+                total += math.prod(product.weight.shape) * self.weight_size(product)
         return total
+
+    def weight_size(self, product: Product) -> int:
+        """Return the bytes of an element of a product's shared weight, as tiles read it."""
+        return 2 if product.form == "bf16" else DTYPES[self.graph.dtype(product.right)].size
 
     def leaf(self, v: int) -> bool:
         return v < self.graph.first or v in self.stored
