@@ -67,9 +67,9 @@ class Epochs:
     --------
     >>> import numpy as np
     >>> from acronumba import training
-    >>> draws = training.Epochs(["a", "b", "c"], np.arange(3), batch=2, epochs=2)
+    >>> draws = training.Epochs(["a", "b", "c", "d"], np.arange(4), batch=2, epochs=2)
     >>> len(draws), [(xs, ys.tolist()) for xs, ys in draws]
-    (4, [(['c', 'a'], [2, 0]), (['b'], [1]), (['a', 'c'], [0, 2]), (['b'], [1])])
+    (4, [(['c', 'a'], [2, 0]), (['b', 'd'], [1, 3]), (['d', 'a'], [3, 0]), (['c', 'b'], [2, 1])])
     """
 
     def __init__(self, *columns: Any, batch: int, epochs: int = 1, seed: int = 0, start: int = 0) -> None:
@@ -101,7 +101,8 @@ class Watch:
     """Counts the steps of a training loop and shows its progress.
 
     As a context manager it shows a bar at a terminal: steps, loss, the last measurement, instances per second, time
-    left. Measurements on held-out data are also printed, a line each. A loss that is NaN or infinite ends the loop.
+    left. Measurements on held-out data are also printed, a line each, and at the end the mean of the last losses. The
+    first loss that is NaN or infinite is printed, and `over` is then true.
 
     Parameters
     ----------
@@ -174,7 +175,7 @@ class Watch:
         self._ends.append((time.perf_counter(), instances))
         if self.show:
             self._bar.show(self.step, self._told())
-            if not math.isfinite(self.losses[-1]):
+            if not math.isfinite(self.losses[-1]) and all(map(math.isfinite, self.losses[-2:-1])):
                 print(f"step {self.step:5}   the loss is {self.losses[-1]}: `loss.find_nan` tells where it comes from")
 
     def tested(self, value: Any) -> bool:
@@ -213,6 +214,9 @@ class Watch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bar.stop()
+        tested = self.tests[-1][0] if self.tests else 0
+        if self.show and error is None and self.step > tested:
+            print(f"step {self.step:5}   loss {np.mean(self.losses[max(tested, self.step - _RECENT) :]):.4g}")
 
     @property
     def panels(self) -> list[Panel]:

@@ -44,6 +44,18 @@ def test_a_lesson_has_questions_and_exercises_with_a_check_and_a_solution(lesson
     assert "yours" in "".join(cell.code for cell in cells(lesson) if "exercise" in cell.tags)
 
 
+def test_each_lesson_leads_to_the_next_and_is_listed() -> None:
+    index = (FOLDER / "index.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| \[([^]]+)\]\((\w+)\.md\) .*\| (\d+) \|$", index, re.M)
+    assert [name for _, name, _ in listed] == LESSONS and index.startswith("# Fifteen") and len(LESSONS) == 15
+    for k, (title, name, minutes) in enumerate(listed):
+        text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
+        assert f"\n# {title}\n" in text.replace(".* `", "") and f"**Time:** {minutes}" in " ".join(text.split()), name
+        last = text.rstrip().rpartition("\n\n")[2]
+        following = f"Next: [lesson {k + 2}]({LESSONS[k + 1]}.md)" if k < 14 else "This was the last lesson."
+        assert last.startswith(following), name
+
+
 def test_the_command_writes_the_notebooks_that_are_run_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lessons", str(tmp_path / "new" / "mine")]) == main(["lessons", str(tmp_path), "--solutions"]) == 0
     written = {path.stem: json.loads(path.read_text()) for path in tmp_path.glob("*.ipynb")}

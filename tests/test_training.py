@@ -257,3 +257,18 @@ def test_epochs_draw_each_instance_once_and_continue_where_a_loop_ended() -> Non
         training.Epochs([1, 2, 3], [1, 2], batch=1)
     with pytest.raises(ValueError, match="at least 1"):
         training.Epochs([1], batch=0)
+
+
+def test_a_watch_without_tests_ends_with_the_loss_and_tells_of_a_nan_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with training.Watch(steps=4) as watch:
+        for loss in (1.0, 3.0):
+            watch.took(loss, instances=1)
+    assert capsys.readouterr().out == "step     2   loss 2\n"
+    with training.Watch(steps=4) as watch:
+        watch.took(1.0, instances=1)
+        watch.tested(0.5)
+    assert capsys.readouterr().out.count("\n") == 1
+    with training.Watch(steps=4) as watch:
+        for _ in range(3):
+            watch.took(float("nan"), instances=1)
+    assert watch.over and capsys.readouterr().out.count("find_nan") == 1

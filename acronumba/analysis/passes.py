@@ -68,6 +68,8 @@ class Pass:
 
 
 def _refactor(d: Draft) -> Draft:
+    if d.program.kept:  # products that are asked for would become sums
+        return d
     program, notes = refactor(d.program, d.options.decisions)
     return replace(d, program=program, notes=(*d.notes, *notes), texts=d.shown("refactor", notes_text(notes)))
 
@@ -96,6 +98,8 @@ def _simplify(d: Draft) -> Draft:
 
 
 def _dead_results(d: Draft) -> Draft:
+    if d.program.kept:  # it may be one of these that is not computed
+        return d
     program, notes = drop_dead_results(d.program)
     return replace(d, program=program, notes=(*d.notes, *notes))
 

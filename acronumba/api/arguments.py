@@ -59,6 +59,10 @@ class Call:
         return replace(self, columns=columns, count=len(members), numbers=numbers)
 
 
+def _columns(count: int) -> str:
+    return f"{count} positional argument{'' if count == 1 else 's'}"
+
+
 def _some(column: Value, members: Sequence[int]) -> Value:
     return column.some(members) if hasattr(column, "originals") else [column[k] for k in members]
 
@@ -106,8 +110,9 @@ class Signature:
         if self.rest is not None:  # `*args`: the call says how many
             names = [*names, *(f"{self.rest.name}[{k}]" for k in range(len(columns) - len(names)))]
         if not columns or len(columns) > len(names):
-            seen = f"{len(columns)} positional arguments"
-            raise self._wrong(f"takes a column for each of: {', '.join(names)}", seen)
+            extra = len(columns) > len(names) and [name for name in self.shared if name not in shared]
+            by_name = f"pass shared values by name: `{', '.join(f'{name}=...' for name in extra)}`" if extra else ""
+            raise self._wrong(f"takes a column for each of: {', '.join(names)}", _columns(len(columns)), by_name)
         if shared.keys() <= self._defaults.keys():
             own, defaults = _NONE, self._defaults
         else:
@@ -133,7 +138,7 @@ class Signature:
                 raise reject("ACR707", message=f"{self.name}: the columns have different lengths", seen=seen)
         for p in self.positional[len(given) :]:
             if p.default is p.empty and p.name not in own:
-                raise self._wrong(f"the column for `{p.name}` is missing", f"{len(given)} positional arguments")
+                raise self._wrong(f"the column for `{p.name}` is missing", _columns(len(given)))
         return Call(columns=tuple(given), shared=values, frozen=frozenset(frozen), count=count)
 
     def _given_by_name(self, columns: int, names: Sequence[str], shared: Mapping[str, Value]) -> Sequence[str]:

@@ -106,13 +106,10 @@ def _shapes(machine: ShapeMismatch, frame: FrameType) -> str:
     said = ", ".join(f"`{name}` is {a.dtype}{list(a.shape)}" for name, a in arrays.items())
     if isinstance(expression, ast.BinOp) and isinstance(expression.op, ast.MatMult):
         left, right = (arrays.get(ast.unparse(side)) for side in (expression.left, expression.right))
-        if (
-            left is not None
-            and right is not None
-            and left.ndim == 2
-            and left.shape[0] == right.shape[max(-2, -right.ndim)]
-        ):
-            said += f"; `{ast.unparse(expression.left)}.T` would fit"
+        if left is not None and right is not None and left.ndim and right.ndim:
+            fits = [expression.left] if left.ndim == 2 and left.shape[0] == right.shape[max(-2, -right.ndim)] else []
+            fits += [expression.right] if right.ndim == 2 and left.shape[-1] == right.shape[1] else []
+            said += f"; `{ast.unparse(fits[0])}.T` would fit" if fits else ""
     return said
 
 

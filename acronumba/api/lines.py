@@ -11,12 +11,11 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from acronumba.errors import Loc
+from acronumba.errors import Loc, file_title
 from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import KernelSpec, Size, Use
 from acronumba.views.summary import Summarised, Summary
@@ -63,7 +62,7 @@ class Lines(Sequence[LineTime], Summarised):
         back = any(t.backward for t in self)
         rows = [
             (
-                f"{Path(t.file).name}:{t.line}", f"{(t.forward + t.backward) / whole:.0%}", seconds_text(t.forward),
+                f"{file_title(t.file)}:{t.line}", f"{(t.forward + t.backward) / whole:.0%}", seconds_text(t.forward),
                 *((seconds_text(t.backward),) if back else ()), t.text,
             )
             for t in self

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import ast
 import linecache
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType
 
 import numpy as np
 
 from acronumba.api.plain import PlainCall
+from acronumba.errors import file_title
 from acronumba.foreign import as_numpy, is_foreign
 from acronumba.generics import Value
 from acronumba.pipeline.boundary import is_library
@@ -37,6 +38,8 @@ class FirstNaN:
     values : dict of str to str
         The arrays and numbers that the line names, before it ran and after, as text: dtype, shape, least and largest
         element, how many elements are NaN.
+    infinity : FirstNaN or None
+        Where the call makes its first infinity, if the line of the NaN reads one.
     """
 
     instance: int
@@ -44,13 +47,17 @@ class FirstNaN:
     line: int
     function: str
     values: Mapping[str, str]
+    infinity: FirstNaN | None = None
 
     def __str__(self) -> str:
-        if not self.line:
-            lines = [f"instance {self.instance}: an argument is not finite"]
-        else:
-            where = f"{Path(self.file).name}:{self.line}, in {self.function}"
-            lines = [f"instance {self.instance}: {where}", f"    {linecache.getline(self.file, self.line).strip()}"]
+        text = f"instance {self.instance}: {self._lines()}"
+        return text if self.infinity is None else f"{text}\nthe first infinity: {self.infinity._lines()}"
+
+    def _lines(self) -> str:
+        lines = ["an argument is not finite"]
+        if self.line:
+            where = f"{file_title(self.file)}:{self.line}, in {self.function}"
+            lines = [where, *(f"    {line}" for line in _statement(self.file, self.line).splitlines())]
         return "\n".join([*lines, *(f"  {name}: {text}" for name, text in self.values.items())])
 
     __repr__ = __str__
@@ -69,7 +76,8 @@ def _origin(call: PlainCall, k: int, instance: Sequence[Value], wrong: np.ufunc)
     tracer = _Tracer(wrong)
     with suppress(_Found):
         PlainCall.run(call, instance, tracer)
-    return FirstNaN(k, tracer.file, tracer.line, tracer.function, tracer.values)
+    infinity = _origin(call, k, instance, np.isinf) if wrong is np.isnan and tracer.infinite else None
+    return FirstNaN(k, tracer.file, tracer.line, tracer.function, tracer.values, infinity)
 
 
 class _Found(BaseException):
@@ -80,6 +88,7 @@ class _Tracer:
     """A trace function that ends the call behind the first line that makes a NaN."""
 
     file, line, function = "", 0, ""
+    infinite = False  # whether the line reads an infinity
 
     def __init__(self, wrong: np.ufunc) -> None:
         self.values: dict[str, str] = {}
@@ -125,6 +134,7 @@ class _Tracer:
         self.file, self.function = frame.f_code.co_filename, frame.f_code.co_name
         named = {name: before.get(name) for name in _names(self.file, self.line)}
         self.values = {name: _described(v) for name, v in named.items() if _array(v) is not None}
+        self.infinite = any(is_wrong(v, np.isinf) for v in named.values())
         self.values |= {f"{path} =" if path in self.values else path: _described(v) for path, v in found}
         raise _Found
 
@@ -134,13 +144,27 @@ class _Tracer:
 
 def _names(file: str, line: int) -> list[str]:
     """Return the names in a line of source, in order."""
-    text = linecache.getline(file, line).strip()
+    text = _statement(file, line)
     for attempt in (text, f"{text} pass", text.removeprefix("return ")):
         try:
             return [e.id for e in ast.walk(ast.parse(attempt)) if isinstance(e, ast.Name)]
         except SyntaxError:
             continue
     return []
+
+
+def _statement(file: str, line: int) -> str:
+    """Return the text of the statement at a line, up to its colon if it has a block."""
+    lines = linecache.getlines(file)
+    with suppress(SyntaxError):
+        around = [
+            (node.lineno, node.body[0].lineno - 1 if hasattr(node, "body") else node.end_lineno)
+            for node in ast.walk(ast.parse("".join(lines)))
+            if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or line)
+        ]
+        first, last = max(around, default=(line, line))
+        return textwrap.dedent("".join(lines[first - 1 : max(last or line, first)])).strip()
+    return linecache.getline(file, line).strip()
 
 
 def _arrays_in(name: str, value: object) -> Iterator[tuple[str, object]]:

@@ -21,6 +21,7 @@ from acronumba.api.reference import SHARED
 from acronumba.api.shadow import FACTOR, Anchors, wide
 from acronumba.api.structures import float_arrays, paths_of
 from acronumba.api.wanted import Choices, Selection, Totals
+from acronumba.views.words import counted
 
 STEPS = (1e-4, 1e-5, 1e-6)  # of numbers of magnitude 1; the best one counts
 BOUND = 1e-6  # of a slope, relative
@@ -61,12 +62,12 @@ class Slopes:
         return tuple(s.path for s in self.slopes if not s.ok)
 
     def __str__(self) -> str:
-        lines = [f"{self.model}: gradients of {len(self.slopes)} arrays, {len(self.different)} different"]
+        lines = [f"{self.model}: gradients of {counted(len(self.slopes), 'array')}, {len(self.different)} different"]
         for s in self.slopes:
             seen = f"slope {s.slope:.6g}, differences {s.difference:.6g}"
-            found = f"agrees to {s.error:.0e}" if s.error <= BOUND else f"different: {seen}"
+            found = f"within {s.error:.0e} of the central difference" if s.error <= BOUND else f"different: {seen}"
             found += "" if s.close else ", but the compiled gradient is different"
-            lines.append(f"  {s.path}: {found} (rounding {s.rounding:.0e})")
+            lines.append(f"  {s.path}: {found} (rounding: {s.rounding:.0e})")
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -106,7 +107,7 @@ def compare(
         else:
             named = [(path, [(n, a) for n, x in enumerate(wanted.parts[k]) for a in float_arrays(x)])]
         left = [float_arrays(g[k]) for g in ways]
-        for name, arrays in named:
+        for of_name, arrays in named:
             mine, exact, narrow = ([np.asarray(g) for g in gs[: len(arrays)]] for gs in left)
             left = [gs[len(arrays) :] for gs in left]
             of = [(t.of if n < 0 else t.own, a) for n, a in arrays for j, t in totals.items() if n in (SHARED, j)]
@@ -114,7 +115,7 @@ def compare(
             bound = shadow.bound(losses.single, bits) * sum(parts) * losses.share
             off = _apart(mine, exact)
             close = off <= max(bound, FACTOR * _apart(narrow, exact))
-            out.append(losses.slope(name, arrays, exact, off, close, rng))
+            out.append(losses.slope(of_name, arrays, exact, off, close, rng))
     return Slopes(model=name, slopes=tuple(out))
 
 

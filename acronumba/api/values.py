@@ -7,17 +7,17 @@ computed, in order. The program is compiled once more, with the results of the l
 from __future__ import annotations
 
 import ast
+import os
 import re
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from acronumba.api.dispatch import specialise
 from acronumba.api.results import Results
-from acronumba.errors import InstanceErrors, Loc
+from acronumba.errors import InstanceErrors, Loc, file_title
 from acronumba.errors.codes import reject
 from acronumba.ir import nodes as ir
 from acronumba.ir.graph import loops
@@ -157,7 +157,7 @@ def _statements(compiled: Compiled, at: int | str) -> tuple[list[_Statement], st
                 continue
             end = value.end_lineno if isinstance(node, ast.If | ast.While | ast.For) else node.end_lineno  # type: ignore[attr-defined]
             lines = range(node.lineno + first - 1, (end or node.lineno) + first)  # type: ignore[attr-defined]
-            if line and not (line in lines and Path(path).name == Path(file).name):
+            if line and not (line in lines and file_title(path) in (file_title(file), os.path.basename(file))):
                 continue
             ranges = {_range_of(part, first, indent) for part in (*_alternatives(value), node)}
             out.append(_Statement(path, lines, frozenset(ranges), len(names) < 2))

@@ -45,7 +45,7 @@ def fold(
     >>> from acronumba import fold
     >>> tree = ast.parse("a + b * c", mode="eval").body
     >>> fold(tree, ast.iter_child_nodes, lambda n, kids: 1 + sum(kids))
-    8
+    10
     """
     made: dict[Hashable, Made] = {}
     alive: list[Any] = []  # keeps nodes that `children` creates alive, so that ids stay unique

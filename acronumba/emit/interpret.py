@@ -48,7 +48,7 @@ _FORMATS = {"i1": "B", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "f32": "f"
 class InterpreterMemory:
     """The arrays that interpreted code may reach, by address, and the functions it may call by address.
 
-    >>> memory = Memory()
+    >>> memory = InterpreterMemory()
     >>> a = np.arange(4)
     >>> memory.load(memory.add(a) + 8, I64)
     1

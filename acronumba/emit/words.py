@@ -17,7 +17,7 @@ _NAME = re.compile(r"(\w+)(?:\[(\d+)\])?(?: |$)")
 class RecordLayout:
     """The words of a table.
 
-    >>> row = Words('''
+    >>> row = RecordLayout('''
     ... start      first byte
     ... shape[2]   rows,
     ...            and columns

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import copyreg
 import linecache
+import os
 import pickle
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -30,7 +31,7 @@ class Loc:
     caller: Loc | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column + 1}"
+        return f"{_cell(self.file) or self.file}:{self.line}:{self.column + 1}"
 
     @property
     def path(self) -> tuple[Loc, ...]:
@@ -43,6 +44,18 @@ class Loc:
 
 
 NOWHERE = Loc("", "", 0, 0, 0, 0)
+
+
+def file_title(file: str) -> str:
+    """Return the display name of a file: its base name; for a cell of a notebook, ``In [3]``."""
+    return _cell(file) or os.path.basename(file)
+
+
+def _cell(file: str) -> str:
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    cells = getattr(getattr(shell, "compile", None), "_filename_map", {})
+    return f"In [{cells[file]}]" if file in cells else ""
 
 
 class AcronumbaError(Exception):
@@ -232,7 +245,7 @@ class InstanceErrors(AcronumbaError, ExceptionGroup):
 def _described(error: BaseException) -> str:
     """Return an exception of an instance in one line, and its line of source below."""
     text, line, file = str(error), getattr(error, "line", None), getattr(error, "file", None)
-    where = f" ({Path(file).name}:{line})" if line and file else f" (line {line})" if line else ""
+    where = f" ({file_title(file)}:{line})" if line and file else f" (line {line})" if line else ""
     source: list[str] = []
     if isinstance(error, AcronumbaError):  # in one line, without position and rewrite
         text = f"{error.code}: {error.message}" + (f" ({error.seen})" if error.seen else "")

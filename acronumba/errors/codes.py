@@ -111,7 +111,7 @@ def _table() -> dict[str, Code]:
             ),
         },
         TypeMismatch: {
-            301: ("the types are incompatible", "pass values of types that the operation supports"),
+            301: ("the types are incompatible", "convert one of the values, or pass values of another type"),
             302: (
                 "the value may be None or of another class here",
                 "test it first: `if x is not None`, `isinstance`, `match`",
@@ -150,7 +150,10 @@ def _table() -> dict[str, Code]:
             ),
         },
         ShapeMismatch: {
-            401: ("the shapes are incompatible", "make the shapes agree"),
+            401: (
+                "the shapes are incompatible",
+                "print the shapes in a plain call, and reshape or transpose an array",
+            ),
             402: ("there is no such axis", "use an axis from -rank to rank - 1"),
             403: ("this dimension must be known when the model is compiled", "use a constant or a shared int"),
             404: (

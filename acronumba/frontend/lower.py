@@ -24,7 +24,6 @@ import types
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import combinations, count, starmap
-from pathlib import Path
 from typing import Any
 
 from acronumba.config import verify_level
@@ -34,7 +33,7 @@ from acronumba.data.schema import NODES, classes_of
 from acronumba.data.shared import SharedConst, SharedTree, hiding, nodes_of, values_of
 from acronumba.data.source_guard import Changed, SourceGuard
 from acronumba.data.tables import Inherited
-from acronumba.errors import NOWHERE, AcronumbaError, Loc, together
+from acronumba.errors import NOWHERE, AcronumbaError, Loc, file_title, together
 from acronumba.errors.codes import reject
 from acronumba.foreign import BY_SOURCE
 from acronumba.frontend import (
@@ -558,10 +557,10 @@ def _program(sweep: Walker, name: str, params: Sequence[Type], result: Type) -> 
 def _left_out(calls: Iterable[Loc]) -> tuple[str, ...]:
     """Return a remark for each call that only tells."""
     lines = {(loc.file, loc.line): line_text(loc) for loc in calls}
-    return tuple(f"{Path(f).name}:{n}: not run in a batch: {text}" for (f, n), text in sorted(lines.items()))
+    return tuple(f"{file_title(f)}:{n}: not run in a batch: {text}" for (f, n), text in sorted(lines.items()))
 
 
 def _warnings(widenings: Iterable[Loc]) -> tuple[str, ...]:
     """Return a warning for each line of user code in which an operation promotes float32 to float64."""
     lines = {(loc.file, loc.line): line_text(loc) for loc in widenings}
-    return tuple(f"{Path(file).name}:{line}: {ir.WIDENED}: {text}" for (file, line), text in sorted(lines.items()))
+    return tuple(f"{file_title(file)}:{line}: {ir.WIDENED}: {text}" for (file, line), text in sorted(lines.items()))

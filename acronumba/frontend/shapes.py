@@ -199,7 +199,8 @@ class Shapes(TensorOps):
     def checked(self, index: Tensor, d: ir.Extent, axis: int) -> Tensor:
         """Return an integer array as checked positions along an axis; the instance fails where one is out of range."""
         if np.dtype(index.type.dtype).kind not in "iu":
-            raise self.w.reject("ACR301", seen=f"an index of dtype {index.type.dtype}")
+            seen = f"an index of dtype {index.type.dtype}"
+            raise self.w.reject("ACR301", seen=seen, rewrite="an index of integers: `x[i.astype(np.int64)]`")
         size = d if isinstance(d, int) else "?"
         text = f"an index is out of bounds for axis {axis} with size {size}"
         index = self.cast(index, "int64")
@@ -242,7 +243,7 @@ class Shapes(TensorOps):
             raise self.w.reject("ACR401", seen="no arrays to concatenate")
         rank = tensors[0].type.rank
         if any(t.type.rank != rank for t in tensors):
-            raise self.mismatch(", ".join(map(self.w.describe, tensors)))
+            raise self.mismatch(", ".join(map(self.w.describe, tensors)), "arrays of one rank: `x[None]` adds an axis")
         if not rank:
             raise self.mismatch("numbers, which cannot be concatenated", "use np.stack")
         axis = self.axes_of(axis, rank)[0]

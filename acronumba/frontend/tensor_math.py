@@ -17,6 +17,18 @@ from acronumba.ir import nodes as ir
 LANES = 16  # columns from which a product fills the CPU's vector registers without transposition
 
 
+def _product_that_fits(x: Tensor, y: Tensor, inner: int) -> str:
+    """Return the rewrite of a matrix product of shapes that do not fit: the transposition or order that does."""
+    if y.type.rank == 2 and y.dims[1] == x.dims[-1]:
+        return "transpose the right operand: `x @ y.T`"
+    if x.type.rank == 2 and x.dims[0] == y.dims[inner]:
+        return "transpose the left operand: `x.T @ y`"
+    if y.dims[-1] == x.dims[max(0, x.type.rank - 2)]:
+        return "exchange the operands: `y @ x`"
+    side = "the first" if y.type.rank == 1 else "the second to last"
+    return f"operands with equal dimensions: the last of the left is {x.dims[-1]}, {side} of the right {y.dims[inner]}"
+
+
 class TensorMath(Ufuncs):
     """Reductions, scans, orders and products of tensors."""
 
@@ -154,7 +166,7 @@ class TensorMath(Ufuncs):
         x, y = self.promote(x, ins[0]), self.promote(y, ins[1])
         inner = 0 if y.type.rank == 1 else y.type.rank - 2
         if isinstance(x.dims[-1], int) and isinstance(y.dims[inner], int) and x.dims[-1] != y.dims[inner]:
-            raise self.mismatch(f"{self.w.describe(x)} @ {self.w.describe(y)}")
+            raise self.mismatch(f"{self.w.describe(x)} @ {self.w.describe(y)}", _product_that_fits(x, y, inner))
         k = self.same_extent(x.dims[-1], y.dims[inner], "the inner dimensions of a matrix product")
         x = self.refine(x, (*x.dims[:-1], k))
         y = self.refine(y, tuple(k if a == inner else d for a, d in enumerate(y.dims)))

@@ -189,7 +189,10 @@ class TensorOps:
             fixed = {n for n in column if isinstance(n, int) and n != 1}
             if len(fixed) > 1:
                 texts = " and ".join(dims_text(s) for s in shapes)
-                raise self.mismatch(f"shapes {texts} do not broadcast")
+                raise self.mismatch(
+                    f"shapes {texts} do not broadcast",
+                    "in each pair of dimensions, from the last: equal, or one of them 1",
+                )
             loose = list(dict.fromkeys(n for n in column if isinstance(n, ir.Var)))
             if fixed:
                 size: ir.Extent = fixed.pop()

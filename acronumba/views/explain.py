@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from acronumba.config import OF_DEPTH
+from acronumba.errors import file_title
 from acronumba.ir.notes import KINDS
 from acronumba.views.console import plain_text
 from acronumba.views.explained import Block, Count, Explained, Remark, SourceFunction, SourceLine
@@ -81,8 +82,8 @@ def _shown(file: str) -> str:
     try:
         short = os.path.relpath(file)
     except ValueError:  # another drive
-        return os.path.basename(file)
-    return os.path.basename(file) if short.startswith("..") else short
+        return file_title(file)
+    return file_title(file) if short.startswith("..") else short
 
 
 def _grid(*widths: int | None) -> Table:

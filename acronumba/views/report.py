@@ -76,30 +76,35 @@ def summary(trace: TraceData) -> Table:
     table.add_column(justify="right", overflow="fold")
     table.add_column(ratio=1)
     table.expand = True
-    table.add_row("nodes", f"{trace.nodes:,}", "")
+    table.add_row("nodes", f"{trace.nodes:,}", "kernel calls without batching")
     if len(trace.sharers):
-        table.add_row("nodes saved", f"{len(trace.sharers):,}", "equal to others, and recorded once")
-    table.add_row("batches", f"{len(trace.batches):,}", "proved optimal" if trace.optimal else "")
-    table.add_row("at least", f"{trace.lower_bound:,}", "no schedule has fewer batches")
-    table.add_row("launches saved", f"{trace.nodes - len(trace.batches):,}", _saved(trace))
-    table.add_row("rounds", f"{trace.rounds:,}", "executions, between sync points" if trace.rounds > 1 else "")
+        table.add_row("equal nodes", f"{len(trace.sharers):,}", "not computed: equal to one of the nodes")
+    table.add_row("batches", f"{len(trace.batches):,}", _mean(trace))
+    table.add_row("at least", f"{trace.lower_bound:,}", _bound(trace))
+    table.add_row("rounds", f"{trace.rounds:,}", "separated by sync points" if trace.rounds > 1 else "")
     if trace.parts > 1:
         table.add_row("micro-batches", f"{trace.parts:,}", "one after the other")
     saved = trace.unshared_bytes > trace.peak_bytes
-    without = f"; {bytes_text(trace.unshared_bytes)} if no two results shared a place" if saved else ""
-    table.add_row("memory", bytes_text(trace.peak_bytes), f"at its peak{without}")
-    named = [s for s in TIMED if s in trace.seconds] + sorted(set(trace.seconds) - {*TIMED, "total"})
+    without = f"; {bytes_text(trace.unshared_bytes)} without reuse of memory" if saved else ""
+    table.add_row("memory", bytes_text(trace.peak_bytes), f"at the peak{without}")
+    named = [s for s in TIMED if trace.seconds.get(s)] + sorted(set(trace.seconds) - {*TIMED, "total"})
     total = trace.seconds.get("total", sum(trace.seconds[s] for s in named))
-    for stage in named:
-        share = trace.seconds[stage] / total if total > 0 else 0.0
-        table.add_row(stage, seconds_text(trace.seconds[stage]), Bar(share, width=30))
+    times = {stage: trace.seconds[stage] for stage in named}
+    if (rest := total - sum(times.values())) > 0.01 * total:  # weights, buffers, Python
+        times["other"] = rest
+    for stage, taken in times.items():
+        table.add_row(stage, seconds_text(taken), Bar(taken / total if total > 0 else 0.0, width=30))
     if trace.seconds:
         table.add_row("total", seconds_text(total), "")
     return table
 
 
-def _saved(trace: TraceData) -> str:
-    return f"{trace.nodes / len(trace.batches):.1f} nodes per batch" if trace.batches else ""
+def _mean(trace: TraceData) -> str:
+    return f"kernel calls with batching: {trace.nodes / len(trace.batches):.1f} nodes each" if trace.batches else ""
+
+
+def _bound(trace: TraceData) -> str:
+    return "no schedule has fewer batches" + (", so this one is optimal" if trace.optimal else "")
 
 
 def schedule(trace: TraceData, limit: int = 40) -> Group:
@@ -168,13 +173,17 @@ def kernels(trace: TraceData, limit: int = 20) -> Group:
     for b in trace.batches:
         counts[b.kernel] = counts.get(b.kernel, 0) + 1
         seconds[b.kernel] = seconds.get(b.kernel, 0.0) + (b.seconds or 0.0)
-    for k, name in enumerate(trace.kernels[:limit]):
+    ran = [k for k in range(len(trace.kernels)) if nodes[k]]
+    for k in ran[:limit]:
+        name = trace.kernels[k]
         shapes = ", ".join(result_shapes(trace.specs[k])) if k < len(trace.specs) else ""
         cells = [f"{nodes[k]:,}", f"{counts.get(name, 0):,}"]
         if measured:
             cells.append(f"{seconds.get(name, 0.0) / measured:.0%}")
         table.add_row(Text(name, _STYLES[k % len(_STYLES)]), *cells, Text(shapes))
-    return Group(table, *_more(len(trace.kernels) - limit, "kernels"))
+    idle = [name for k, name in enumerate(trace.kernels) if not nodes[k]]
+    left = [Text(f" without nodes: {', '.join(idle)} (computed once per mini-batch, or not reached)")] if idle else []
+    return Group(table, *_more(len(ran) - limit, "kernels"), *left)
 
 
 def dataflow(trace: TraceData, limit: int = 30, deepest: int = 10) -> Group:

@@ -471,6 +471,7 @@ def test_check_compares_with_differences_of_the_plain_call() -> None:
     found = classify.value_and_grad.check(TREES, LABELS, p=params())
     assert found.ok, found
     assert [s.path for s in found.slopes][:3] == ["p.embed", "p.cells[0].w", "p.cells[0].b"]
+    assert str(found).startswith(f"classify: gradients of {len(found.slopes)} arrays, 0 different\n")
 
 
 def test_check_says_which_arrays_differ(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,3 +88,25 @@ def test_finite_results_and_no_instances():
     p = weights()
     assert total.find_nan(TREES[:1], p=p) is None
     assert total.find_nan([], p=p) is None
+
+
+@model
+def masked(x, *, w):
+    scores = np.log(w @ x)
+    return np.sum(
+        scores
+        * 0
+    )  # fmt: skip
+
+
+def test_the_infinity_that_the_line_reads():
+    w = np.eye(3, dtype=np.float32)
+    found = masked.find_nan(np.float32([[1, 2, 3], [1, 0, 2]]), w=w)
+    assert found.infinity.line == line_of(masked, "np.log") and found.infinity.infinity is None
+    text = str(found)
+    assert (
+        "in masked\n    return np.sum(\n        scores\n        * 0\n    )" in text
+        and "  scores: float32[3], -inf to" in text
+    )
+    first = text.index("the first infinity: test_nan.py:")
+    assert "    scores = np.log(w @ x)\n  w: float32[3, 3]" in text[first:]

@@ -13,6 +13,7 @@ from acronumba import AcronumbaError, InstanceErrors, model, nn
 from acronumba.zoo import listops, stack_rnn, tree_lstm
 from tests.support.all_models import CASES
 from tests.support.seen_values import wrong_values
+from tests.support.value_programs import wrong_lines
 
 
 @dataclass
@@ -132,3 +133,26 @@ def test_lines_that_compute_the_same_or_are_not_used() -> None:
     for at, value in (("y", w[:, 0]), ("z", w[:, 0]), ("unused", np.tanh(w[:, 0]))):
         (found,) = twice.values([np.array([1, 0], np.float32)], at=at, w=w)
         np.testing.assert_allclose(found, [value], rtol=1e-5)
+
+
+MORE = [pytest.param(62, marks=pytest.mark.long), *(pytest.param(k, marks=pytest.mark.slow) for k in range(100, 160))]
+
+
+@pytest.mark.parametrize("seed", [9, *MORE])
+def test_values_of_each_line_of_random_programs(seed: int, tmp_path: Path) -> None:
+    wrong, compared = wrong_lines(seed, tmp_path)
+    assert not wrong and compared > 0
+
+
+def test_a_call_whose_result_is_not_read_is_run() -> None:
+    found = visited.values(TREES, at="h", p=P)  # the recursive calls compute nothing that the result needs
+    assert [len(arrays) for arrays in found] == [1, 3, 5]
+
+
+@model
+def visited(t: Tree, *, p: dict):
+    h = np.tanh(p["w"] @ np.concatenate([p["b"], p["embed"][t.word]]))
+    seen = h
+    if t.left is not None and t.right is not None:
+        seen = seen + visited(t.left, p=p) + visited(t.right, p=p)
+    return h * 2

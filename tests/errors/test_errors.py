@@ -289,3 +289,40 @@ def test_a_number_in_braces_of_a_message_is_no_place_to_fill_in():
     with pytest.raises(InstanceErrors) as caught:
         acronumba.model(names_a_number_in_braces).batch([1, -2])
     assert str(caught.value.errors[1]) == "-2 is not 4"
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "rewrite"),
+    [
+        ((4, 3), (2, 3), "transpose the right operand: `x @ y.T`"),
+        ((3, 4), (3, 2), "transpose the left operand: `x.T @ y`"),
+        ((3, 4), (2, 3), "exchange the operands: `y @ x`"),
+        ((3,), (4, 2), "the last of the left is 3, the second to last of the right 4"),
+    ],
+)
+def test_a_product_of_shapes_that_do_not_fit_says_which_would(x, w, rewrite):
+    @acronumba.model
+    def product(k, *, x, w):
+        return x @ w * k
+
+    arrays = {"x": np.ones(x, np.float32), "w": np.ones(w, np.float32)}
+    with pytest.raises(ShapeMismatch) as caught:
+        product.batch([1.0], **arrays)
+    assert rewrite in caught.value.rewrite
+    if "`" in rewrite:  # it runs
+        eval(rewrite.split("`")[1], {"x": arrays["x"], "y": arrays["w"]})
+    product = acronumba.model(lambda x, *, w: x @ w)
+    with pytest.raises(InstanceErrors) as failed:
+        product.batch([arrays["x"]], w=arrays["w"])
+    found = str(failed.value.errors[0])
+    assert [f"`{name}.T` would fit" in found for name in "wx"] == ["y.T" in rewrite, "x.T" in rewrite]
+
+
+def test_one_instance_in_place_of_a_list_is_told_apart():
+    @acronumba.model
+    def count(words):
+        return len(words)
+
+    with pytest.raises(AcronumbaError) as caught:
+        count.batch(np.arange(3))
+    assert "`batch` takes a list of instances, not one" in str(caught.value)

@@ -119,7 +119,7 @@ def test_a_trace_says_who_shares(always: None) -> None:
     assert [x["instances"] for _, x in sorted(trace.graph.nodes(data=True))] == [(0, 1, 2), (0, 1, 2), (0, 2), (1,)]
     assert [x["instance"] for _, x in sorted(trace.graph.nodes(data=True))] == [0, 0, 0, 1]
     assert trace.data.nodes_of(2).tolist() == [0, 1, 2]
-    assert "nodes saved" in str(trace) and plain(read).trace([same, same], p=params()).saved == 0
+    assert "equal nodes" in str(trace) and plain(read).trace([same, same], p=params()).saved == 0
 
 
 def test_results_may_be_one_array_that_nobody_can_write() -> None:

@@ -236,7 +236,7 @@ def test_trace_says_what_is_saved() -> None:
     saved = on.data.unshared_bytes - on.peak_bytes
     assert saved > 0.8 * on.nodes * 256 * 4
     assert off.peak_bytes == off.data.unshared_bytes and off.peak_bytes > on.peak_bytes + saved // 2
-    assert "if no two results shared a place" in str(on) and "shared a place" not in str(off)
+    assert "without reuse of memory" in str(on) and "reuse of memory" not in str(off)
 
 
 def test_limits() -> None:

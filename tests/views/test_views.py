@@ -71,7 +71,7 @@ def test_report_says_what_happened_in_80_columns() -> None:
     assert text == report.trace_text(trace, "sentiment")
     assert max(map(len, text.splitlines())) <= 80
     assert "sentiment: 120 nodes in 4 batches, at least 4, proved optimal" in text
-    assert re.search(r"launches saved\s+116\s+30\.0 nodes per batch", text)
+    assert re.search(r"batches\s+4\s+kernel calls with batching: 30\.0 nodes each", text)
     assert re.search(r"execute\s+1\.00 ms\s+█{10,}", text)
     assert re.search(r"^\s*0\s+0\s+0\s+leaf_3\s+64\s+█+$", text, re.M)
     assert re.search(r"^\s*3\s+1\s+2\s+cell_7\s+8\s+█+$", text, re.M)

@@ -141,7 +141,10 @@ def _len(w: Walker, a: Args) -> Val:
             return found
         items = None if v.is_iterator else w.items_of(v)
         if items is None:
-            raise w.reject("ACR301", seen=f"len of {w.describe(v)}")
+            rewrite = (
+                "an array with an axis; `batch` takes a list of instances, not one" if isinstance(v, Tensor) else ""
+            )
+            raise w.reject("ACR301", seen=f"len of {w.describe(v)}", rewrite=rewrite)
         return number(len(items))
 
     return w.each(a["x"], one)

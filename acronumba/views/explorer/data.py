@@ -7,17 +7,15 @@ numbers: index into `files`, line from 1, columns in characters (`ast` counts by
 from __future__ import annotations
 
 import linecache
-import os
 import platform
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
 from acronumba.config import VERSION
-from acronumba.errors import Loc
+from acronumba.errors import Loc, file_title
 from acronumba.ir.notes import KINDS
 from acronumba.ir.spec import Use
 from acronumba.memory import Array, native
@@ -93,14 +91,6 @@ class Files:
 
 def _characters(file: str, line: int, column: int) -> int:
     return len(linecache.getline(file, line).encode()[:column].decode(errors="replace"))
-
-
-def file_title(file: str) -> str:
-    """Return the display name of a file: its base name; for a cell of a notebook, ``In [3]``."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    cells = getattr(getattr(shell, "compile", None), "_filename_map", {})
-    return f"In [{cells[file]}]" if file in cells else os.path.basename(file)
 
 
 def explorer_data(given: Explored) -> dict[str, Json]:
