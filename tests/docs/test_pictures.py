@@ -73,6 +73,13 @@ def test_the_ink_of_pictures_is_read_on_white_and_on_black() -> None:
     assert 1.05 / (light + 0.05) > 4.5 and (light + 0.05) / 0.05 > 4.5  # as WCAG asks for
 
 
+def test_a_dark_page_does_not_darken_pictures(root: Path) -> None:
+    """The theme would draw them on white, and less bright: their ink is chosen for both grounds."""
+    style = (root / "docs" / "_static" / "site.css").read_text(encoding="utf-8")
+    (rule,) = re.findall(r'data-theme="dark"\][^{]*\.svg[^{]*\{([^}]*)\}', style)
+    assert "background: none" in rule and "filter: none" in rule
+
+
 def test_pages_say_what_pictures_show(root: Path) -> None:
     shown = set()
     for page in (root / "README.md", *(root / "docs").rglob("*.md")):

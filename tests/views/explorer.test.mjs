@@ -110,6 +110,24 @@ test("the game takes no node before its operands, and ends", () => {
   }
 });
 
+test("a forced game asks only where there is a choice", () => {
+  for (let seed = 0; seed < 50; seed++) {
+    const { run, s } = randomRun(seed);
+    const [asked, forced] = [new Game(run, s), new Game(run, s, true)];
+    while (asked.left) {
+      const before = asked.ready().size;
+      const [key] = asked.ready().keys();
+      if (before > 1) {
+        assert.deepEqual([...forced.ready().keys()], [...asked.ready().keys()]);
+        forced.take(key);
+      }
+      asked.take(key);
+    }
+    assert.equal(forced.left, 0);
+    assert.deepEqual(forced.taken, asked.taken);
+  }
+});
+
 test("no two nodes are drawn at one place, and operands stand to the left", () => {
   const apart = (run, s, shown) => {
     const { x, y, columns, height } = placeGraph(run, s.batch, shown);

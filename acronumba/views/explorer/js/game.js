@@ -5,8 +5,9 @@ import { operands, users } from "./columns.js";
 /** @typedef {import("./columns.js").Run} Run @typedef {import("./columns.js").Schedule} Schedule */
 
 export class Game {
-  /** @param {Run} run @param {Schedule} s a schedule that knows the batch of each node */
-  constructor(run, s) {
+  /** @param {Run} run @param {Schedule} s a schedule that knows the batch of each node
+   * @param {boolean} forced whether the only key that is ready runs without being taken */
+  constructor(run, s, forced = false) {
     const batch = /** @type {Int32Array} */ (s.batch);
     this.run = run;
     this.key = Int32Array.from(batch, (b) => s.key[b]);  // what can share a batch
@@ -15,6 +16,7 @@ export class Game {
     this.done = new Uint8Array(run.nodes.n);
     this.left = run.nodes.n;
     this.current = 0;  // the round
+    this.forced = forced;
     /** @type {{kernel: number, size: number}[]} */
     this.taken = [];
     this.begin();
@@ -33,13 +35,24 @@ export class Game {
     return out;
   }
 
-  /** Go on to the first round in which something is ready. */
+  /** Go on to the first round in which something is ready, and, if `forced`, to the first choice. */
   begin() {
-    while (this.left && !this.ready().size) this.current++;
+    for (;;) {
+      while (this.left && !this.ready().size) this.current++;
+      const keys = [...this.ready().keys()];
+      if (!this.forced || keys.length !== 1) return;
+      this.batch(keys[0]);
+    }
   }
 
   /** Run all ready nodes of a key. @param {number} key */
   take(key) {
+    this.batch(key);
+    this.begin();
+  }
+
+  /** @param {number} key */
+  batch(key) {
     const mine = this.ready().get(key) ?? [];
     if (!mine.length) return;
     for (const v of mine) {
@@ -48,6 +61,5 @@ export class Game {
     }
     this.left -= mine.length;
     this.taken.push({ kernel: this.run.nodes.kernel[mine[0]], size: mine.length });
-    this.begin();
   }
 }

@@ -9,7 +9,7 @@ const ICONS = {
   play: ["Play or pause", "M3 2l9 5-9 5z"], next: ["One batch on", "M4 2v10l7-5z"], last: ["To the end", "M10 2h2v10h-2zM2 2v10l7-5z"],
 };
 const MOST_ROWS = 2000;  // of the table
-const STILL = "Press play, or step with the arrow keys: nodes whose operands are there are outlined, those that run stand out.";
+const STILL = "Press play, or step with the arrow keys. Nodes whose operands are computed are outlined; running nodes have a ring.";
 
 /** Go so many batches on. @param {number} by */
 export const step = (by) => set({ step: Math.max(0, Math.min(count(), state.step + by)) });

@@ -9,6 +9,7 @@ import { levels } from "./ready.js";
 import { HEIGHT, LEFT, drawBars, fresh } from "./strip.js";
 
 const MOST = 20_000;  // nodes of a game
+const ASKED = 3;  // kernels from which on a batch is not asked for if it is the only one that can run
 const title = document.title;
 
 /** @type {{guess: string, game: Game | null}} */
@@ -25,6 +26,8 @@ export function buildPredict() {
     hideAnswer();
   });
 }
+
+const used = () => order.filter((k) => kernels[k].nodes);
 
 const playable = () => {
   const s = data.summary;
@@ -51,22 +54,22 @@ function showPredict() {
       exercise.guess = input.value;
       begin();
     };
-    const words = `${many(s.instances, "instance")} were recorded: ${many(s.nodes, "node")} of ${many(order.filter((k) => kernels[k].nodes).length, "kernel")}. Nodes of one kernel whose operands are there can run as one batch. In how few batches can all of them run?`;
+    const words = `The graph of ${many(s.instances, "instance")} has ${many(s.nodes, "node")} of ${many(used().length, "kernel")}. Nodes of one kernel can run as one batch once their operands are computed. What is the least number of batches?`;
     out.replaceChildren(make("h3", {}, "Before you look"), make("p", { class: "note" }, words),
-      make("form", { onsubmit: guessed }, input, " ", make("button", {}, "Then let us see")));
+      make("form", { onsubmit: guessed }, input, " ", make("button", {}, "Start")));
   }
 }
 
 /** Begin to play, or once more. */
 function begin() {
-  exercise.game = new Game(run, schedule());
+  exercise.game = new Game(run, schedule(), used().length > ASKED);
   showPredict();
 }
 
 /** @param {any} out @param {Game} game */
 function playGame(out, game) {
   const bars = make("canvas", { role: "img", "aria-label": "Your batches" });
-  const head = [make("h3", {}, "Your schedule"), make("p", { class: "note" }, "Choose what runs next: all nodes of the kernel that are ready run together."), bars];
+  const head = [make("h3", {}, "Your schedule"), make("p", { class: "note" }, `Choose what runs next: all ready nodes of the kernel run together.${game.forced ? " Where only one kernel has ready nodes, it has run already." : ""}`), bars];
   out.replaceChildren(...head, ...(game.left ? turn(game) : verdict(game)));
   hideAnswer();
   if (game.left) drawState(out.querySelector(".gamegraph"), game);
@@ -85,7 +88,7 @@ function turn(game) {
   return [
     make("p", { class: "score" }, `${many(game.taken.length, "batch")} so far, ${many(game.left, "node")} left`),
     make("div", { class: "choices" }, ...choices),
-    make("p", { class: "note" }, `Instance ${state.instance}, one column for each step on the longest way from the leaves; ↑ and ↓ show another. Outlined: ready.`),
+    make("p", { class: "note" }, `Instance ${state.instance}: a column has the nodes with equally long paths to them. Outlined nodes are ready. ↑ and ↓ show another instance.`),
     make("div", { class: "gamegraph", tabindex: 0, "aria-label": "Dataflow of the instance" }),
   ];
 }
