@@ -42,6 +42,14 @@ _acronumba() {{
 complete -F _acronumba acronumba
 """
 
+FISH = f"""\
+function __acronumba_models
+    set -l file (string replace -r ':.*' '' -- (commandline -ct))
+    test -f "$file"; and {MODELS} "$file" | string replace -r '^' "$file:"
+end
+complete -c acronumba -f -n "string match -q '*.py:*' -- (commandline -ct)" -a '(__acronumba_models)'
+"""
+
 
 def script(shell: str, parser: argparse.ArgumentParser) -> str:
     """Return the script for a shell."""
@@ -50,7 +58,7 @@ def script(shell: str, parser: argparse.ArgumentParser) -> str:
     head = f"# In {SHELLS[shell]}: " + ("acronumba completion fish | source" if shell == "fish" else
                                         f'eval "$(acronumba completion {shell})"')  # fmt: skip
     if shell == "fish":
-        return "\n".join([head, *_fish(commands, helps), ""])
+        return "\n".join([head, *_fish(commands, helps), FISH])
     cases = "\n".join(
         f'        {name}) words="{" ".join(_options(command))}" values="{" ".join(_choices(name, command))}" ;;'
         for name, command in commands.items()

@@ -243,5 +243,24 @@ def test_other_shells_have_all_commands_and_options(shell, capsys):
         subprocess.run([path, "-n"], input=script, text=True, check=True)
 
 
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+def test_fish_completes_commands_options_models_and_codes(file, tmp_path, capsys):
+    file("")
+    assert main(["completion", "fish"]) == 0
+    script = capsys.readouterr().out
+
+    def completed(text):
+        run = [shutil.which("fish"), "--no-config", "-c", f"{script}\ncomplete -C 'acronumba {text}'"]
+        done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return [line.partition("\t")[0] for line in done.stdout.splitlines()]
+
+    assert completed("exp") == ["explain", "explore"]
+    assert completed("trace mi") == ["mine.py"]
+    assert completed("trace mine.py:") == ["mine.py:double", "mine.py:other"]
+    assert completed("trace mine.py:d") == ["mine.py:double"]
+    assert completed("picture --o") == ["--open"]
+    assert completed("error ACR21") == [c for c in CODES if c.startswith("ACR21")]
+
+
 def commands():
     return next(a.choices for a in parser()._actions if isinstance(a, argparse._SubParsersAction))
