@@ -31,7 +31,8 @@ from acronumba.storage import leaves
 __all__ = ["SGD", "Adam", "AdamW", "Optimiser", "clip"]
 
 _DTYPES = ("float32", "float64")
-_TRIES = 4
+_TRIES = 4  # updates without a `_Known` of use, after which only each `_RARELY`-th makes one
+_RARELY = 32
 _GRADIENT = 1  # where the gradient stands in a group
 
 
@@ -48,7 +49,7 @@ class Optimiser:
     """
 
     _memory: ClassVar[tuple[str, ...]] = ()  # names of the state arrays per parameter
-    _tries = _TRIES  # how often `_Known` is made before it has been of use once more
+    _misses = 0  # updates since a `_Known` was of use
 
     def __init__(self, rate: float) -> None:
         self.rate: float = _number("rate", rate)
@@ -92,11 +93,12 @@ class Optimiser:
         """
         known = self.__dict__.pop("_known", None)  # no other thread has it meanwhile
         if known is not None and known.read(params, grads, self.state):
-            self._tries = _TRIES
+            self._misses = 0
         else:
             pairs = self._checked(params, grads)
-            known = _Known(params, pairs, self.state, self._kinds()) if self._tries else None
-            self._tries = max(0, self._tries - 1)
+            self._misses += 1
+            often = self._misses <= _TRIES or not self._misses % _RARELY
+            known = _Known(params, pairs, self.state, self._kinds()) if often else None
             if known is None or not known.read(params, grads, self.state):
                 self.state["step"] += 1
                 self._apply(pairs)

@@ -40,6 +40,7 @@ class Call:
     count: int  # instances
     numbers: Sequence[int] | None = None  # numbers of the instances, if they are a part of a mini-batch
     at: int = field(default_factory=clock.__next__)  # when it began, by `clock`
+    same: object = None  # an object that stands for `shared` in all calls with these values, unchanged: see `api.kept`
     _trees: list[SharedTree] = field(default_factory=list)  # see `tree`
 
     def tree(self) -> SharedTree:

@@ -120,7 +120,7 @@ def existing(model: Batched, call: Call, packed: bool = True) -> Fit | None:
             return None
         if compiled.fn is not fn:
             continue
-        leaves = compiled.guard.leaves(call.shared, call.frozen)
+        leaves = compiled.guard.leaves(call.shared, call.frozen, call.same)
         if leaves is None or len(compiled.schema.params) != len(call.columns):
             continue
         rows = compiled.pack_exact(call.columns, call.numbers) if packed else None
@@ -171,7 +171,7 @@ def compile_for(model: Batched, call: Call, packed: bool = True) -> Fit:
                 cache.reject(fn, call, error, attempts, options.state)
                 raise
             keep(compiled, entries, call)
-            leaves = compiled.guard.leaves(call.shared, call.frozen)
+            leaves = compiled.guard.leaves(call.shared, call.frozen, call.same)
             if leaves is not None:
                 found = compiled, leaves
                 break

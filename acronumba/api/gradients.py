@@ -7,7 +7,7 @@ returns `Gradients`. `ir.tape` defines them: the run of an instance by the inter
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, Unpack, overload
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from acronumba.api.arguments import Call
 from acronumba.api.columns import groups
 from acronumba.api.dispatch import Batched, bind, exception_of, function_of, rejections, specialise
+from acronumba.api.kept import Kept, Ready
 from acronumba.api.results import Results
 from acronumba.api.wanted import Choices, Selection, Totals, wanted_of
 from acronumba.config import PRECISIONS
@@ -26,6 +27,7 @@ from acronumba.errors import AcronumbaError, InstanceErrors, InternalError, one_
 from acronumba.errors.codes import reject
 from acronumba.generics import G, Value
 from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, TensorT, TorchT, TupleT, Type, UnionT, type_text, words
+from acronumba.memory import DType
 from acronumba.pipeline.boundary import def_loc
 from acronumba.runtime.recorded import Failure
 from acronumba.runtime.state import MEMORY
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
     from acronumba.ir.notes import Note
     from acronumba.ir.tape import Recorder
     from acronumba.pipeline.compiled import Compiled
-    from acronumba.pipeline.gradients import Trained
     from acronumba.runtime.trace import BackRecord
 
 
@@ -248,7 +249,12 @@ class ValueAndGrad(Generic[G], Summarised):
 
     def _ran(self, call: Call, wide: bool = False, together: bool = False, tell: bool = False) -> _GradientRun:
         """Return the run for `_run`; `tell`: with the batches of its backward pass."""
-        wanted = self._wanted(call)
+        fn, calls = function_of(self.model), self.model._cache.kept
+        kept = calls.find(fn, self.choices, call)
+        wanted = kept.wanted if kept else self._wanted(call)
+        if kept is None and wanted.is_of_shared(self.choices, call):
+            kept = calls.add(fn, self.choices, call, wanted)
+        call = replace(call, same=kept) if kept else call
         run = _GradientRun(self.model, self.choices, call, wanted, wide, together, tell)
         for members, fit in alike(self.model, call, together, run.errors):
             run.group(members, fit)
@@ -298,7 +304,8 @@ class _GradientRun:
         self.losses: list[Value] = [None] * call.count
         self.aux: list[Value] = [None] * call.count
         self.errors: dict[int, BaseException] = {}
-        self.totals: dict[int, Totals] = {}  # per instance that did not fail
+        self.good: list[int] = []  # instances that did not fail
+        self.totals: dict[int, Totals] = {}  # of them, those whose gradients are known one by one
         self.parts: list[Totals] = []  # of instances that ran together
         self.records: list[BackRecord] | None = [] if tell else None  # the batches of the backward pass
         self.means = False  # whether the gradients are those of the mean already
@@ -306,73 +313,76 @@ class _GradientRun:
 
     def group(self, members: Sequence[int], fit: Fit | None) -> None:
         """Run instances of compatible types; `fit` is their specialisation, if they are all instances of the call."""
-        from acronumba.pipeline.gradients import trained
-
         some = self.call if len(members) == self.call.count else self.call.some(members)
         compiled, leaves, packed = fit or specialise(self.model, some, self.compiled)
-        loss = _loss_type(compiled, self.choices)
-        mine = self.wanted.of(compiled, leaves, packed, self.call)
-        mine.check(compiled, leaves, len(words(loss)))
-        mine.check_apart(compiled, leaves, self.call, members)
-        if packed is not None:
-            tensors = mine.tensors(compiled, leaves)
-            given = frozenset(mine.columns), mine.packed(compiled, leaves), self.model.device
-            there = trained(compiled, frozenset(tensors), self.choices.aux, *given)
-            self._in_parts(members, mine, there, packed, leaves, tensors, some.frozen, fit is not None)
-            return
-        recorder = compiled.recorder_of_tapes(leaves)
-        for k in members:
-            self._instance(k, mine, compiled, recorder, loss)
+        kept = some.same if packed is not None and isinstance(some.same, Kept) else None
+        ready = kept.find(compiled, leaves, self.model.device) if kept else None
+        if ready is None or packed is None:
+            loss = _loss_type(compiled, self.choices)
+            mine = self.wanted.of(compiled, leaves, packed, self.call)
+            mine.check(compiled, leaves, len(words(loss)))
+            mine.check_apart(compiled, leaves, self.call, members)
+            if packed is None:
+                recorder = compiled.recorder_of_tapes(leaves)
+                for k in members:
+                    self._instance(k, mine, compiled, recorder, loss)
+                return
+            ready = Ready(compiled, leaves, mine, self.choices.aux, self.model.device)
+            if kept and not (ready.packed or mine.columns):  # what those hold may be part of an instance
+                kept.add(ready)
+        self._in_parts(members, ready, packed, some.frozen, fit is not None)
 
     def _in_parts(
-        self, members: Sequence[int], wanted: Selection, there: Trained, packed: Batch, leaves: Sequence[Value],
-        tensors: Mapping[int, int], frozen: frozenset[str], whole: bool,
-    ) -> None:  # fmt: skip
+        self, members: Sequence[int], ready: Ready, packed: Batch, frozen: frozenset[str], whole: bool
+    ) -> None:
         """Run instances by compiled code, as many at once as fit into memory; `whole`: they are all of the call."""
         of: dict[int, Gradient] = {}
         self.means = whole and self.choices.reduce == "mean"
 
         def work(places: NDArray[np.int64], tight: bool) -> Sequence[int]:
-            self.means = self.means and len(places) == len(members)
-            some = packed if len(places) == len(members) else packed.some(places)
-            return self._part([members[k] for k in places], wanted, there, some, leaves, tensors, frozen, of, tight)
+            if len(places) == len(members):
+                return self._part(members, ready, packed, frozen, of, tight)
+            self.means = False
+            return self._part([members[k] for k in places], ready, packed.some(places), frozen, of, tight)
 
-        for k in there.slices.run(len(members), work):
-            self._fail(members[k], there.compiled, Failure(site=MEMORY))
+        for k in ready.there.slices.run(len(members), work):
+            self._fail(members[k], ready.there.compiled, Failure(site=MEMORY))
         self.parts.append(Totals(of=of, own={}))
 
     def _part(
-        self, members: Sequence[int], wanted: Selection, there: Trained, packed: Batch, leaves: Sequence[Value],
-        tensors: Mapping[int, int], frozen: frozenset[str], of: dict[int, Gradient], tight: bool,
+        self, members: Sequence[int], ready: Ready, packed: Batch, frozen: frozenset[str], of: dict[int, Gradient],
+        tight: bool,
     ) -> Sequence[int]:  # fmt: skip
         """Run instances at once and accumulate gradients; return the indices of those that did not fit into memory."""
-        compiled = there.compiled
-        own_arrays = wanted.asked(compiled, packed, members)
-        done = there.run(
-            packed, leaves, frozen, tables=[n for n, key in tensors.items() if wanted.by_rows(key)],
-            asked=lambda run: [*own_arrays, *wanted.asked_of_shared(compiled, leaves, run)],
+        compiled = ready.there.compiled
+        own_arrays = ready.wanted.asked(compiled, packed, members)
+        done = ready.there.run(
+            packed, ready.leaves, frozen, tables=ready.tables,
+            asked=lambda run: [*own_arrays, *(ready.asked_of_shared(run) if ready.packed else ())],
             mean=self.means, tight=tight, timed=self.records is not None,
         )  # fmt: skip
         self.means, self.peak = done.mean, max(self.peak, done.back.bytes)
         if self.records is not None:
             self.records += done.back.records()
-        own: list[dict[int, Gradient]] = [{} for _ in members]
+        own: dict[int, dict[int, Gradient]] = {}
         for a, x in zip(done.asked, done.back.own, strict=True):
             if x is not None and a.instance >= 0:
-                own[a.instance][id(a.array)] = x
+                own.setdefault(a.instance, {})[id(a.array)] = x
             elif x is not None:
                 of[id(a.array)] = total([of[id(a.array)], x] if id(a.array) in of else [x])
-        for j, k in enumerate(members):
-            if j in packed.errors:
-                self.errors[k] = packed.errors[j]
-            elif j in done.failures:
-                self._fail(k, compiled, done.failures[j])
-            elif j not in done.crowded:
-                result = done.result(j)
-                self.losses[k], self.aux[k] = result if self.choices.aux else (result, None)
-                self.totals[k] = Totals(of={}, own=own[j])
+        for j, error in packed.errors.items():
+            self.errors[members[j]] = error
+        for j, failure in done.failures.items():
+            if j not in packed.errors:
+                self._fail(members[j], compiled, failure)
+        bad = {*packed.errors, *done.failures, *done.crowded}
+        good = [j for j in range(len(members)) if j not in bad] if bad else range(len(members))
+        for j, result in zip(good, done.result.some(good), strict=True):
+            self.losses[members[j]], self.aux[members[j]] = result if self.choices.aux else (result, None)
+        self.good += members if not bad else [members[j] for j in good]
+        self.totals |= {members[j]: Totals(of={}, own=found) for j, found in own.items()}
         for n in done.back.shared.keys() & done.back.reached:
-            key, g = tensors[n], done.back.shared[n]
+            key, g = ready.tensors[n], done.back.shared[n]
             of[key] = total([of[key], g], fresh=True) if key in of else g
         return done.crowded
 
@@ -397,24 +407,34 @@ class _GradientRun:
         self.losses[k], self.aux[k] = result if self.choices.aux else (result, None)
         array = loss_of(values, loss)
         seeds = {} if array is None else {tape.number(array): 1.0}
+        self.good.append(k)
         self.totals[k] = wanted.totals(tape, seeds, k, wide=self.wide)
 
     def done(self, one: bool = False) -> Gradients:
         """Return the gradients of all instances; `one`: for a call with one instance."""
-        count = len(self.totals)
+        count = len(self.good)
         if not self.call.count and self.choices.reduce == "mean":
             raise reject(
                 "ACR706", message="an empty mini-batch has no mean loss", rewrite='value_and_grad(f, reduce="sum")'
             )
         share = 1.0 / count if self.choices.reduce == "mean" and count else 1.0
-        values = [np.asarray(self.losses[k]) for k in self.totals]
-        total = np.sum(np.array(values, np.float64)) * share
-        dtype = np.result_type(*values) if values else np.dtype(np.float64)
+        losses = [self.losses[k] for k in self.good]
+        classes = {*map(type, losses)}
+        dtype = np.dtype(classes.pop()) if len(classes) == 1 and classes <= _SCALARS else _dtype_of(losses)
+        total = np.sum(np.array(losses, np.float64)) * share
         value = np.asarray(total, dtype if dtype.kind == "f" else np.float64)[()]
         rest = 1.0 if self.means else share
         grads = self.wanted.structures(self.totals, self.parts, rest, wide=self.wide, one=one)
         aux = Results.of(self.aux) if self.choices.aux else None
         return Gradients(value=value, grads=grads, losses=Results.of(self.losses), aux=aux)
+
+
+_SCALARS = {np.float32, np.float64}
+
+
+def _dtype_of(losses: Sequence[Value]) -> DType:
+    """Return the dtype of a sum of losses."""
+    return np.result_type(*map(np.asarray, losses)) if losses else np.dtype(np.float64)
 
 
 def _loss_type(compiled: Compiled, choices: Choices) -> Type:

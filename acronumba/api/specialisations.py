@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from acronumba.api.arguments import Call
+from acronumba.api.kept import KeptCalls
 from acronumba.config import Options
 from acronumba.errors import AcronumbaError
 from acronumba.generics import Value
@@ -71,7 +72,7 @@ def fitting(entries: Iterable[Compiled], fn: types.FunctionType, call: Call) -> 
     """Return the first specialisation of a function that fits a call, and the values of its shared leaves."""
     found = []
     for compiled in tuple(entries):
-        if compiled.fn is fn and (leaves := compiled.guard.leaves(call.shared, call.frozen)) is not None:
+        if compiled.fn is fn and (leaves := compiled.guard.leaves(call.shared, call.frozen, call.same)) is not None:
             found.append((compiled, leaves))
     return next((pair for pair in likely(found, call) if pair[0].guard.matches_types(call.columns)), None)
 
@@ -95,6 +96,7 @@ class Cache:
         self.entries: dict[Options, list[Compiled]] = dict(entries or {})
         self.lock = ForkLock()  # held during compilation
         self.columns: KnownColumns | None = None  # columns among the arrays of the mini-batches compiled for
+        self.kept = KeptCalls()
         self.groups = 0  # largest number of groups of types in a mini-batch
         # In order of use, the last used last. By types and shared structure, or options and types: time of use, entry.
         self._rejected: dict[Hashable, tuple[int, tuple[int, Rejected]]] = {}

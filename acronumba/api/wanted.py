@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from acronumba.api.arguments import Call
-from acronumba.api.structures import float_arrays, objects_of, part_at, steps_of, structured
+from acronumba.api.structures import float_arrays, is_float_array, objects_of, part_at, steps_of, structured
 from acronumba.data.row_grad import Gradient, RowGrad, scaled, total
 from acronumba.data.shared import nodes_of
-from acronumba.data.skeleton import has_parts
+from acronumba.data.skeleton import Skeleton, has_parts
 from acronumba.errors.codes import reject
 from acronumba.foreign import OfParts, numpy_array
 from acronumba.generics import Value
@@ -104,10 +104,16 @@ class Selection:
     columns: Mapping[int, Sequence[Value]]  # selected positional parameters: one object for each instance
     arrays: Mapping[int, Value]  # the float arrays of shared values, by id
     sparse: frozenset[int] | bool  # ids of tables with gradients by rows; True: all that allow it
+    skeletons: tuple[Skeleton | None, ...] = ()  # of `shared`
 
     def of(self, compiled: Compiled, leaves: Sequence[Value], packed: Batch | None, call: Call) -> Selection:
         """Return the selection for some instances of a call, which a specialisation fits."""
         return self
+
+    def is_of_shared(self, choices: Choices, call: Call) -> bool:
+        """Whether it depends on nothing but the shared values of the call."""
+        named = (*self.paths, *(choices.sparse if isinstance(choices.sparse, tuple) else ()))
+        return bool(self.skeletons) and all(steps_of(path)[0] in call.shared for path in named)
 
     def constant(self, compiled: Compiled, leaves: Sequence[Value]) -> frozenset[int]:
         """Return words of the result that have no cotangents, as no selected array leads to them."""
@@ -236,8 +242,41 @@ class Selection:
         one
             Whether the call had one instance: gradients of its own arrays are not in a list.
         """
-        sums: dict[int, Gradient] = {}
+        sums = self._sums(totals, parts, share, wide=wide)
 
+        def gradient(x: Value, found: Mapping[int, Gradient] = sums) -> Gradient:
+            array = numpy_array(x)
+            g = found.get(id(x))
+            if isinstance(g, RowGrad):
+                return g
+            g = np.zeros(array.shape, np.float64 if wide else array.dtype) if g is None else np.asarray(g, order="C")
+            return g.reshape(array.shape)[()] if isinstance(x, np.generic) else g
+
+        results = []
+        for k, skeleton in enumerate(self.skeletons):
+            if skeleton is not None:
+                found = []
+                for x in skeleton.leaves:
+                    g = sums.get(id(x))
+                    plain = type(x) is type(g) is np.ndarray and g.flags.c_contiguous
+                    found.append(g if plain else gradient(x) if id(x) in self.arrays else None)
+                results.append(skeleton.rebuilt(found))
+                continue
+            column = []
+            for n, part in enumerate(self.parts[k]):
+                mine = totals[n].own if n in totals else {}
+                of = {key: np.multiply(g, np.asarray(share, g.dtype)) for key, g in mine.items()}
+                column.append(structured(part, lambda x, of=of: gradient(x, of)))  # type: ignore[misc]
+            results.append(column[0] if one else column)
+        return results[0] if self.single else tuple(results)
+
+    def _sums(
+        self, totals: Mapping[int, Totals], parts: Sequence[Totals], share: float, *, wide: bool
+    ) -> Mapping[int, Gradient]:
+        """Return the sums of the gradients of shared arrays, by id; arrays that nothing reached are missing."""
+        if len(parts) == 1 and share == 1.0 and not totals and not self.sparse:
+            return parts[0].of
+        sums: dict[int, Gradient] = {}
         for key, x in self.arrays.items():
             own = [t.of[key] for t in parts if key in t.of]
             found = [*own, *(t.of[key] for t in totals.values() if key in t.of)]
@@ -249,27 +288,7 @@ class Selection:
             if self.sparse is not True and self.by_rows(key) and not isinstance(sums.get(key), RowGrad):
                 raise reject("ACR706", message="a table in `sparse` is also read as a whole",
                              rewrite="leave it out of `sparse`")  # fmt: skip
-
-        def gradient(x: Value, found: Mapping[int, Gradient] = sums) -> Gradient:
-            array = numpy_array(x)
-            g = found.get(id(x))
-            if isinstance(g, RowGrad):
-                return g
-            g = np.zeros(array.shape, np.float64 if wide else array.dtype) if g is None else np.asarray(g, order="C")
-            return g.reshape(array.shape)[()] if isinstance(x, np.generic) else g
-
-        results = []
-        for k, place in enumerate(self.places):
-            if place is None:
-                results.append(structured(self.shared[k], gradient))
-                continue
-            column = []
-            for n, part in enumerate(self.parts[k]):
-                mine = totals[n].own if n in totals else {}
-                of = {key: np.multiply(g, np.asarray(share, g.dtype)) for key, g in mine.items()}
-                column.append(structured(part, lambda x, of=of: gradient(x, of)))  # type: ignore[misc]
-            results.append(column[0] if one else column)
-        return results[0] if self.single else tuple(results)
+        return sums
 
 
 def _by_id(ids: Mapping[int, int], found: Mapping[int, Gradient]) -> dict[int, Gradient]:
@@ -288,12 +307,13 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Selection
     """Select the arrays of a call to differentiate by."""
     names = fn.__code__.co_varnames[: fn.__code__.co_argcount]
     paths = choices.wrt
-    found: dict[int, list[Value]] = {}  # float arrays of a value, by its id
+    found: dict[int, tuple[Skeleton, list[Value]]] = {}  # the structure of a value, and its float arrays, by its id
 
     def arrays_of(value: Value) -> list[Value]:
         if id(value) not in found:
-            found[id(value)] = float_arrays(value)
-        return found[id(value)]
+            skeleton = Skeleton(value)
+            found[id(value)] = skeleton, list(filter(is_float_array, skeleton.leaves))
+        return found[id(value)][1]
 
     if paths is None:
         paths = tuple(name for name, value in call.shared.items() if arrays_of(value))
@@ -330,6 +350,7 @@ def wanted_of(fn: types.FunctionType, choices: Choices, call: Call) -> Selection
     return Selection(
         paths=paths, single=single, shared=tuple(shared), places=tuple(places), parts=tuple(parts),
         columns=columns, arrays=arrays, sparse=_tables(choices, call, fn, arrays),
+        skeletons=tuple(found[id(v)][0] if k is None else None for v, k in zip(shared, places, strict=True)),
     )  # fmt: skip
 
 

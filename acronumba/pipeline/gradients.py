@@ -20,6 +20,7 @@ from acronumba.pipeline.slices import Slices
 from acronumba.records import record
 
 if TYPE_CHECKING:
+    from acronumba.data.decoder import Decoder
     from acronumba.data.pack import Batch
     from acronumba.memory import Words
     from acronumba.pipeline.compiled import Compiled
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 class ForwardAndBackward:
     """Result of the forward and backward pass of a mini-batch."""
 
-    result: Callable[[int], Value]  # from the number of an instance that did not fail
+    result: Decoder  # of results, by the numbers of instances that did not fail
     failures: Mapping[int, Failure]
     crowded: Sequence[int]  # instances that did not fit into memory beside the others
     mean: bool  # whether gradients are those of the mean, not of the sum

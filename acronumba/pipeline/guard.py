@@ -78,6 +78,7 @@ class Guard:
         ]
         self._last: tuple[dict[str, Value], list[Value]] | None = None  # snapshots, and their leaves
         self._accepted: tuple[list[Schema], bool] | None = None  # types of packs, and what `accepts` returned
+        self._known: tuple[tuple[object, list[Value]], ...] = ()  # shared values by `Call.same`, and their leaves
         for path, loc in self._find_aliases(roots):
             raise reject("ACR202", loc, f"copy.deepcopy of shared values that also contain {path} on another path",
                           "copy.copy(x) of each part that is changed")  # fmt: skip
@@ -114,19 +115,28 @@ class Guard:
 
     # ---- shared values
 
-    def leaves(self, shared: Mapping[str, Value], frozen: frozenset[str] = frozenset()) -> list[Value] | None:
+    def leaves(
+        self, shared: Mapping[str, Value], frozen: frozenset[str] = frozenset(), same: object = None
+    ) -> list[Value] | None:
         """Return the values of `program.shared`, or None if the structure of the values, or the code, has changed.
 
-        For snapshots (the parameters in `frozen`) the result is cached while they are the same objects.
+        The result is cached for snapshots (the parameters in `frozen`) while they are the same objects, and for values
+        of which `same` says that they have not changed: see `Call.same`.
         """
         if shared.keys() != self._shared or not self._source_guard.is_valid():
             return None
         last = self._last
+        for known, leaves in self._known:
+            if known is same:
+                return leaves if all(o.matches() for o in self._outer) else None
         if last is not None and frozen == last[0].keys() and all(shared[n] is v for n, v in last[0].items()):
             return last[1] if all(o.matches() for o in self._outer) else None
         found = self._leaves(shared)
-        if found is not None and not self._reads_outer and len(frozen) == len(shared):
-            self._last = dict(shared), found
+        if found is not None and not self._reads_outer:
+            if len(frozen) == len(shared):
+                self._last = dict(shared), found
+            if same is not None:
+                self._known = ((same, found), *self._known[:1])
         return found
 
     def _leaves(self, shared: Mapping[str, Value]) -> list[Value] | None:

@@ -30,6 +30,7 @@ from acronumba.memory import Array, Words, address, aligned
 from acronumba.records import record
 from acronumba.runtime.engines import Interpreted, Native
 from acronumba.runtime.program import KernelEntry, PackingLike
+from acronumba.runtime.watched import WatchedArrays
 
 SharedValue: TypeAlias = "Array | np.generic | float | int"  # the word of a packed list, dict or object is an int
 
@@ -63,6 +64,12 @@ class Prepared:
     read: Mapping[int, Array]  # copies of the other parameters that computed ones are made of
     records: Words  # value records, one for each entry of `table`
     by: Packer | None  # packs the weights of each call
+    watched: WatchedArrays  # the arrays that are read where the user has them
+
+    def is_of(self, given: Sequence[object]) -> bool:
+        """Whether these are the values, and their arrays lie where they lay; elements may have changed."""
+        alike = all(map(operator.is_, given, self.given)) or all(map(same, given, self.given))
+        return alike and self.watched.are_unchanged()
 
     def is_valid(self) -> bool:
         """Whether the arrays still have the bits that were copied."""
@@ -318,6 +325,7 @@ class SharedValues:
             records=making.records,
             read={} if anew else making.copies_of(sources),
             by=by,
+            watched=WatchedArrays([a for k, a in making.arrays.items() if k < len(given) and a is given[k]]),
         )
         if not anew:
             self.recent = [*rest, made][-_SETS:]
@@ -326,7 +334,7 @@ class SharedValues:
     def _last_of(self, given: Sequence[object]) -> Prepared | None:
         """Return the shared values that were prepared of the same arrays and numbers, or None."""
         for found in reversed(self.recent):
-            if all(map(operator.is_, given, found.given)) or all(map(same, given, found.given)):
+            if found.is_of(given):
                 return found
         return None
 
@@ -342,7 +350,7 @@ class SharedValues:
                 found = self._idle.popleft()
             except IndexError:
                 break
-            if all(map(same, given, found.given)) and found.is_in_place():
+            if found.is_of(given) and found.is_in_place():
                 return found
         return None
 

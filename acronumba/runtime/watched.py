@@ -5,7 +5,7 @@ the array objects (`runtime.library.watched`). An array object can get another p
 read-only, and be the same object: `a.resize`, `a.shape = ...`, `a.dtype = ...`, `a.setflags`.
 
 The fields of an array object are part of NumPy's binary interface. They are compared with what NumPy says of an array
-once; where they differ, and where code is interpreted, nothing is ever known to be unchanged.
+once; where they differ, and where code is interpreted, NumPy is asked for the form of each array.
 """
 
 from __future__ import annotations
@@ -70,6 +70,10 @@ def _calls() -> _Calls | None:
     return _Calls() if extents == [np.array(x, np.int64).tobytes() for x in (sample.shape, sample.strides)] else None
 
 
+def _form(array: Array) -> tuple[object, ...]:
+    return address(array), array.shape, array.strides, array.dtype, array.flags.writeable
+
+
 class WatchedArrays:
     """Arrays, as they were when this was made.
 
@@ -92,10 +96,13 @@ class WatchedArrays:
             row[:] = id(array), at, array.ndim, id(array.dtype), 0, address(extents)
             row[FLAGS] = np.frombuffer(ctypes.string_at(id(array) + HEAD, 56), np.int32)[OF_FLAGS]
         self._at = address(self._rows)
+        self._forms = [] if self._calls else list(map(_form, self.arrays))
 
     def are_unchanged(self) -> bool:
         """Whether all arrays lie where they lay, and have the form and flags that they had."""
-        return self._calls is not None and self._calls.unchanged(self._at, len(self.arrays)) != 0
+        if self._calls is None:
+            return list(map(_form, self.arrays)) == self._forms
+        return self._calls.unchanged(self._at, len(self.arrays)) != 0
 
     def read_alike(self, others: Sequence[Array], to: int, step: int) -> bool:
         """Write the addresses of other arrays, if they are in one piece and have the forms of the first of these.
