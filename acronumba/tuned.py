@@ -98,7 +98,7 @@ def remove() -> bool:
 
 def options_for(fn: FunctionType, options: Options, instances: int) -> Options:
     """Return the options for a mini-batch of `instances` instances; the same object without tuning results."""
-    if options.strategy is not None or (known := _known()) is _EMPTY:
+    if options.strategy is not None or (known := table()) is _EMPTY:
         return options
     found = choice_for(fn, instances)
     return _with(options, known.figures, tuple(found.changes.items()) if found is not None else ())
@@ -106,7 +106,7 @@ def options_for(fn: FunctionType, options: Options, instances: int) -> Options:
 
 def choice_for(fn: FunctionType, instances: int) -> Choice | None:
     """Return the choice for mini-batches of `instances` instances of a model, or None if it was not tuned."""
-    models = _known().models
+    models = table().models
     choices = models.get(model_key(fn), ()) if models else ()
     return next((c for c in choices if c.most is None or instances <= c.most), None)
 
@@ -124,7 +124,7 @@ def model_key(fn: FunctionType) -> str:
 _latest: list[tuple[Target, Table]] = []  # the table that this process has read, with its CPU
 
 
-def _known() -> Table:
+def table() -> Table:
     """Return the table of this process, read on first use."""
     target = host()
     if not _latest or _latest[0][0] is not target:

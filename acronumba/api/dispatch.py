@@ -14,13 +14,14 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Unpack
 
+from acronumba.api import known
 from acronumba.api.arguments import Call, Signature
 from acronumba.api.columns import groups, is_packed
 from acronumba.api.failures import plain_failure
 from acronumba.api.plain import SOON, PlainCall
 from acronumba.api.results import Done, Results
 from acronumba.api.specialisations import FEW, Cache, Fit, fitting, keep, likely
-from acronumba.config import Options, verify_level, without_refactoring
+from acronumba.config import Options, verify_level
 from acronumba.data.decoder import Decoder
 from acronumba.data.source_guard import Changed
 from acronumba.errors import AcronumbaError, InternalError, ShapeMismatch, TypeMismatch
@@ -30,7 +31,6 @@ from acronumba.generics import Value
 from acronumba.locks import undivided
 from acronumba.pipeline.boundary import compiling, def_loc
 from acronumba.runtime.devices.names import check_device
-from acronumba.tuned import options_for
 
 if TYPE_CHECKING:
     from acronumba.api.running import Running
@@ -48,6 +48,7 @@ class Batched(Protocol):
     """The parts of a model that its mini-batches depend on."""
 
     _signature: Signature | None
+    _known: known.Known | None
     __qualname__: str
 
     @property
@@ -115,7 +116,8 @@ def existing(model: Batched, call: Call, packed: bool = True) -> Fit | None:
     """Return an existing specialisation that fits a call, as `specialise` does, or None."""
     fn = function_of(model)
     others = []
-    for number, compiled in enumerate(sorted(_tuned(model, call)[1], key=lambda c: -c.used)):
+    options, entries = _tuned(model, call)
+    for number, compiled in enumerate(sorted(entries, key=lambda c: -c.used)):
         if number == FEW and model._cache.rejected(fn, call, model.options.state) is not None:
             return None
         if compiled.fn is not fn:
@@ -126,7 +128,10 @@ def existing(model: Batched, call: Call, packed: bool = True) -> Fit | None:
         rows = compiled.pack_exact(call.columns, call.numbers) if packed else None
         if rows is not None:
             compiled.used = call.at
-            return Fit(compiled, leaves, rows)
+            found = Fit(compiled, leaves, rows)
+            if not number:
+                known.note(model, call, found, options, entries)
+            return found
         others.append((compiled, leaves))
     for compiled, leaves in likely(others, call):
         if compiled.guard.matches_types(call.columns):  # if it could not be packed, the data is wrong
@@ -184,11 +189,7 @@ def compile_for(model: Batched, call: Call, packed: bool = True) -> Fit:
 
 def _tuned(model: Batched, call: Call) -> tuple[Options, list[Compiled]]:
     """Return the options of a call after tuning, and the specialisations with these options."""
-    options = model.options
-    if model.device == "cpu":
-        options = options_for(function_of(model), options, call.count)
-    else:  # devices sum in an order that refactoring would change
-        options = without_refactoring(options)
+    options = known.tuned(model, model.device, call.count)
     return options, model._entries if options is model.options else model._cache.of(options)
 
 
@@ -198,6 +199,11 @@ def _tuned(model: Batched, call: Call) -> tuple[Options, list[Compiled]]:
 def batch(model: Batched, columns: Sequence[Value], shared: Mapping[str, Value], trace: bool = False) -> Done:
     """Run a mini-batch, of any number of instances; `trace`: record and time it."""
     start = time.perf_counter()
+    if model._known is not None and not _watching:
+        with compiling(model.__wrapped__):
+            found = known.again(model, columns, shared)
+        if found is not None:
+            return run_checked(model, found[0], trace, start, found[1])
     return run_checked(model, bind(model, columns, shared), trace, start)
 
 

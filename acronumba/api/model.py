@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from acronumba.api.explanation import Explanation
     from acronumba.api.exploration import Exploration
     from acronumba.api.gradients import ValueAndGrad
+    from acronumba.api.known import Known
     from acronumba.api.nan import FirstNaN
     from acronumba.api.stages import Stages
     from acronumba.config import Changes
@@ -92,6 +93,7 @@ class Model(Summarised, Generic[P, R]):
     tensors: bool = False  # whether tensors of PyTorch are tensors in the code of the function, not arrays
 
     _native: Callable[P, R] | None = None  # a function of Numba that a plain call runs in place of the source
+    _known: Known | None = None  # its last mini-batch of packs
     _cache: Cache  # its compiled specialisations, by options
     _entries: list[Compiled]  # the entries of the cache for the options of this model
 

@@ -64,10 +64,10 @@ class Guard:
         self._names = names = [*tree.roots, *(o.path for o in self._outer)]
         self._getters = [getter(param.path, names) for param in params]
         self._array_roots = frozenset(self.root(p.path) for p in params if isinstance(p.type, TensorT))
-        roots, demanded = self._roots(shared), (getter(path, names) for path in sorted(lowered.demanded))
-        self._demanded = [(get, get(roots)) for get in demanded]
-        read = (*(p.path for p in params), *lowered.demanded)
-        self._reads_outer = any(self.root(path) not in tree.roots for path in read)
+        roots, demanded = self._roots(shared), [(p, getter(p, names)) for p in sorted(lowered.demanded)]
+        self._demanded = [(get, get(roots)) for _, get in demanded]
+        self._outer_demanded = [(get, get(roots)) for path, get in demanded if self.root(path) not in tree.roots]
+        self._reads_outer = any(self.root(p.path) not in tree.roots for p in params)
         kinds = (p.type for p in params if self.root(p.path) not in tree.roots)
         self.reads_outer_data = any(isinstance(t, TensorT | ListT | MapT | StructT) for t in kinds)  # not only numbers
         self._apart = [(paths, [getter(p, names) for p in paths], loc) for paths, loc in lowered.apart.items()]
@@ -130,7 +130,12 @@ class Guard:
             if known is same:
                 return leaves if all(o.matches() for o in self._outer) else None
         if last is not None and frozen == last[0].keys() and all(shared[n] is v for n, v in last[0].items()):
-            return last[1] if all(o.matches() for o in self._outer) else None
+            if not self._outer:
+                return last[1]
+            if not all(o.matches() for o in self._outer):
+                return None
+            roots = self._roots(shared) if self._outer_demanded else shared
+            return None if any(get(roots) != value for get, value in self._outer_demanded) else last[1]
         found = self._leaves(shared)
         if found is not None and not self._reads_outer:
             if len(frozen) == len(shared):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping
+from importlib import metadata
 
 from acronumba.bench import by_hand
 from acronumba.bench.by_hand import BY_NUMPY
@@ -19,6 +20,8 @@ from acronumba_bench.baselines import deciding, sequences, trees, writing
 
 TORCH_EACH, BY_TORCH, BY_DYNET = "PyTorch one by one", "PyTorch by hand", "DyNet"
 IN_GRAPH = "PyTorch by hand in a CUDA graph"
+BY_JAX, IN_BUCKETS = "JAX, one structure", "JAX, levels in buckets"
+BY_ONNXRUNTIME = "onnxruntime, one shape"
 BASELINES = (BY_NUMPY, TORCH_EACH, BY_TORCH, BY_DYNET)
 
 BATCHED: Mapping[str, Callable[..., Program]] = {
@@ -85,6 +88,36 @@ def makers(workload: str, threads: int = 1, device: str = "cpu") -> dict[str, Ma
 
         found[BY_DYNET] = AUTOBATCHED[workload]
     return found
+
+
+def of_one_structure(workload: str) -> dict[str, Maker]:
+    """Return the baselines on one thread of a CPU that are compiled for the structure of their mini-batch alone."""
+    found: dict[str, Maker] = {}
+    if _there("jax"):
+        from acronumba_bench.baselines import by_jax
+
+        found[BY_JAX] = by_jax.of_one_structure(workload)
+        if workload in by_jax.IN_BUCKETS:
+            found[IN_BUCKETS] = by_jax.IN_BUCKETS[workload]
+    if _there("onnx") and _there("onnxruntime"):
+        from acronumba_bench.baselines import by_onnxruntime
+
+        found[BY_ONNXRUNTIME] = by_onnxruntime.of_one_structure(workload)
+    return found
+
+
+def missing() -> list[str]:
+    """Return the reasons why baselines of `of_one_structure` are not there."""
+    return [f"{name} is not installed" for name in ("jax", "onnx", "onnxruntime") if not _there(name)]
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the libraries of `of_one_structure`."""
+    return {name: metadata.version(name) for name in ("jax", "onnxruntime") if _there(name)}
+
+
+def _there(library: str) -> bool:
+    return importlib.util.find_spec(library) is not None
 
 
 def _on_gpu(workload: str, device: str) -> dict[str, Maker]:

@@ -1,0 +1,173 @@
+"""A mini-batch of packs that comes again: found in a few checks, and never where something differs.
+
+The property: after any change of what the choice of a specialisation depends on, a model that has run before does what
+a fresh model of the same function does.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from acronumba import model, pack
+from acronumba.api import dispatch
+from acronumba.data.pack import Packed
+from acronumba.errors import AcronumbaError
+
+
+@dataclass
+class Params:
+    w: np.ndarray
+    b: np.ndarray
+
+
+def plain(x, *, p: Params):
+    return np.tanh(p.w @ x + p.b)
+
+
+FACTOR = 2
+SCALES = {"a": 3}
+
+
+def step(x, *, p: Params):
+    return np.tanh(p.w @ x + p.b) * FACTOR * SCALES["a"]
+
+
+def other(x, *, p: Params):
+    return p.w @ x - p.b * FACTOR
+
+
+def scaled(x, *, p: Params, k: int = 1):
+    return (p.w @ x + p.b) * FACTOR * SCALES["a"] * k
+
+
+def other_scaled(x, *, p: Params, k: int = 1):
+    return p.w @ x - p.b * FACTOR - k
+
+
+def weights(seed: int, n: int = 4) -> Params:
+    rng = np.random.default_rng(seed)
+    return Params(rng.standard_normal((n, n)).astype(np.float32), rng.standard_normal(n).astype(np.float32))
+
+
+def vectors(seed: int, count: int, dtype: str = "f4") -> list[np.ndarray]:
+    return list(np.random.default_rng(seed).standard_normal((count, 4)).astype(dtype))
+
+
+def outcome(f: Any, *args: Any, **kwargs: Any) -> Any:
+    try:
+        return [(r.dtype, r.tobytes()) for r in f.batch(*args, **kwargs)]
+    except AcronumbaError as error:
+        return type(error), error.code
+
+
+def test_the_same_packs_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    f, xs, p = model(step), pack(vectors(0, 5)), pack(weights(0))
+    first = outcome(f, xs, p=p)
+    outcome(f, xs, p=p)
+    monkeypatch.setattr(dispatch, "existing", None)  # it is not called
+    assert outcome(f, xs, p=p) == first
+    halves = [outcome(f, xs[:3], p=p), outcome(f, xs[3:], p=p)]
+    assert halves[0] + halves[1] == first
+
+
+def test_the_guard_of_a_specialisation_has_the_code_of_its_function() -> None:
+    f = model(step)
+    f.batch(pack(vectors(0, 2)), p=pack(weights(0)))
+    seen = f._entries[0].guard._source_guard._seen
+    assert {(id(step), name) for name in (".__code__", ".__defaults__", ".__kwdefaults__")} <= seen.keys()
+
+
+def test_few_python_calls() -> None:
+    f, xs, p = model(plain).with_options(threads=1), pack(vectors(0, 5)), pack(weights(0))
+    for _ in range(3):
+        f.batch(xs, p=p)
+    calls = 0
+
+    def profile(frame: Any, event: str, arg: Any) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(profile)
+    f.batch(xs, p=p)
+    sys.setprofile(None)
+    assert calls <= 130  # 250 before
+
+
+def changes(rng: random.Random, monkeypatch: pytest.MonkeyPatch, f: Any, state: dict[str, Any]) -> None:
+    """Change something that a call depends on, or nothing."""
+    match rng.randrange(12):
+        case 0:
+            monkeypatch.setattr(sys.modules[__name__], "FACTOR", rng.choice([2, 3, 2.5, np.float32(2)]))
+        case 1:
+            monkeypatch.setitem(SCALES, "a", rng.choice([3, 4]))
+        case 2:
+            monkeypatch.setattr(f.__wrapped__, "__code__", rng.choice(state["codes"]))
+        case 3 if f.__wrapped__ is scaled:
+            monkeypatch.setattr(scaled, "__kwdefaults__", rng.choice([{"k": 1}, {"k": 2}, {"k": 1.5}]))
+        case 4:
+            state["p"] = pack(weights(rng.randrange(3)))
+        case 5:
+            state["p"] = weights(rng.randrange(3))
+        case 6:
+            state["xs"] = pack(vectors(rng.randrange(3), rng.randrange(1, 6), rng.choice(["f4", "f8"])))
+        case 7:
+            state["xs"] = vectors(rng.randrange(3), 3, rng.choice(["f4", "f8"]))
+        case 8:
+            state["xs"] = state["xs"][: rng.randrange(1, 4)]
+        case 9:
+            f._entries.clear()
+        case 10:
+            monkeypatch.setenv("ACRONUMBA_DEVICE", rng.choice(["cpu", "nothing", ""]))
+        case 11 if f.__wrapped__ is scaled:
+            state["k"] = rng.choice([{}, {"k": 2}, {"k": 1.5}])
+
+
+@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(k, marks=pytest.mark.long) for k in range(2, 12))])
+def test_any_change_is_seen(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    fn, another = (scaled, other_scaled) if seed % 2 else (step, other)
+    rng, f = random.Random(seed), model(fn)
+    codes = fn.__code__, another.__code__
+    state: dict[str, Any] = {"xs": pack(vectors(0, 3)), "p": pack(weights(0)), "k": {}, "codes": codes}
+    for _ in range(16):
+        changes(rng, monkeypatch, f, state)
+        for _ in range(2):
+            got = outcome(f, state["xs"], p=state["p"], **state["k"])
+        given = [list(state["xs"]), state["p"].value if hasattr(state["p"], "value") else state["p"]]
+        fresh = model(fn)
+        assert got == outcome(fresh, given[0], p=given[1], **state["k"])
+
+
+def test_types_of_packs_that_do_not_fit_are_seen() -> None:
+    """A column whose types are a union is looked at once for each pack, and rejected, or run, as ever."""
+
+    def total(x):
+        return x[0] + 1
+
+    f = model(total)
+    wide, narrow = pack([(1,), (2.5,)]), pack([(1,), (2,)])
+    for _ in range(3):
+        assert list(f.batch(wide)) == [2, 3.5]
+        assert [type(r) for r in f.batch(narrow)] == [int, int]
+        assert list(f.batch(wide[:1])) == [2]
+    assert isinstance(wide, Packed)
+
+
+def test_columns_of_different_lengths_are_rejected_whatever_came_before() -> None:
+    def added(x, y, *, p: Params):
+        return x + y + p.b
+
+    f, p = model(added), pack(weights(0))
+    xs, ys = pack(vectors(0, 3)), pack(vectors(1, 3))
+    for _ in range(2):
+        f.batch(xs, ys, p=p)
+    for columns in ((xs, ys[:2]), (xs[:2], ys), (xs[:0], ys[:1])):
+        with pytest.raises(AcronumbaError, match="ACR707"):
+            f.batch(*columns, p=p)
+    assert len(f.batch(xs[:0], ys[:0], p=p)) == 0
+    assert len(f.batch(xs[1:], ys[:2], p=p)) == 2
