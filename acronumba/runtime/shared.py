@@ -11,7 +11,7 @@ import math
 import operator
 import struct
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -26,7 +26,7 @@ from acronumba.ir.types import FloatT, TensorT
 from acronumba.kernels.lookups import LookupPacking
 from acronumba.kernels.tiles import Packer
 from acronumba.locks import lazy
-from acronumba.memory import Array, Words, address, aligned
+from acronumba.memory import Array, Words, address, aligned, same_bytes
 from acronumba.records import record
 from acronumba.runtime.engines import Interpreted, Native
 from acronumba.runtime.program import KernelEntry, PackingLike
@@ -41,10 +41,6 @@ class Packed:
 
     copies: tuple[Array, ...]  # of the arrays; those that were computed here, which nobody changes, themselves
     array: Array
-
-    def holds(self, given: Sequence[object], ks: Sequence[int]) -> bool:
-        """Whether the given arrays still have the bits that were packed; computed arrays are not compared."""
-        return all(k >= len(given) or equal_bits(given[k], old) for k, old in zip(ks, self.copies, strict=True))
 
 
 @record(kw_only=True, eq=False)
@@ -61,7 +57,7 @@ class Prepared:
     memory: Mapping[int, Array]  # those that have elements, by their addresses
     arrays: Mapping[int, Array]  # the tensors
     packed: Mapping[tuple[tuple[int, ...], PackingLike], Packed]  # by parameters and packing
-    read: Mapping[int, Array]  # copies of the other parameters that computed ones are made of
+    compared: Mapping[int, Array]  # copies of the given parameters that were packed, or that computed ones are made of
     records: Words  # value records, one for each entry of `table`
     by: Packer | None  # packs the weights of each call
     watched: WatchedArrays  # the arrays that are read where the user has them
@@ -72,11 +68,12 @@ class Prepared:
         return alike and self.watched.are_unchanged()
 
     def is_valid(self) -> bool:
-        """Whether the arrays still have the bits that were copied."""
-        return (
-            all(p.holds(self.given, ks) for (ks, _), p in self.packed.items())
-            and all(equal_bits(self.given[k], old) for k, old in self.read.items())
-            and all(equal_bits(_as_read(self.given[k], old.dtype), old) for k, old in self.copies.items())
+        """Whether the arrays still have the bits that were copied.
+
+        What is prepared depends on the arrays alone, and all bytes of each that is not read in place are compared, once.
+        """
+        return all(equal_bits(self.given[k], old) for k, old in self.compared.items()) and all(
+            k in self.compared or equal_bits(_as_read(self.given[k], old.dtype), old) for k, old in self.copies.items()
         )
 
     def is_in_place(self) -> bool:
@@ -104,6 +101,7 @@ class Making:
         self.arrays: dict[int, Array] = {}
         self.last = {} if last is None else last.packed
         self.packed: dict[tuple[tuple[int, ...], PackingLike], Packed] = {}
+        self.compared: dict[int, Array] = {}
         self.by = by
         self.same: Mapping[int, int] = {}  # computed tensors that are packed from given ones: see `SharedValues._casts`
         self.pools: Mapping[int, tuple[int, int]] = {}  # see `SharedValues._pools`
@@ -134,9 +132,14 @@ class Making:
                     self.table[k] = int(value)
         return copies
 
-    def copies_of(self, ks: Collection[int]) -> dict[int, Array]:
-        """Return copies of the given tensors among `ks`, by number."""
-        return {k: self.arrays[k].copy() for k in sorted(ks) if k in self.arrays and k < self.given}
+    def copy(self, k: int, last: Array | None = None) -> Array:
+        """Return the copy of an array to compare it with: `last`, if that still has its bits; a computed array itself."""
+        if k >= self.given:
+            return self.arrays[k]
+        if k not in self.compared:
+            same = last is not None and equal_bits(self.arrays[k], last)
+            self.compared[k] = last if same and last is not None else self.arrays[k].copy()
+        return self.compared[k]
 
     def packing(self, ks: tuple[int, ...], packing: PackingLike | None) -> Array:
         """Return arrays in the layout that a kernel reads; a packed array is reused if its sources have not changed."""
@@ -148,10 +151,11 @@ class Making:
             self.packed[ks, packing] = Packed(copies=(), array=packing.apply(*arrays, by=self.by))
         if (ks, packing) not in self.packed:
             old = self.last.get((ks, packing))
-            if old is None or not all(map(equal_bits, arrays, old.copies)):
-                copies = tuple(a.copy() if k < self.given else a for k, a in zip(ks, arrays, strict=True))
-                old = Packed(copies=copies, array=packing.apply(*arrays))
-            self.packed[ks, packing] = old
+            lasts = [None] * len(ks) if old is None else old.copies
+            copies = tuple(map(self.copy, ks, lasts))
+            same = old is not None and all(a is b or equal_bits(a, b) for a, b in zip(copies, old.copies, strict=True))
+            array = old.array if old is not None and same else packing.apply(*arrays)
+            self.packed[ks, packing] = Packed(copies=copies, array=array)
         self.keep.append(self.packed[ks, packing].array)
         return self.packed[ks, packing].array
 
@@ -175,8 +179,7 @@ def same(a: object, b: object) -> bool:
     return isinstance(a, int) and type(a) is type(b) and a == b
 
 
-_FEW = 1 << 14  # bytes: of fewer, copies are compared in less time than arrays
-_PIECE = 1 << 17  # elements that are compared at once: what comes of that stays in the cache
+_FEW = 1 << 12  # bytes: of fewer, copies are compared in less time than arrays
 
 
 def equal_bits(value: object, old: Array) -> bool:
@@ -188,9 +191,7 @@ def equal_bits(value: object, old: Array) -> bool:
         return array.tobytes() == old.tobytes()
     if not array.flags.c_contiguous:
         array = np.ascontiguousarray(array)
-    size = f"u{old.dtype.itemsize}"
-    mine, theirs = array.reshape(-1).view(size), old.reshape(-1).view(size)
-    return all(np.array_equal(mine[k : k + _PIECE], theirs[k : k + _PIECE]) for k in range(0, len(mine), _PIECE))
+    return same_bytes(array, old)
 
 
 _SETS = 2  # sets of shared values that are cached: a comparison of two models takes them in turn
@@ -310,7 +311,9 @@ class SharedValues:
         for array in making.keep:
             self.engine.reach(array)
         operands = (o for once in computed for o in self.plan.kernels[once.kernel].operands)
-        sources = {o.index for o in operands if o.kind == "shared"} - {k for ks, _ in making.packed for k in ks}
+        for k in () if anew else {o.index for o in operands if o.kind == "shared"}:
+            if k in making.arrays:
+                making.copy(k)
         made = Prepared(
             given=given,
             table=making.table,
@@ -323,7 +326,7 @@ class SharedValues:
             arrays=making.arrays,
             packed=making.packed,
             records=making.records,
-            read={} if anew else making.copies_of(sources),
+            compared=making.compared,
             by=by,
             watched=WatchedArrays([a for k, a in making.arrays.items() if k < len(given) and a is given[k]]),
         )
