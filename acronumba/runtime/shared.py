@@ -70,7 +70,7 @@ class Prepared:
     def is_valid(self) -> bool:
         """Whether the arrays still have the bits that were copied.
 
-        What is prepared depends on the arrays alone, and all bytes of each that is not read in place are compared, once.
+        What is prepared depends on the arrays alone; all bytes of each that is not read in place are compared, once.
         """
         return all(equal_bits(self.given[k], old) for k, old in self.compared.items()) and all(
             k in self.compared or equal_bits(_as_read(self.given[k], old.dtype), old) for k, old in self.copies.items()
@@ -133,7 +133,7 @@ class Making:
         return copies
 
     def copy(self, k: int, last: Array | None = None) -> Array:
-        """Return the copy of an array to compare it with: `last`, if that still has its bits; a computed array itself."""
+        """Return the copy that an array will be compared with: `last`, if it still has the bits; a computed one itself."""
         if k >= self.given:
             return self.arrays[k]
         if k not in self.compared:
