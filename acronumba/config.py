@@ -253,7 +253,8 @@ def _encoded(name: str) -> object:
 
 
 def _level(name: str, highest: int, default: int) -> int:
-    text = variable(name)
+    held = getattr(os.environ, "_data", None)  # see `variable`; most variables are not set
+    text = "" if held is not None and _encoded(name) not in held else os.environ.get(name, "")
     if not text:
         return default
     if text.isdecimal() and int(text) <= highest:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -20,8 +21,25 @@ def word_at(at: int) -> int:
     return ctypes.c_int64.from_address(at).value
 
 
+_DATA: int = object.__basicsize__  # bytes: the place of the address in an array object, part of NumPy's interface
+
+
+def _tells_address() -> bool:
+    """Whether array objects begin with the address of their data."""
+    held = np.arange(12)
+    samples = held, held[3:], held.reshape(3, 4)[1:, ::-2], held[:0], held.astype(np.uint8)
+    return ctypes.sizeof(ctypes.c_void_p) == 8 and all(
+        word_at(id(a) + _DATA) == a.__array_interface__["data"][0] for a in samples
+    )
+
+
+_DIRECT = sys.implementation.name == "cpython" and _tells_address()
+
+
 def address(array: Array) -> int:
     """Return the address of an array's first element."""
+    if _DIRECT and type(array) is np.ndarray:
+        return word_at(id(array) + _DATA)  # in a third of the time
     return int(array.__array_interface__["data"][0])
 
 

@@ -19,6 +19,7 @@ from acronumba.memory import Array, DType, Words
 from acronumba.memory import address as address_of
 
 _least, _most = np.minimum.reduce, np.maximum.reduce
+_WORD = np.dtype(np.int64).char
 _NOTHING = (0, 0, memoryview(b"").cast("q"))
 _TOGETHER = 48  # number of arrays of one shape from which on they are made together
 
@@ -98,8 +99,10 @@ class Memory:
         """Return buffer k as bytes that cannot be written."""
         view = self._views[k]
         if view is None:
-            view = self._arrays[k].reshape(-1).view(np.uint8)
-            view.flags.writeable = False
+            view = self._arrays[k]
+            if view.dtype.char != "B" or view.ndim != 1 or view.flags.writeable:
+                view = view.reshape(-1).view(np.uint8)
+                view.flags.writeable = False
             self._views[k] = view
         return view
 
@@ -113,7 +116,8 @@ class Memory:
             if k < 0:
                 return self._with_rest().words(address, count)
             if k not in self._tables:
-                self._tables[k] = self._words(k).data
+                array = self._arrays[k]
+                self._tables[k] = array.data if array.dtype.char == _WORD and array.ndim == 1 else self._words(k).data
             base, end, table = self._last = self._bases[k], self._ends[k], self._tables[k]
         start = (address - base) >> 3
         return table[start : start + count].tolist()

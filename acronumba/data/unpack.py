@@ -70,6 +70,8 @@ class Unpacker:
         self.read = codec(result).read(result, 0)
         self.find = codec(result).find(result, 0)
         self.classes = [Class(layout) for layout in self.layouts]
+        # A list whose elements refer to no objects, lists or dicts.
+        self._listed = result if isinstance(result, ListT) and not holds_references(result.item) else None
 
     def decoder(self, rows: Words, memory: Memory, objects: Owned | None = None, rest: Rest | None = None) -> Decoder:
         """Return a decoder of the values of instances, by instance number.
@@ -94,7 +96,7 @@ class Unpacker:
             except Deep:
                 return list(map(decode, ks))
 
-        listed = self.type if isinstance(self.type, ListT) and not holds_references(self.type.item) else None
+        listed = self._listed
 
         def decode(k: int) -> Value:
             reader = Reader(self, memory, objects, rest)

@@ -46,8 +46,19 @@ class Slices:
 
     def run(self, count: int, work: Work) -> list[int]:
         """Run `count` instances; return those that do not fit alone."""
+        places = np.arange(count)
+        if count <= self.most:
+            try:
+                crowded = work(places, False)
+            except MemoryError as error:
+                work = _After(work, error)
+            else:
+                if not crowded:
+                    self._went(self.most)
+                    return []
+                work = _After(work, crowded)
         turn = _Turn(work, self.most, count)
-        turn.run(np.arange(count))
+        turn.run(places)
         self._went(turn.most)
         return turn.lost
 
@@ -59,6 +70,20 @@ class Slices:
             self.calm += 1
             if self.calm == self.patience:
                 self.most, self.calm = 2 * self.most, 0
+
+
+class _After:
+    """Work that has begun: its first call returns or raises what a call for all instances has returned or raised."""
+
+    def __init__(self, work: Work, first: Sequence[int] | MemoryError) -> None:
+        self._work = work
+        self._first: Sequence[int] | MemoryError | None = first
+
+    def __call__(self, places: Words, tight: bool) -> Sequence[int]:
+        first, self._first = self._first, None
+        if isinstance(first, MemoryError):
+            raise first
+        return self._work(places, tight) if first is None else first
 
 
 class _Turn:

@@ -133,7 +133,7 @@ class Making:
         return copies
 
     def copy(self, k: int, last: Array | None = None) -> Array:
-        """Return the copy that an array will be compared with: `last`, if it still has the bits; a computed one itself."""
+        """Return the copy that an array is compared with: `last`, if it still has the bits; a computed one itself."""
         if k >= self.given:
             return self.arrays[k]
         if k not in self.compared:
