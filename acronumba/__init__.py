@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from acronumba.compression import compress
     from acronumba.data.pack import Packed
     from acronumba.data.row_grad import RowGrad
+    from acronumba.residence import on_device
     from acronumba.storage import leaves, load, save
 
 __version__ = VERSION
@@ -70,6 +71,7 @@ _LATER = {  # imported when first used
     "compress": "acronumba.compression", "compression": "acronumba.compression",
     "Compressed": "acronumba.compressed", "Check": "acronumba.api.check", "Explanation": "acronumba.api.explanation",
     "Exploration": "acronumba.api.exploration", "Gradients": "acronumba.api.gradients",
+    "on_device": "acronumba.residence",
     "Packed": "acronumba.data.pack", "Stages": "acronumba.api.stages", "ValueAndGrad": "acronumba.api.gradients",
 }  # fmt: skip
 
@@ -107,6 +109,7 @@ __all__ = [
     "load",
     "model",
     "nn",
+    "on_device",
     "operation",
     "optim",
     "pack",

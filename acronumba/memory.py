@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+from acronumba.generics import Value
 
 Words: TypeAlias = NDArray[np.int64]
 Array: TypeAlias = NDArray[Any]  # of any dtype
@@ -121,3 +123,66 @@ def _kernel_file(path: str) -> bytes:
         return os.read(file, 1 << 16)
     finally:
         os.close(file)
+
+
+class DeviceTensor:
+    """An array in a device's memory: `runtime.devices.arrays.DeviceArray`."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        raise NotImplementedError
+
+    @property
+    def device(self) -> Value:
+        """The device that it is on."""
+        raise NotImplementedError
+
+
+class Home(Protocol):
+    """A device that current values of arrays are on, while the arrays are stale: see `runtime.devices.resident`."""
+
+    device: Value
+
+    def holds(self, array: Array) -> bool:
+        """Whether an array lies in one of these arrays."""
+
+    def refuse(self, array: Array) -> None:
+        """Raise if an array that it holds is stale."""
+
+    def hold(self, arrays: Sequence[tuple[str, Array]]) -> None:
+        """Be the home of further arrays, which have a name each; nothing is done if one of them cannot be there."""
+
+    def prepare(self, of: Value, given: tuple[Value, ...]) -> Value:
+        """See `runtime.shared.SharedValues.prepare`; None: no array is stale."""
+
+    def step(self, rule: str, groups: Sequence[Sequence[Value]], numbers: Sequence[float], by_rows: bool) -> None:
+        """See `runtime.updates.step`; the second array of a group may be by rows: only these change if `by_rows`."""
+
+    def clip(self, arrays: Sequence[Value], most: float) -> Value:
+        """See `optim.clip`: scale arrays of the device, of a total norm of at most `most`; return the norm before."""
+
+
+homes: list[Home] = []  # of the blocks that are open
+
+
+def home_of(array: object) -> Home | None:
+    """Return the home of an array, if it has one."""
+    if homes and isinstance(array, np.ndarray):
+        return next((home for home in homes if home.holds(array)), None)
+    return None
+
+
+def home_on(device: object) -> Home | None:
+    """Return the home on a device, if there is one."""
+    return next((home for home in homes if home.device is device), None)
+
+
+def refuse_stale(arrays: Iterable[object]) -> None:
+    """Raise if an array is stale."""
+    for array in arrays if homes else ():
+        if (home := home_of(array)) is not None:
+            home.refuse(array)  # type: ignore[arg-type]

@@ -25,7 +25,8 @@ import numpy as np
 from acronumba.data.row_grad import RowGrad
 from acronumba.data.skeleton import Skeleton
 from acronumba.errors.codes import reject
-from acronumba.memory import Array, address
+from acronumba.generics import Value
+from acronumba.memory import Array, DeviceTensor, Home, address, home_of, home_on, homes
 from acronumba.storage import leaves
 
 __all__ = ["SGD", "Adam", "AdamW", "Optimiser", "clip"]
@@ -92,6 +93,11 @@ class Optimiser:
             the state holds of it has another form. Nothing has been changed then.
         """
         known = self.__dict__.pop("_known", None)  # no other thread has it meanwhile
+        if homes:
+            pairs = self._checked(params, grads)
+            self.state["step"] += 1
+            self._apply(pairs)
+            return
         if known is not None and known.read(params, grads, self.state):
             self._misses = 0
         else:
@@ -128,9 +134,17 @@ class Optimiser:
 
     def _apply(self, pairs: Sequence[tuple[str, Array, Array]]) -> None:
         memory = [self.state[kind] for kind in self._kinds()]
-        groups = [[w, g, *(of[name] for of in memory)] for name, w, g in pairs]
+        groups: dict[Home | None, list[list[Value]]] = {None: []}
+        for name, w, g in pairs:
+            groups.setdefault(home_of(w), []).append([w, g, *(of[name] for of in memory)])
         rule, numbers = self._rule()
-        _step(rule, groups if self._by_rows() else map(_dense, groups), numbers)
+        for home, mine in groups.items():
+            if home is None:
+                _step(rule, mine if self._by_rows() else map(_dense, mine), numbers)
+                continue
+            state = [(kind, a) for _, _, *of in mine for kind, a in zip(self._kinds(), of, strict=True)]
+            home.hold([(f"{type(self).__name__}.{kind}", a) for kind, a in state if not home.holds(a)])
+            home.step(rule, mine, numbers, self._by_rows())
 
     def _by_rows(self) -> bool:
         """Whether a gradient by rows updates these rows alone; if not, the other rows have gradient zero."""
@@ -328,10 +342,23 @@ def clip(grads: object, norm: float) -> float:
     wrong = [f"`{name}` {why}" for name, g in named if (why := _unfit(g))]
     if wrong:
         raise _rejected(wrong)
+    if away := [g for g in found if isinstance(g, DeviceTensor) and g.size]:
+        return _clip_there(away, [g for g in found if not isinstance(g, DeviceTensor) and g.size], most)
     there = math.sqrt(sum_of_squares([_in_one_piece(g) for g in found]))
     if most < there < math.inf:
         _step("scale", [[g] for g in found], (most / there,))
     return there
+
+
+def _clip_there(grads: Sequence[DeviceTensor], here: Sequence[Array], most: float) -> float:
+    """Clip gradients on a device; return the norm, which is fetched when it is read."""
+    home = home_on(grads[0].device)
+    if home is None or here:
+        seen = "the block of `on_device` is over" if home is None else f"{len(here)} gradients are on the CPU"
+        raise reject("ACR715", message="these gradients cannot be clipped together", seen=seen,
+                     rewrite="clip(tree of np.asarray(g), norm)")  # fmt: skip
+    norm: float = home.clip(grads, most)
+    return norm
 
 
 def _number(name: str, value: float) -> float:
@@ -376,6 +403,8 @@ def _named(grads: object) -> list[tuple[str, Any]]:
 def _unfit(w: Any) -> str:
     """Return why an array cannot be changed in place, or nothing."""
     w = w.rows if isinstance(w, RowGrad) else w
+    if isinstance(w, DeviceTensor) or home_of(w) is not None:
+        return ""
     if not isinstance(w, np.ndarray):
         return f"is a number ({type(w).__name__}), which cannot be changed in place"
     if w.dtype.name not in _DTYPES or not w.dtype.isnative:

@@ -26,7 +26,7 @@ from acronumba.data.classes import is_object, names_of, set_field
 from acronumba.data.row_grad import RowGrad
 from acronumba.errors.codes import reject
 from acronumba.foreign import OfParts, is_foreign, numpy_array
-from acronumba.memory import Array
+from acronumba.memory import Array, DeviceTensor, refuse_stale
 
 Params = TypeVar("Params")
 
@@ -260,7 +260,7 @@ def leaves(params: object) -> list[tuple[str, Any]]:
     for name, value in named(params):
         if type(value) in _NUMBERS or isinstance(value, OfParts) or id(value) in seen:
             continue
-        leaf = value if isinstance(value, np.ndarray | np.generic | RowGrad) else numpy_array(value)
+        leaf = value if isinstance(value, np.ndarray | np.generic | RowGrad | DeviceTensor) else numpy_array(value)
         seen.add(id(value))
         if leaf.dtype.kind == "f":
             out.append((name, leaf))
@@ -315,6 +315,7 @@ def _tensor(name: str, value: Any) -> Array:
         except OverflowError:
             raise reject("ACR708", message=f"`{name}` is an int of more than 64 bits") from None
     array = numpy_array(value)
+    refuse_stale([array])
     if array.dtype.name not in _DTYPES.values():
         raise reject("ACR708", message=f"`{name}` cannot be stored", seen=f"an array of dtype {array.dtype}")
     return np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)

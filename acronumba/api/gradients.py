@@ -22,12 +22,14 @@ from acronumba.api.kept import Kept, Ready
 from acronumba.api.results import Results
 from acronumba.api.wanted import Choices, Selection, Totals, wanted_of
 from acronumba.config import PRECISIONS
+from acronumba.data.decoder import Decoder
+from acronumba.data.later import Later
 from acronumba.data.row_grad import Gradient, total
 from acronumba.errors import AcronumbaError, InstanceErrors, InternalError, one_frame
 from acronumba.errors.codes import reject
 from acronumba.generics import G, Value
 from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, TensorT, TorchT, TupleT, Type, UnionT, type_text, words
-from acronumba.memory import DType
+from acronumba.memory import DeviceTensor, DType
 from acronumba.pipeline.boundary import def_loc
 from acronumba.runtime.recorded import Failure
 from acronumba.runtime.state import MEMORY
@@ -304,6 +306,8 @@ class _GradientRun:
         self.losses: list[Value] = [None] * call.count
         self.aux: list[Value] = [None] * call.count
         self.errors: dict[int, BaseException] = {}
+        self.late: dict[int, Callable[[], Value]] = {}  # results that are on a device
+        self.sums: list[tuple[DeviceTensor, DType]] = []  # of the losses there
         self.good: list[int] = []  # instances that did not fail
         self.totals: dict[int, Totals] = {}  # of them, those whose gradients are known one by one
         self.parts: list[Totals] = []  # of instances that ran together
@@ -377,14 +381,28 @@ class _GradientRun:
                 self._fail(members[j], compiled, failure)
         bad = {*packed.errors, *done.failures, *done.crowded}
         good = [j for j in range(len(members)) if j not in bad] if bad else range(len(members))
-        for j, result in zip(good, done.result.some(good), strict=True):
-            self.losses[members[j]], self.aux[members[j]] = result if self.choices.aux else (result, None)
+        if done.back.loss is None:
+            for j, result in zip(good, done.result.some(good), strict=True):
+                self._set(members[j], result)
+        else:
+            self.late |= {members[j]: partial(done.result, j) for j in good}
+            self.sums.append(done.back.loss)
         self.good += members if not bad else [members[j] for j in good]
         self.totals |= {members[j]: Totals(of={}, own=found) for j, found in own.items()}
-        for n in done.back.shared.keys() & done.back.reached:
+        for n in done.back.shared.keys() & done.back.reached if done.back.loss is None else done.back.shared:
             key, g = ready.tensors[n], done.back.shared[n]
             of[key] = total([of[key], g], fresh=True) if key in of else g
         return done.crowded
+
+    def _set(self, k: int, result: Value) -> None:
+        """Set the result of an instance."""
+        self.losses[k], self.aux[k] = result if self.choices.aux else (result, None)
+
+    def _fetched(self, of: Sequence[Value], k: int) -> Value:
+        """Return an item of `of`, the losses or their companions, of an instance."""
+        if k in self.late:
+            self._set(k, self.late.pop(k)())
+        return of[k]
 
     def _fail(self, k: int, compiled: Compiled, record: Failure) -> None:
         instance = [column[k] for column in self.call.columns]
@@ -404,7 +422,7 @@ class _GradientRun:
             self.errors[k] = exception_of(self.model, instance, self.call, compiled.site_error(failure))
             return
         result = unflatten(values, compiled.program.result)
-        self.losses[k], self.aux[k] = result if self.choices.aux else (result, None)
+        self._set(k, result)
         array = loss_of(values, loss)
         seeds = {} if array is None else {tape.number(array): 1.0}
         self.good.append(k)
@@ -418,15 +436,25 @@ class _GradientRun:
                 "ACR706", message="an empty mini-batch has no mean loss", rewrite='value_and_grad(f, reduce="sum")'
             )
         share = 1.0 / count if self.choices.reduce == "mean" and count else 1.0
-        losses = [self.losses[k] for k in self.good]
+        value = self._value(share)
+        rest = 1.0 if self.means else share
+        grads = self.wanted.structures(self.totals, self.parts, rest, wide=self.wide, one=one)
+        losses, aux = (self._results(of) for of in (self.losses, self.aux))
+        return Gradients(value=value, grads=grads, losses=losses, aux=aux if self.choices.aux else None)
+
+    def _results(self, of: Sequence[Value]) -> Results:
+        return Results(len(of), Decoder.of(partial(self._fetched, of))) if self.late else Results.of(of)
+
+    def _value(self, share: float) -> Value:
+        """Return the sum of the losses, times a number."""
+        if self.late and len(self.late) == len(self.good):
+            sums, dtype = [total for total, _ in self.sums], self.sums[0][1]
+            return Later(dtype, lambda: float(np.sum([np.asarray(total) for total in sums])) * share)
+        losses = [self._fetched(self.losses, k) for k in self.good]
         classes = {*map(type, losses)}
         dtype = np.dtype(classes.pop()) if len(classes) == 1 and classes <= _SCALARS else _dtype_of(losses)
         total = np.sum(np.array(losses, np.float64)) * share
-        value = np.asarray(total, dtype if dtype.kind == "f" else np.float64)[()]
-        rest = 1.0 if self.means else share
-        grads = self.wanted.structures(self.totals, self.parts, rest, wide=self.wide, one=one)
-        aux = Results.of(self.aux) if self.choices.aux else None
-        return Gradients(value=value, grads=grads, losses=Results.of(self.losses), aux=aux)
+        return np.asarray(total, dtype if dtype.kind == "f" else np.float64)[()]
 
 
 _SCALARS = {np.float32, np.float64}

@@ -23,7 +23,7 @@ from acronumba.api.plain import PlainCall, inside
 from acronumba.api.results import Done, Results
 from acronumba.api.snapshot import Snapshot, value_of
 from acronumba.api.specialisations import Cache
-from acronumba.api.structures import native
+from acronumba.api.structures import float_arrays, native
 from acronumba.api.trace import Trace
 from acronumba.api.traced_run import TracedRun
 from acronumba.config import Options
@@ -31,7 +31,7 @@ from acronumba.errors import InstanceErrors, one_frame
 from acronumba.errors.codes import reject
 from acronumba.foreign import BY_SOURCE, source_function
 from acronumba.generics import P, R, Value, of_columns
-from acronumba.memory import Array
+from acronumba.memory import Array, homes, refuse_stale
 from acronumba.pipeline.boundary import compiling
 from acronumba.runtime.devices.names import check_device, default_device
 from acronumba.views.summary import Summarised, Summary
@@ -131,6 +131,8 @@ class Model(Summarised, Generic[P, R]):
         if inside.plain:
             return fn(*args, **named)
         given, named = native((args, named))
+        if homes:
+            refuse_stale(float_arrays([given, named]))
         inside.plain = True
         try:
             return fn(*given, **named)
@@ -197,6 +199,8 @@ class Model(Summarised, Generic[P, R]):
 
     def _plain_call(self, shared: Mapping[str, Value], options: Options | None = None) -> PlainCall:
         """Return the plain call of one instance, with bounds."""
+        if homes:
+            refuse_stale(float_arrays(list(shared.values())))
         return PlainCall.of(self.__wrapped__, shared, options or self.options)
 
     @of_columns

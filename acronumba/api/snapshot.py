@@ -17,6 +17,7 @@ from acronumba.errors.codes import reject
 from acronumba.foreign import as_numpy, is_foreign
 from acronumba.generics import Value
 from acronumba.locks import undivided
+from acronumba.memory import refuse_stale
 
 PACKABLE = "pack takes a sequence of instances, or shared values"
 
@@ -81,6 +82,7 @@ def _frozen_copy(value: Value) -> Value:
                 array = as_numpy(v)
                 if isinstance(array, str):  # rejected where it is read
                     return v
+                refuse_stale([array])
                 memo[id(v)] = np.array(array, order="C")
                 memo[id(v)].flags.writeable = False
             return memo[id(v)]

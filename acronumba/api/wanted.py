@@ -23,6 +23,7 @@ from acronumba.foreign import OfParts, numpy_array
 from acronumba.generics import Value
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import TensorT, words
+from acronumba.memory import DeviceTensor
 
 if TYPE_CHECKING:
     from acronumba.analysis import active
@@ -247,7 +248,7 @@ class Selection:
         def gradient(x: Value, found: Mapping[int, Gradient] = sums) -> Gradient:
             array = numpy_array(x)
             g = found.get(id(x))
-            if isinstance(g, RowGrad):
+            if isinstance(g, RowGrad | DeviceTensor):
                 return g
             g = np.zeros(array.shape, np.float64 if wide else array.dtype) if g is None else np.asarray(g, order="C")
             return g.reshape(array.shape)[()] if isinstance(x, np.generic) else g

@@ -19,7 +19,7 @@ class RowGrad:
     """A gradient by rows: rows that are not in `index` are zero."""
 
     index: Words  # int64[n]: row numbers, increasing
-    rows: Array  # array[n, ...]: their gradients
+    rows: Array  # array[n, ...]: their gradients; or a `memory.DeviceTensor`
     shape: tuple[int, ...]  # of the table
 
     @property
@@ -36,11 +36,13 @@ class RowGrad:
         return f"RowGrad({len(self.index)} of {self.shape[0]} rows of {self.dtype}{list(self.shape[1:])})"
 
 
-Gradient: TypeAlias = "Array | np.generic | RowGrad"
+Gradient: TypeAlias = "Array | np.generic | RowGrad"  # or a `memory.DeviceTensor`
 
 
 def total(parts: Sequence[Gradient], fresh: bool = False) -> Gradient:
     """Return the sum of gradients, by rows if all of them are; computed in the first one if it is `fresh`."""
+    if len(parts) == 1 and fresh:
+        return parts[0]
     by_rows = [g for g in parts if isinstance(g, RowGrad)]
     if len(by_rows) < len(parts):
         out = np.asarray(parts[0]) if fresh else np.array(parts[0])
@@ -50,7 +52,7 @@ def total(parts: Sequence[Gradient], fresh: bool = False) -> Gradient:
     index = np.unique(np.concatenate([g.index for g in by_rows]))
     rows = np.zeros((len(index), *parts[0].shape[1:]), parts[0].dtype)
     for one in by_rows:
-        rows[np.searchsorted(index, one.index)] += one.rows
+        rows[np.searchsorted(index, one.index)] += np.asarray(one.rows)
     return RowGrad(index, rows, parts[0].shape)
 
 
@@ -59,5 +61,6 @@ def scaled(g: Gradient, share: float) -> Gradient:
     if share == 1.0:
         return g
     if isinstance(g, RowGrad):
-        return RowGrad(g.index, g.rows * np.asarray(share, g.dtype), g.shape)
-    return g * np.asarray(share, g.dtype)
+        return RowGrad(g.index, np.asarray(g.rows) * np.asarray(share, g.dtype), g.shape)
+    out: Array = np.asarray(g) * np.asarray(share, g.dtype)
+    return out

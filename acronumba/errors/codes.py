@@ -144,6 +144,10 @@ def _table() -> dict[str, Code]:
                 "a cotangent does not match its result",
                 "pass the structure of the result, with None for values other than float tensors",
             ),
+            715: (
+                "the current values of this array are on a device",
+                'f.on("cuda") within the block of `on_device`, or fetch() first',
+            ),
             713: (
                 "these parameters cannot be updated",
                 "pass the gradients that `value_and_grad` returned for these parameters",

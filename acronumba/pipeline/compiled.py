@@ -27,7 +27,7 @@ from acronumba.errors.codes import reject
 from acronumba.generics import Value
 from acronumba.ir.ordered import reads_tables
 from acronumba.locks import lazy
-from acronumba.memory import Array
+from acronumba.memory import Array, refuse_stale
 from acronumba.pipeline.artifacts import Artifacts
 from acronumba.pipeline.boundary import made_once
 from acronumba.pipeline.derivatives import Derivatives
@@ -335,6 +335,7 @@ class Compiled:
         """Return the reference interpreter of the plan (or of the program before it)."""
         from acronumba.ir.interpret import Interpreter
 
+        refuse_stale(leaves)
         kernels = self.plan.kernels if planned else ()
         program = self.plan.program if planned else self.program
         return Interpreter(program, leaves, kernels=kernels, max_steps=self.options.max_steps)
@@ -343,4 +344,5 @@ class Compiled:
         """Return the interpreter of the program that records tapes, for gradients."""
         from acronumba.ir.tape import Recorder
 
+        refuse_stale(leaves)
         return Recorder(self.program, leaves, max_steps=self.options.max_steps)

@@ -17,11 +17,12 @@ from acronumba.emit.compile import Compiled
 from acronumba.emit.target import Target
 from acronumba.ir.spec import FIXED
 from acronumba.kernels import sums
-from acronumba.memory import Array, address
+from acronumba.memory import Array, DeviceTensor, Words, address
 from acronumba.records import record
 from acronumba.runtime.batches import Batches
 from acronumba.runtime.engines import Native
 from acronumba.runtime.run import Run
+from acronumba.runtime.shared import Forms
 from acronumba.runtime.state import TABLE
 from acronumba.runtime.summing import WORDS, Job, parameters
 
@@ -61,8 +62,17 @@ class Backend(Protocol):
     def fetch_all(self) -> None:
         """Copy all results to the CPU, those of the forward pass included."""
 
-    def add_up(self, jobs: Sequence[Job], batches: Batches) -> None:
-        """Run the jobs, those of one array in order, and copy the arrays to the CPU; `batches`: an unused table."""
+    def add_up(self, jobs: Sequence[Job], batches: Batches, stay: Sequence[Array]) -> Mapping[int, Array]:
+        """Run the jobs, those of one array in order, and copy the arrays to the CPU, but for those that `stay`.
+
+        Return these, which the jobs must store to, by the addresses of the arrays. `batches`: an unused table.
+        """
+
+    def add_to(self, there: Mapping[int, Array], parts: Sequence[tuple[Array, Array]]) -> None:
+        """Add parts to arrays that stay, as `add_up` has returned them."""
+
+    def total(self, forms: Forms, records: Words, dtype: str) -> DeviceTensor | None:
+        """Return the sum of losses on the device, given their value records; None if they are not all there."""
 
 
 class CpuBackend:
@@ -83,8 +93,12 @@ class CpuBackend:
 
     def fetch(self, wanted: Callable[[], Pieces]) -> None: ...
     def fetch_all(self) -> None: ...
+    def add_to(self, there: Mapping[int, Array], parts: Sequence[tuple[Array, Array]]) -> None: ...
+    def total(self, forms: Forms, records: Words, dtype: str) -> DeviceTensor | None: ...
 
-    def add_up(self, jobs: Sequence[Job], batches: Batches) -> None:
+    def add_up(self, jobs: Sequence[Job], batches: Batches, stay: Sequence[Array]) -> Mapping[int, Array]:
+        if not jobs:
+            return {}
         count, st, params = len(jobs), batches, parameters(jobs)
         if len(st.table) < count:
             st.use(np.zeros((count + count // 2, len(TABLE)), np.int64))
@@ -98,3 +112,4 @@ class CpuBackend:
         keys = st.keep["keytab"][: 2 * count].reshape(-1, 2)
         keys[:, 0], keys[:, 1] = np.arange(count), 0
         st.execute(self.engine, count, sums.outer_scratch(self.on), self.threads)
+        return {}

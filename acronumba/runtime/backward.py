@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -27,7 +27,7 @@ from acronumba.emit import target, tree
 from acronumba.emit.compile import Compiled, Deferred, load
 from acronumba.ir.spec import FIXED, plan_words
 from acronumba.kernels import sums
-from acronumba.memory import Array, Words, address, aligned
+from acronumba.memory import Array, DeviceTensor, DType, Words, address, aligned
 from acronumba.records import record
 from acronumba.runtime.back_rows import BackRows
 from acronumba.runtime.backends import Backend, BackwardMemory, CpuBackend
@@ -40,10 +40,10 @@ from acronumba.runtime.joint import joint
 from acronumba.runtime.kernel_table import KernelTable
 from acronumba.runtime.library import back_words as words
 from acronumba.runtime.packing import Packer
-from acronumba.runtime.program import KernelEntry
+from acronumba.runtime.program import KernelEntry, PackingLike
 from acronumba.runtime.reference import replace_outer
 from acronumba.runtime.run import Run
-from acronumba.runtime.shared import Prepared
+from acronumba.runtime.shared import Forms, Prepared
 from acronumba.runtime.state import TABLE
 from acronumba.runtime.summing import SumRows, Sums, tables_of
 from acronumba.runtime.tables import Tables
@@ -98,6 +98,7 @@ class Done(NamedTuple):
     reached: frozenset[int]  # numbers of the shared tensors that a result depends on; the others have zeros
     own: list[Array | None]  # gradients of arrays of instances
     records: Callable[[], tuple[BackRecord, ...]]  # its batches
+    loss: tuple[DeviceTensor, DType] | None  # the sum of the losses, as float64, if it stays on a device; their dtype
     bytes: int  # of memory, forward and backward pass together
 
 
@@ -164,8 +165,12 @@ class BackwardExecutable:
         with self.backend.turn():
             way = _BackwardRun(self, workspace, run, graph, seeds, own)
             shared = way.gradients(sorted(tables))
-            reached = frozenset(way.reached)
-            out = Done(shared, reached, way.own_adjoints(), records=way.records(), bytes=way.bytes)
+            reached, forms, loss = frozenset(way.reached), run.prepared.forms, None
+            if forms is not None and len(seeds.keep) == 1:
+                dtype = seeds.keep[0].dtype
+                total = self.backend.total(forms, seeds.records, dtype.name)
+                loss = None if total is None else (total, dtype)
+            out = Done(shared, reached, way.own_adjoints(), records=way.records(), loss=loss, bytes=way.bytes)
         self._workspaces.append(workspace)
         if several:
             self.forward.give_buffers(graph)
@@ -215,7 +220,11 @@ class Workspace:
 
     def pack(self, prepared: Prepared) -> None:
         """Pack shared tensors in the layouts of the backward kernels."""
-        arrays, here = prepared.arrays, prepared is self._prepared
+        arrays, here, specs = prepared.arrays, prepared is self._prepared, self.of.back.specs
+        on_device = len(specs) - len(self.of.back.pullbacks)  # the others run here
+        if prepared.forms is not None:
+            pulled = (o.index for spec in specs[on_device:] for o in spec.operands if o.kind == "shared")
+            prepared.forms.refresh([arrays[k] for k in pulled])
         if not here:
             self.read, self.inputs = {}, self._inputs(prepared)
         self._prepared = None
@@ -223,14 +232,21 @@ class Workspace:
             self._prepared = prepared
             return
         self.packer.restart()
-        for spec, entry, params in zip(self.of.back.specs, self.of.entries, self.kernels.params, strict=True):
+        for number, (spec, entry, params) in enumerate(zip(specs, self.of.entries, self.kernels.params, strict=True)):
+            forms = prepared.forms if number < on_device else None
             for k, use in enumerate(entry.shared):
                 if use.packing is not None or not here:
                     given = [arrays[spec.operands[v].index] for v in use.operands]
-                    found = given[0] if use.packing is None else use.packing.apply(*given, by=self.packer)
+                    found = given[0] if use.packing is None else self._packed(use.packing, given, forms)
                     params[FIXED + len(spec.results) + k] = at = address(found)
                     self.read[at] = found
+        if prepared.forms is not None:
+            prepared.forms.renew()
         self._prepared = prepared
+
+    def _packed(self, packing: PackingLike, given: Sequence[Array], forms: Forms | None) -> Array:
+        form = None if forms is None else forms.form(packing, given)
+        return packing.apply(*given, by=self.packer) if form is None else form
 
     def _inputs(self, prepared: Prepared) -> Words:
         """Return, for each shared tensor, its address, its size in bytes, and the kernel that adds up its adjoints."""
@@ -285,16 +301,17 @@ class _BackwardRun:
         counts = self._transpose()
         backend = self.of.backend
         backend.execute(self._memory, self.state, self["batches"], self["scratch"])
-        if tables or self.of.rows.numbers_are_computed or any(self.own.by_rows):
+        heads = self._heads(self.n * self.most, len(self.prepared.table))
+        read = {*tables, *(once.index for once in program.once)} & {*self.back.wanted} if tables else set()
+        linked = [k for k in sorted(read) if heads[k, words.HEAD.at["key"]]]
+        if linked or any(self.own.by_rows) or self.of.rows.numbers_are_computed:  # these say which rows
             backend.fetch_all()
         found = self._collect(counts)
-        heads = self._heads(self.n * self.most, len(self.prepared.table))
         by_rows = Tables((), {}, {}, (), {})
         if tables:
             ordinary = {
                 k: self._rows_read(k, arrays[k].nbytes // max(len(arrays[k]), 1) if arrays[k].ndim else 0)
-                for k in self.back.wanted
-                if heads[k, words.HEAD.at["key"]]
+                for k in linked
             }
             by_rows = tables_of(tables, found, ordinary, self.back.plan, self.prepared)
         room = Pieces(self.of.sums_of_all)
@@ -303,26 +320,31 @@ class _BackwardRun:
             for k in sorted(self.back.wanted)
         }
         totals = Sums(kernels, self.prepared, grads, self.of.sums, backend.on, by_rows, self.threads)
-        backend.fetch(partial(totals.ordinary, heads))
-        totals.add_ordinary(heads)
-        if jobs := totals.jobs(found):
-            backend.add_up(jobs, self.workspace.sums)
+        forms = self.prepared.forms
+        stay = [] if forms is None else [g for k, g in grads.items() if forms.holds(arrays[k])]
+        there = backend.add_up(totals.jobs(found, heads), self.workspace.sums, stay)
         self.reached = totals.reached
         self.summed += [BackRecord(kernel=f.sum.name, what="sum", size=f.many) for f in found]
+        self._late: list[tuple[Array, Array]] = []  # parts of sums that stay
         for (k, v), g in totals.inner.items():
-            self._pull(grads, k, v, g, ())
+            self._pull(grads, k, v, g, there)
         for once in reversed(program.once):
             if once.index not in grads:
                 continue
             g = grads.pop(once.index)
             if once.index in self.reached:
-                self._pull(grads, once.kernel, kernels[once.kernel].results[0], g, once.numbers)
-        return {k: by_rows.gradient(k, g, arrays[k].shape) for k, g in grads.items()}
+                self._pull(grads, once.kernel, kernels[once.kernel].results[0], g, there, once.numbers)
+        if self._late:
+            backend.add_to(there, self._late)
+        return {k: by_rows.gradient(k, there.get(address(g), g), arrays[k].shape) for k, g in grads.items()}
 
-    def _pull(self, grads: dict[int, Array], k: int, value: int, g: Array, numbers: Sequence[int]) -> None:
+    def _pull(
+        self, grads: dict[int, Array], k: int, value: int, g: Array, there: Mapping[int, Array],
+        numbers: Sequence[int] = (),
+    ) -> None:  # fmt: skip
         """Take the gradient of a value of a kernel that is made of shared tensors alone back to them.
 
-        `numbers`: the shared numbers that are the kernel's arguments.
+        `there`: the gradients that stay on a device; `numbers`: the shared numbers that are the kernel's arguments.
         """
         arrays, spec = self.prepared.arrays, self.back.plan.kernels[k]
         if (k, value) in self.of.pullbacks:
@@ -330,6 +352,8 @@ class _BackwardRun:
             found = list(zip(made.of, self._pulled(self.of.pullbacks[k, value], made, g, numbers), strict=True))
         else:
             given = [self.prepared.given[n] for n in numbers]
+            if self.prepared.forms is not None:
+                self.prepared.forms.refresh([arrays[o.index] for o in spec.operands if o.kind == "shared"])
             operands = [
                 arrays[o.index] if o.kind == "shared" else given[o.index] if given else None for o in spec.operands
             ]
@@ -340,7 +364,10 @@ class _BackwardRun:
             ]
         for of, part in found:
             if of in grads:
-                grads[of] += part
+                if address(grads[of]) in there:
+                    self._late.append((grads[of], part))
+                else:
+                    grads[of] += part
                 self.reached.add(of)
 
     def _pulled(self, number: int, made: Pullback, g: Array, numbers: Sequence[int]) -> list[Array]:

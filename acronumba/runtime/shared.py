@@ -11,8 +11,8 @@ import math
 import operator
 import struct
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -26,7 +26,7 @@ from acronumba.ir.types import FloatT, TensorT
 from acronumba.kernels.lookups import LookupPacking
 from acronumba.kernels.tiles import Packer
 from acronumba.locks import lazy
-from acronumba.memory import Array, Words, address, aligned, same_bytes
+from acronumba.memory import Array, DeviceTensor, Words, address, aligned, home_of, homes, same_bytes
 from acronumba.records import record
 from acronumba.runtime.engines import Interpreted, Native
 from acronumba.runtime.program import KernelEntry, PackingLike
@@ -61,6 +61,7 @@ class Prepared:
     records: Words  # value records, one for each entry of `table`
     by: Packer | None  # packs the weights of each call
     watched: WatchedArrays  # the arrays that are read where the user has them
+    forms: Forms | None  # packed forms of the arrays that stay on a device
 
     def is_of(self, given: Sequence[object]) -> bool:
         """Whether these are the values, and their arrays lie where they lay; elements may have changed."""
@@ -90,11 +91,42 @@ class Prepared:
             packing.apply(*(self.arrays[k] for k in ks), by=self.by)
 
 
+class Forms(Protocol):
+    """Packed forms of arrays that stay on a device, see `runtime.devices.resident`."""
+
+    def holds(self, array: Array) -> bool:
+        """Whether an array, or a form, is on the device."""
+
+    def regions(self) -> list[tuple[int, int, int]]:
+        """Return the regions of the arrays and their forms: start, end, the device's address less the start."""
+
+    def refresh(self, arrays: Iterable[Array]) -> None:
+        """Fetch the arrays that are on the device, as the CPU reads them."""
+
+    def read(self, arrays: Iterable[Array]) -> None:
+        """Refresh arrays that shared values are computed of, here: they are made anew after a change."""
+
+    def form(self, packing: PackingLike, arrays: Sequence[Array]) -> Array | None:
+        """Return the form, whose elements are on the device alone; None: the arrays are packed here."""
+
+    def renew(self) -> None:
+        """Pack the arrays as they are now, if they are not."""
+
+    def refresh_at(self, addresses: Words) -> None:
+        """Fetch the arrays with these addresses."""
+
+    def total(self, addresses: Words, dtype: str) -> DeviceTensor:
+        """Return the sum of elements at addresses of the device, as float64."""
+
+
 class Making:
     """Shared values while they are prepared."""
 
-    def __init__(self, table: Words, last: Prepared | None, given: int, by: Packer | None) -> None:
+    def __init__(
+        self, table: Words, last: Prepared | None, given: int, by: Packer | None, forms: Forms | None = None
+    ) -> None:
         self.table = table
+        self.forms = forms
         self.given = given  # how many parameters are not computed
         self.records: Words = np.zeros((len(table), RECORD.count), np.int64)
         self.keep: list[Array] = [table, self.records]
@@ -147,6 +179,9 @@ class Making:
         arrays = [self.arrays[k] for k in ks]
         if packing is None:
             return arrays[0]
+        if self.forms is not None and (form := self.forms.form(packing, arrays)) is not None:
+            self.keep.append(form)
+            return form
         if (ks, packing) not in self.packed and self.by is not None:
             self.packed[ks, packing] = Packed(copies=(), array=packing.apply(*arrays, by=self.by))
         if (ks, packing) not in self.packed:
@@ -216,6 +251,8 @@ class SharedValues:
     """
 
     packer: Callable[[], Packer] | None = None
+    device: object = None  # that the kernels run on, if it is not the CPU
+    waits: bool = False  # whether the host program waits for values
 
     def __init__(self, plan: Plan, kernels: Sequence[KernelEntry], engine: Native | Interpreted) -> None:
         self.plan = plan
@@ -268,6 +305,11 @@ class SharedValues:
         return found
 
     @lazy
+    def named(self) -> frozenset[int]:
+        """Shared tensors that the host program names."""
+        return frozenset(self._read(lambda packing: False))
+
+    @lazy
     def _looked_up(self) -> frozenset[int]:
         """Tensors of `_pools` that only the packing of the pool reads: they need not be computed."""
         read = self._read(lambda packing: not isinstance(packing, LookupPacking))
@@ -285,6 +327,9 @@ class SharedValues:
             The arrays do not change any more; otherwise arrays that are packed are compared with their last bits.
         """
         given = tuple(shared)
+        home = next((home for a in given if (home := home_of(a)) is not None), None) if homes else None
+        if home is not None and (there := home.prepare(self, given)) is not None:
+            return there  # type: ignore[no-any-return]
         anew = self.packer is not None and not stable
         if anew and (idle := self._take_idle(given)) is not None:
             idle.pack_anew()
@@ -296,13 +341,25 @@ class SharedValues:
             return last
         rest = [p for p in self.recent if p is not last]
         last = last or next(reversed(rest), None)
+        made = self._make(given, None if anew else last, self.packer() if anew and self.packer else None, None)
+        if not anew:
+            self.recent = [*rest, made][-_SETS:]
+        return made
+
+    def make(self, given: tuple[SharedValue, ...], forms: Forms) -> Prepared:
+        """Return shared values some of whose arrays stay on a device."""
+        return self._make(given, None, None, forms)
+
+    def _make(
+        self, given: Sequence[SharedValue], last: Prepared | None, by: Packer | None, forms: Forms | None
+    ) -> Prepared:
         program = self.plan.program
         params = program.shared[: len(program.shared) - len(program.once)]
         assert len(params) == len(given)
-        table, by = np.zeros(len(program.shared) + 1, np.int64), self.packer() if anew and self.packer else None
-        making = Making(table=table, last=None if anew else last, given=len(given), by=by)
+        table = np.zeros(len(program.shared) + 1, np.int64)
+        making = Making(table=table, last=last, given=len(given), by=by, forms=forms)
         copies = making.take(params, given)
-        making.same = self._casts if self.packer is None else {}
+        making.same = self._casts if self.packer is None and forms is None else {}
         making.pools = self._pools
         computed = [o for o in program.once if o.index not in making.same and o.index not in self._looked_up]
         for once in computed:
@@ -311,15 +368,15 @@ class SharedValues:
         for array in making.keep:
             self.engine.reach(array)
         operands = (o for once in computed for o in self.plan.kernels[once.kernel].operands)
-        for k in () if anew else {o.index for o in operands if o.kind == "shared"}:
-            if k in making.arrays:
+        for k in () if by is not None else {o.index for o in operands if o.kind == "shared"}:
+            if k in making.arrays and (forms is None or not forms.holds(making.arrays[k])):
                 making.copy(k)
-        made = Prepared(
-            given=given,
+        return Prepared(
+            given=tuple(given),
             table=making.table,
             address=address(making.table),
             copies=copies,
-            places={k: _place(given[k], array) for k, array in copies.items()} if anew else {},
+            places={} if by is None else {k: _place(given[k], array) for k, array in copies.items()},
             entries=entries,
             keep=tuple(making.keep),
             memory={address(array): array for array in making.keep if array.nbytes},
@@ -329,10 +386,8 @@ class SharedValues:
             compared=making.compared,
             by=by,
             watched=WatchedArrays([a for k, a in making.arrays.items() if k < len(given) and a is given[k]]),
+            forms=forms,
         )
-        if not anew:
-            self.recent = [*rest, made][-_SETS:]
-        return made
 
     def _last_of(self, given: Sequence[object]) -> Prepared | None:
         """Return the shared values that were prepared of the same arrays and numbers, or None."""
@@ -369,8 +424,13 @@ class SharedValues:
         """Compute a shared tensor: run its kernel for a batch of one."""
         param = self.plan.program.shared[once.index]
         assert isinstance(param.type, TensorT)
-        entry = self.kernels[once.kernel]
+        entry, forms = self.kernels[once.kernel], making.forms
+        if forms is not None:
+            shared = (o.index for o in self.plan.kernels[once.kernel].operands if o.kind == "shared")
+            forms.read([making.arrays[k] for k in shared])
+            making.forms = None  # the CPU packs its own
         tail = self._entries(once.kernel, making)
+        making.forms = forms
         shape = tuple(n for n in param.type.shape if n is not None)
         result = aligned(math.prod(shape) * np.dtype(param.type.dtype).itemsize)
         array = result.view(param.type.dtype).reshape(shape)

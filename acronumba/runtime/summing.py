@@ -6,7 +6,6 @@ In: the addresses of the rows of each sum, in the order of recording. Out: the a
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -86,33 +85,35 @@ class Sums:
         self.reached: set[int] = set()
         self._blank = {id(g) for g in totals.values() if g.size}  # sums that nothing has been written to
         self._hold: list[Any] = []  # arrays that jobs read
+        self._clearing: list[Job] = []  # on a device, whose sums the CPU does not set to zeros
 
-    def ordinary(self, heads: Words) -> tuple[list[int], list[int]]:
-        """Return the addresses and the sizes in bytes of the parts that `add_ordinary` adds."""
-        given = [k for k in np.flatnonzero(heads[:, HEAD.at["key"]]).tolist() if k in self.totals]
-        return [int(heads[k, HEAD.at["source"]]) for k in given], [self.totals[k].nbytes for k in given]
+    def jobs(self, found: Sequence[SumRows], heads: Words) -> list[Job]:
+        """Return the jobs of all sums; sums without any row are set to zeros.
 
-    def add_ordinary(self, heads: Words) -> None:
-        """Add the adjoints of shared tensors that nodes read like any other value; `heads`: a row of HEAD for each."""
-        for k in np.flatnonzero(heads[:, HEAD.at["key"]]).tolist():
-            if k in self.totals:
-                g = self._begun(self.totals[k])
-                data = ctypes.string_at(int(heads[k, HEAD.at["source"]]), g.nbytes)
-                g += np.frombuffer(data, g.dtype).reshape(g.shape)
-
-    def jobs(self, found: Sequence[SumRows]) -> list[Job]:
-        """Return the jobs of all sums; sums without any row are set to zeros."""
-        jobs = [job for one in found for job in self._jobs(one)]
+        `heads`: a row of HEAD for each shared tensor, with the adjoints of those that nodes read like any other value.
+        """
+        some = [k for k in np.flatnonzero(heads[:, HEAD.at["key"]]).tolist() if k in self.totals]
+        jobs = [self._columns(self.totals[k], heads[k : k + 1, HEAD.at["source"]].copy()) for k in some]
+        jobs += [job for one in found for job in self._jobs(one)]
         self.reached = {k for k, g in self.totals.items() if id(g) not in self._blank}
         for g in self.totals.values():
             self._begun(g)
-        return jobs
+        return self._clearing + [job for job in jobs if job.total.size]
 
     def _begun(self, total: Array) -> Array:
         """Return a sum that can be added to."""
-        if self._is_first(total):
+        if id(total) in self._blank and self.on.warps:
+            self._clearing.append(self._columns(total, np.zeros(0, np.int64)))
+        elif self._is_first(total):
             total.fill(0)
         return total
+
+    def _columns(self, total: Array, rows: Words) -> Job:
+        """Return the job of a sum of arrays of the shape of the total."""
+        self._hold.append(rows)
+        dtype, count = total.dtype.name, len(rows)
+        job = address(rows), count, total.size, address(total), self._is_first(total)
+        return Job(dtype, "columns", job, -(-total.size // self.on.lanes(TYPES[dtype])), count, total, count)
 
     def _is_first(self, total: Array) -> bool:
         """Whether nothing has been written to a sum; from now on something has."""
@@ -131,13 +132,14 @@ class Sums:
             total = self.totals.get(of)
         else:
             op = spec.body[term.of - first]
-            total = self.inner.setdefault((found.sum.kernel, term.of), np.zeros(op.shape, op.dtype))  # type: ignore[arg-type]
+            if (found.sum.kernel, term.of) not in self.inner:
+                self.inner[found.sum.kernel, term.of] = total = np.empty(op.shape, op.dtype)  # type: ignore[arg-type]
+                self._blank |= {id(total)} if total.size else set()
+            total = self.inner[found.sum.kernel, term.of]
         if total is None or not total.size:
             return []
         if term.kind == "sum":
-            job = address(rows[0]), count, total.size, address(total), self._is_first(total)
-            tasks = -(-total.size // self.on.lanes(TYPES[dtype]))
-            return [Job(dtype, "columns", job, tasks, count, total, count)]
+            return [self._columns(total, rows[0])]
         if term.kind == "rows":
             numbers = rows[0]
             if of in self.tables.apart:

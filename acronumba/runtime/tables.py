@@ -143,6 +143,7 @@ class Tables:
             return RowGrad(self.index[k], g, tuple(shape))
         if k not in self.index:
             return g
+        g = np.asarray(g)  # fetched, if it stays on a device
         rest = np.ones(len(g), bool)
         rest[self.index[k]] = False
         return g if g[rest].any() else RowGrad(self.index[k], g[self.index[k]], g.shape)

@@ -23,7 +23,7 @@ from acronumba.runtime.threads import available_threads
 
 # Of each rule the numbers at `with_`, the arrays it takes, and what it does with an element of each. Those that it
 # assigns to are stored again.
-_RULES: dict[str, tuple[str, str, str]] = {
+RULES: dict[str, tuple[str, str, str]] = {
     "descend": (
         "rate decay",
         "w g",
@@ -74,21 +74,30 @@ _SHARE = 1 << 16  # elements: a thread of its own is not worth it for fewer
 Arrays: TypeAlias = Sequence[Array]
 
 
+def rule_of(name: str) -> tuple[list[str], list[str], list[str]]:
+    """Return the names of a rule's numbers and arrays, and its steps."""
+    numbers, arrays, rule = RULES[name]
+    return numbers.split(), arrays.split(), [line.strip() for line in rule.strip().splitlines()]
+
+
+def changed(arrays: Sequence[str], steps: Sequence[str]) -> list[str]:
+    """Return the arrays that steps assign to."""
+    return [a for a in arrays if any(line.startswith(f"{a} = ") for line in steps)]
+
+
 def _text(name: str) -> str:
     """Return a rule as source text for `emit.parse`: a loop over whole vectors, then the remaining lanes.
 
     A second function goes through a table of arrays, from element `low` of all of them up to `high`: see `Table`.
     """
-    numbers, arrays, rule = (part.split() if k < 2 else part for k, part in enumerate(_RULES[name]))
+    numbers, arrays, steps = rule_of(name)
     given = [f"    {n} = vec(ldf(with_, {k}))" for k, n in enumerate(numbers)]
-    steps = [line.strip() for line in rule.strip().splitlines()]  # type: ignore[union-attr]
-    changed = [a for a in arrays if any(line.startswith(f"{a} = ") for line in steps)]
-
+    stores = [f"        store({a}_at + at, {a}LANES)" for a in changed(arrays, steps)]
     there = ", ".join(f"ld(row, {k}) + first * SIZE" for k in range(len(arrays)))
 
     def body(lanes: str) -> list[str]:
         loads = [f"        {a} = load(vec, {a}_at + at{lanes})" for a in arrays]
-        return loads + [f"        {s}" for s in steps] + [f"        store({a}_at + at, {a}{lanes})" for a in changed]
+        return loads + [f"        {s}" for s in steps] + [s.replace("LANES", lanes) for s in stores]
 
     return "\n".join([
         f"def {name}({', '.join(f'{a}_at' for a in arrays)}, count, with_) -> None:",
@@ -146,9 +155,9 @@ def _module(dtype: str, on: target.Target) -> tree.Module:
     kind = tree.F32 if dtype == "float32" else tree.F64
     vec = on.vector(kind)
     numbers = f"LANES = {vec.lanes}\nSIZE = {kind.bits // 8}\nROW = {8 * (MOST + 1)}\nLENGTH = {MOST}\n\n"
-    source = numbers + "\n\n".join([*map(_text, _RULES), _SQUARES])
+    source = numbers + "\n\n".join([*map(_text, RULES), _SQUARES])
     functions = parse(source, {"vec": vec, "wide": tree.F64.vector(vec.lanes) if vec.lanes > 1 else tree.F64})
-    exports = (*(f"all_{name}" for name in _RULES), "squares")
+    exports = (*(f"all_{name}" for name in RULES), "squares")
     return tree.Module(f"updates_{dtype}", functions, exports, f"Steps of optimisers, {dtype}.")
 
 

@@ -21,7 +21,7 @@ FOUND = [
 
 
 def test_there_are_programs() -> None:
-    assert len(FOUND) == 7
+    assert len(FOUND) == 8
 
 
 @pytest.mark.parametrize(("libraries", "program"), FOUND)

@@ -9,6 +9,7 @@ of blocks, and nothing is added atomically. Jobs of one launch must not add to t
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 from acronumba.emit import simt, tree
 from acronumba.emit.parse import parse
@@ -29,8 +30,8 @@ FUNCTIONS = (*sums.SUMS, "spans")
 ADJOINTS = FUNCTIONS.index("adjoints")
 
 _RUN = '''
-def sums_{dtype}(P, nodes, S, T) -> None:
-    """Sums over nodes, {dtype}: the tasks of all jobs, shared out to warps."""
+def {entry}(P, nodes, S, T) -> None:
+    """{doc}: the tasks of all jobs, shared out to warps."""
     t = block() * WARPS + thread() // 32
     warps = blocks() * WARPS
     jobs, count = lds(P, 0, 1)
@@ -49,23 +50,26 @@ def sums_{dtype}(P, nodes, S, T) -> None:
 {choice}
         t = t + warps
 '''
-_KNOWN = tuple(tree.Function(name, (), tree.I64, []) for name in ("block", "blocks", "thread"))  # of `emit.simt`
+KNOWN = tuple(tree.Function(name, (), tree.I64, []) for name in ("block", "blocks", "thread"))  # of `emit.simt`
 
 
 @functools.cache
 def code(dtype: str) -> CudaCode:
     """Return the kernel of a dtype."""
-    own = sums.functions(dtype, WARP)
+    return code_of_tasks(f"sums_{dtype}", f"Sums over nodes, {dtype}", sums.functions(dtype, WARP), FUNCTIONS)
+
+
+def code_of_tasks(entry: str, doc: str, own: tuple[tree.Function, ...], names: Sequence[str]) -> CudaCode:
+    """Return the kernel that does tasks of functions `name(words, low, high, S)`, which TASKS gives by number."""
     choice = [
         line
-        for k, name in enumerate(FUNCTIONS)
+        for k, name in enumerate(names)
         for line in (f"        {'elif' if k else 'if'} what == {k}:", f"            {name}(words, at, at + 1, S)")
     ]
     numbers = {"WARPS": WARPS, "TASKS_BYTES": TASKS.size, **TASKS.constants("TASKS_")}
     given = "\n".join(f"{name} = {n}" for name, n in numbers.items())
-    text = _RUN.format(dtype=dtype, choice="\n".join(choice))
-    run = parse(f"{given}\n{text}", functions=(*own, *_KNOWN))
-    entry = f"sums_{dtype}"
+    text = _RUN.format(entry=entry, doc=doc, choice="\n".join(choice))
+    run = parse(f"{given}\n{text}", functions=(*own, *KNOWN))
     module = tree.Module(entry, (*own, *run), (entry,))
     return CudaCode(
         text=simt.module_text(module),

@@ -10,7 +10,8 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Any, Protocol
@@ -22,7 +23,7 @@ from acronumba.emit import tree
 from acronumba.emit.compile import Compiled, load
 from acronumba.emit.parse import parse
 from acronumba.generics import Value
-from acronumba.memory import Array, DType, Words
+from acronumba.memory import Array, DeviceTensor, DType, Words
 from acronumba.records import record
 from acronumba.runtime.devices.device import Device, DeviceCopy
 
@@ -30,11 +31,11 @@ _CPU, _CUDA = 1, 2  # kinds of devices in DLPack
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # kinds of numbers in DLPack
 
 
-class DeviceArray:
+class DeviceArray(DeviceTensor):
     """A contiguous tensor on a device.
 
-    Users get them from `Results.device`. The array may be written to: its memory holds nothing else. Results that are
-    read on the CPU afterwards contain these writes.
+    Users get them from `Results.device`, and as gradients within a block of `on_device`. The array may be written to:
+    its memory holds nothing else. Results that are read on the CPU afterwards contain these writes.
 
     Attributes
     ----------
@@ -67,6 +68,11 @@ class DeviceArray:
     def nbytes(self) -> int:
         """Bytes of all elements."""
         return self.size * self.dtype.itemsize
+
+    @property
+    def device(self) -> Device:
+        """The device that it is on."""
+        return self._device
 
     def __repr__(self) -> str:
         return f"DeviceArray({self.dtype}{list(self.shape)} on {self._device.name})"
@@ -190,6 +196,42 @@ class OwnMemory(_Owners):
         self.address = self._device_copy.address
 
     def export(self) -> None: ...
+
+
+class Pool:
+    """Memory of a device for tensors that live for a step; used again without waiting, as all is done in order.
+
+    Parameters
+    ----------
+    device
+        The device.
+    make
+        Makes memory of a size: (device, start, size).
+    """
+
+    def __init__(self, device: Device, make: Callable[[Device, int, int], DeviceCopy]) -> None:
+        self._device, self._make = device, make
+        self._free: dict[int, list[DeviceCopy]] = {}
+
+    def array(self, dtype: DType, shape: Sequence[int]) -> DeviceArray:
+        """Return a tensor with any elements."""
+        size = 1 << max(math.prod(shape) * np.dtype(dtype).itemsize - 1, 63).bit_length()
+        free = self._free.setdefault(size, [])
+        owner = _Pooled(free.pop() if free else self._make(self._device, 0, size), free)
+        return DeviceArray(self._device, owner.block.address, dtype, shape, owner)
+
+
+class _Pooled(_Owners):
+    """Memory that is given back, unless it was exported."""
+
+    def __init__(self, block: DeviceCopy, free: list[DeviceCopy]) -> None:
+        super().__init__(())
+        self.block = block
+        self._back = weakref.finalize(self, free.append, block)
+        self._back.atexit = False
+
+    def export(self) -> None:
+        self._back.detach()
 
 
 class DeviceMemory(Memory):

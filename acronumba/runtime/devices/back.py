@@ -24,14 +24,22 @@ from acronumba.kernels.cuda.generate import WARP, CudaCode
 from acronumba.kernels.cuda.marshal import ROW, locate
 from acronumba.kernels.cuda.sums import FUNCTIONS, TASKS, code
 from acronumba.locks import ForkLock
-from acronumba.memory import Array, Words, address
+from acronumba.memory import Array, DeviceTensor, Words, address, word_at
 from acronumba.runtime import state
 from acronumba.runtime.backends import BackwardMemory, Pieces
 from acronumba.runtime.batches import Batches
-from acronumba.runtime.devices.arrays import sweep
-from acronumba.runtime.devices.device import DeviceCopy
-from acronumba.runtime.devices.executor import UNLIMITED, DeviceExecutor, Launching, Stream, together
+from acronumba.runtime.devices.arrays import Pool, sweep
+from acronumba.runtime.devices.executor import (
+    UNLIMITED,
+    DeviceExecutor,
+    Launching,
+    Stream,
+    bytes_of,
+    device_copy_of,
+    together,
+)
 from acronumba.runtime.devices.launches import launches
+from acronumba.runtime.shared import Forms
 from acronumba.runtime.summing import Job
 
 _LAUNCHES = 256  # more than there are batches, that the table has room for
@@ -81,6 +89,7 @@ class BackDevice(Launching):
         self.stream = Stream(device, lambda launches: 0)
         self._write, self._apart, self._loop = calls["write"], calls["apart"], calls["launch"]
         self._note_sums = note_sums
+        self.pool = Pool(device, device_copy_of)
         self.of: BackwardMemory | None = None  # of the backward pass that runs,
         self.before: Stream | None = None  # ... and of the forward pass, which owns the memory of its regions
 
@@ -129,11 +138,13 @@ class BackDevice(Launching):
         before = of.run.buffers.stream
         assert isinstance(before, Stream)
         self.before = before
-        rows = [(start, end, shift) for start, end, shift in before.regions.reshape(-1, 3).tolist()]
+        known = {(start, end, shift) for start, end, shift in before.regions.reshape(-1, 3).tolist()}
+        forms = of.run.prepared.forms
+        rows = sorted(known if forms is None else known.union(forms.regions()))
         missing = [a for a in of.read if a.nbytes and not _covered(rows, address(a), a.nbytes)]
         ranges = [(start, end) for start, end, _ in DeviceExecutor.ranges({id(a): a for a in missing}.values())]
         if ranges:
-            place = self.stream.stage([_memory(start, end) for start, end in ranges])
+            place = self.stream.stage([memory_at(start, end) for start, end in ranges])
             for start, end in ranges:
                 rows.append((start, end, place - start))
                 place += end - start + 255 & -256
@@ -144,11 +155,6 @@ class BackDevice(Launching):
             self.places = self._have("places", of.size).address - of.start
             rows.append((of.start, of.start + of.size, self.places))
         self.stream.place(np.array(sorted(rows), np.int64).reshape(-1))
-
-    def _have(self, name: str, size: int) -> DeviceCopy:
-        """Return memory of a name with at least so many bytes."""
-        have = self._scratch.get(name)
-        return have if have is not None and have.size >= size else self._more(name, size)
 
     def _zeros(self, size: int) -> int:
         """Return the address of so many zeros."""
@@ -183,27 +189,49 @@ class BackDevice(Launching):
         """Copy ranges of the backward pass's results to the CPU."""
         found = together(piece for piece in pieces if piece[0] < piece[1])
         for start, end in found:
-            self.device.download(_memory(start, end), start + self.places)
+            self.device.download(memory_at(start, end), start + self.places)
         if found:
             self.device.wait()
 
     # ---- sums over nodes
 
-    def add_up(self, jobs: Sequence[Job], batches: Batches) -> None:
+    def add_up(self, jobs: Sequence[Job], batches: Batches, stay: Sequence[Array]) -> Mapping[int, Array]:
         totals = {address(job.total): job.total for job in jobs}
-        place = self._have("totals", sum(g.nbytes + 255 & -256 for g in totals.values())).address
-        there = {}
-        stored = {address(job.total) for job in jobs if _named(job).get("first")}
-        for at, total in totals.items():
+        own = {address(a): self.pool.array(a.dtype, a.shape) for a in stay if a.nbytes}
+        here = {at: total for at, total in totals.items() if at not in own}
+        place = self._have("totals", sum(g.nbytes + 255 & -256 for g in here.values())).address
+        there = {at: array.address for at, array in own.items()}
+        for at, total in here.items():
             there[at] = place
-            if at not in stored:
-                self.device.upload(place, _bytes(total))
             place += total.nbytes + 255 & -256
         table = self._tables(self._levels(jobs, there))
         self._call(self._loop, self.stream, address(table), len(table))
-        for at, total in totals.items():
-            self.device.download(_bytes(total), there[at])
-        self.device.wait()
+        for at, total in here.items():
+            self.device.download(bytes_of(total), there[at])
+        if here:
+            self.device.wait()
+        return own  # type: ignore[return-value]
+
+    def add_to(self, there: Mapping[int, Array], parts: Sequence[tuple[Array, Array]]) -> None:
+        given = [(total, np.ascontiguousarray(part, total.dtype)) for total, part in parts]
+        place = self.stream.stage([bytes_of(part) for _, part in given])
+        regions, rows = self.stream.regions.reshape(-1, 3).tolist(), np.zeros(len(given), np.int64)
+        jobs, lanes = [], self.on.vector_bits // 32
+        for k, (total, part) in enumerate(given):
+            rows[k] = at = address(part)
+            regions.append([at, at + part.nbytes, place - at])
+            place += part.nbytes + 255 & -256
+            words = address(rows) + 8 * k, 1, total.size, address(total), 0
+            jobs.append(Job(total.dtype.name, "columns", words, -(-total.size // lanes), 1, total, 1))
+        self.stream.place(np.array(sorted(regions), np.int64).reshape(-1))
+        places = {at: one.address for at, one in there.items()}  # type: ignore[attr-defined]
+        table = self._tables(self._levels(jobs, places))
+        self._call(self._loop, self.stream, address(table), len(table))
+        self.device.wait()  # what was staged is there
+
+    def total(self, forms: Forms, records: Words, dtype: str) -> DeviceTensor | None:
+        places = self._moved(np.array([word_at(record) for record in records.tolist()], np.int64))
+        return forms.total(places, dtype) if len(places) and places.all() else None
 
     def _levels(self, jobs: Sequence[Job], there: Mapping[int, int]) -> list[list[_Work]]:
         """Return levels of work, each run concurrently: spans of all cut sums, then at most one sum per array."""
@@ -229,7 +257,7 @@ class BackDevice(Launching):
         """Copy the task tables to the device; return rows of ROW: a launch for each level and dtype."""
         groups = [[w for w in level if w.dtype == d] for level in levels for d in self._kernels]
         every = [work for level in levels for work in level]
-        image = _Image(self, sum(2 + TASKS.count + FIXED + len(w.words) + 4 * w.many + 1 for w in every))
+        image = Image(self, sum(2 + TASKS.count + FIXED + len(w.words) + 4 * w.many + 1 for w in every))
         rows = np.zeros((0, ROW.count), np.int64)
         for group in groups:
             if group:
@@ -240,14 +268,14 @@ class BackDevice(Launching):
         image.send()
         return rows
 
-    def _tasks(self, group: Sequence[_Work], image: _Image) -> Words:
+    def _tasks(self, group: Sequence[_Work], image: Image) -> Words:
         """Return the rows of TASKS of a launch."""
         rows: Words = np.zeros((len(group), TASKS.count), np.int64)
         before = 0
         for row, work in zip(rows, group, strict=True):
             given = dict(work.words)
             for name in given.keys() & _ARRAYS:
-                array = _memory(given[name], given[name] + 8 * (work.tasks + 1 if name == "starts" else work.many))
+                array = memory_at(given[name], given[name] + 8 * (work.tasks + 1 if name == "starts" else work.many))
                 numbers = array.view(np.int64)
                 given[name] = image.put(self._moved(numbers) if name in _ROWS else numbers)
             row[TASKS.at["first"]], row[TASKS.at["end"]] = before, before + work.tasks
@@ -264,10 +292,10 @@ class BackDevice(Launching):
         return np.where(known, addresses + shift[k], 0)
 
 
-class _Image:
+class Image:
     """Words that are copied to the device in one piece."""
 
-    def __init__(self, of: BackDevice, most: int) -> None:
+    def __init__(self, of: Launching, most: int) -> None:
         self._device, self._there = of.device, of._have("image", 8 * most).address
         self._words: Words = np.zeros(most, np.int64)
         self._used = 0
@@ -348,9 +376,6 @@ def _covered(rows: Sequence[tuple[int, int, int]], at: int, size: int) -> bool:
     return any(start <= at and at + size <= end for start, end, _ in rows)
 
 
-def _memory(start: int, end: int) -> NDArray[np.uint8]:
+def memory_at(start: int, end: int) -> NDArray[np.uint8]:
+    """Return the bytes of a range of memory."""
     return np.ctypeslib.as_array((ctypes.c_uint8 * (end - start)).from_address(start))
-
-
-def _bytes(array: Array) -> NDArray[np.uint8]:
-    return array.reshape(-1).view(np.uint8)

@@ -36,7 +36,7 @@ from acronumba.runtime.driver import Executable
 from acronumba.runtime.library.launch_words import UNWRITTEN, WARPS, WRITTEN
 from acronumba.runtime.minibatch import MiniBatch
 from acronumba.runtime.run import Run
-from acronumba.runtime.shared import Prepared
+from acronumba.runtime.shared import Forms, Prepared
 from acronumba.runtime.state import TABLE
 from acronumba.runtime.trace import STAGES
 
@@ -160,13 +160,16 @@ class _Pending:
         What says whether the run has failed, if it can.
     persistent
         That gets it back.
+    forms
+        Of shared arrays that stay on the device: parts of these may be results.
     """
 
     def __init__(
-        self, device: Device, arena: Arena, start: int, size: int, word: Words | None, persistent: PersistentRun
-    ) -> None:
+        self, device: Device, arena: Arena, start: int, size: int, word: Words | None, persistent: PersistentRun,
+        forms: Forms | None,
+    ) -> None:  # fmt: skip
         self.device, self.arena, self.start, self.size, self.word = device, arena, start, size, word
-        self.persistent = persistent
+        self.persistent, self.forms = persistent, forms
 
     def __del__(self, ends: Callable[[], bool] = sys.is_finalizing) -> None:
         if self.word is not None and not ends():
@@ -190,6 +193,8 @@ class _Pending:
     def some(self, starts: Words, sizes: Words) -> None:
         """Copy the results at these addresses, of these sizes in bytes, to the CPU."""
         inside = (starts >= self.start) & (starts + sizes <= self.start + self.size)
+        if self.forms is not None and not inside.all():
+            self.forms.refresh_at(starts[~inside])
         begins = starts[inside]
         self._copy(together(zip(begins.tolist(), (begins + sizes[inside]).tolist(), strict=True)))
 
@@ -197,6 +202,8 @@ class _Pending:
         """Return a reader of the results that leaves them on the device."""
         device_copy = self.arena.device_copy
         assert isinstance(device_copy, DeviceCopy)
+        if self.forms is not None:
+            self.forms.refresh(arrays)
         end = self.arena.address + self.arena.size
         shift = device_copy.address - self.arena.address
         return DeviceMemory(arrays, self.device, self.arena.address, end, shift, self)
@@ -260,6 +267,11 @@ class Launching:
             have = self._more(name, size)
         return have.address, have.size
 
+    def _have(self, name: str, size: int) -> DeviceCopy:
+        """Return memory of a name with at least so many bytes."""
+        have = self._scratch.get(name)
+        return have if have is not None and have.size >= size else self._more(name, size)
+
     def _more(self, name: str, size: int) -> DeviceCopy:
         """Return new scratch memory of a name; its old memory is freed first."""
         self._scratch.pop(name, None)
@@ -298,6 +310,7 @@ class DeviceExecutor(Launching):
             executable.recorded,
         )
         self.host, self.engine, self.prepared = executable.host, executable.engine, executable.shared
+        self.prepared.device, self.prepared.waits = self.device, self.host.waiting
         plan, device = executable.plan, self.device
         self._once = {once.kernel for once in plan.program.once}  # these run on the CPU
         there = [k for k in range(len(plan.kernels)) if k not in self._once]
@@ -372,13 +385,15 @@ class DeviceExecutor(Launching):
             # the user's own memory, also where it came as something else that has an array
             users = set() if stable else {id(a) for k, a in prepared.arrays.items() if k < len(prepared.given)}
             users |= {id(p.array) for p in prepared.packed.values()} if prepared.by is not None else set()
-            arrays = {id(a): a for a in prepared.keep if a.nbytes}
+            forms = prepared.forms
+            there = [] if forms is None else forms.regions()
+            arrays = {id(a): a for a in prepared.keep if a.nbytes and (forms is None or not forms.holds(a))}
             last = known or next(reversed(self._shared.values()), ({}, []))[0]
             copies = {
                 start: self._copy(start, end, those, not users.isdisjoint(map(id, those)), last)
                 for start, end, those in self.ranges(arrays.values())
             }
-            found = [copy.device_copy.region for copy in copies.values()]
+            found = [*there, *(copy.device_copy.region for copy in copies.values())]
             known, rows = copies, found if found != rows or rows is _NOWHERE else rows
             kept = {p: at for p, at in self._shared.items() if p in self.prepared.recent and p is not prepared}
             self._shared = kept | {prepared: (known, rows)}
@@ -398,12 +413,12 @@ class DeviceExecutor(Launching):
                 continue
             if device_copy is None:
                 self._packed[at] = known, device_copy = known, device_copy_of(self.device, at, array.nbytes)
-                self.device.upload(device_copy.address, _bytes(array))
+                self.device.upload(device_copy.address, bytes_of(array))
             rows.append(device_copy.region)
         if fresh:
             self._packed = {at: one for at, one in self._packed.items() if one[0]() is not None}
             self._packed |= {at: (weakref.ref(array), None) for at, array in fresh.items()}
-            place = stream.stage([_bytes(array) for array in fresh.values()])
+            place = stream.stage([bytes_of(array) for array in fresh.values()])
             for at, array in fresh.items():
                 rows.append((at, at + array.nbytes, place - at))
                 place += array.nbytes + 255 & -256
@@ -507,7 +522,7 @@ class DeviceExecutor(Launching):
         needed now: all results if the program waits for values, and failures of nodes.
         """
         start, size = m.buffers["arena"], m.buffers["arena_used"]
-        stream.pending = _Pending(self.device, m.arenas[-1], start, size, word, self.persistent)
+        stream.pending = _Pending(self.device, m.arenas[-1], start, size, word, self.persistent, m.prepared.forms)
         if self.host.waiting:
             stream.pending.all()
         if self._fallible and stream["end"] < stream["tail"]:
@@ -611,5 +626,6 @@ def _alike(known: Sequence[weakref.ref[Array]], arrays: Sequence[Array]) -> bool
     return len(known) == len(arrays) and all(map(operator.is_, [one() for one in known], arrays))
 
 
-def _bytes(array: Array) -> NDArray[np.uint8]:
+def bytes_of(array: Array) -> NDArray[np.uint8]:
+    """Return the bytes of a contiguous array."""
     return array.reshape(-1).view(np.uint8)

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def open_device(name: str) -> Device:
     """Return the device of a name that `check_device` has passed."""
     if name == "simulator":
-        from acronumba.runtime.devices.simulated import SimulatedDevice
+        from acronumba.runtime.devices.simulated import simulator
 
-        return SimulatedDevice()
+        return simulator()
     from acronumba.runtime.devices.driver import gpu
 
     return gpu(int(name.partition(":")[2] or 0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.persistent import PersistentCode
 from acronumba.kernels.cuda.tiles import THREADS
+from acronumba.locks import ForkLock
 from acronumba.memory import Words, address, aligned
 from acronumba.runtime.devices.launches import Driver
 
@@ -36,6 +38,7 @@ class SimulatedDevice:
         self.memory = InterpreterMemory()
         self.seed = seed
         self.launches = 0
+        self._lock = ForkLock()
         self._arrays: dict[int, NDArray[np.uint8]] = {}
         self._freed: list[int] = []
         self._numbers = itertools.count()  # of functions
@@ -122,8 +125,9 @@ class SimulatedDevice:
     @property
     def allocated(self) -> dict[int, NDArray[np.uint8]]:
         """Map from addresses to allocated arrays."""
-        while self._freed:  # here, as a collection of garbage may come in the middle of anything
-            self.memory.remove(self._arrays.pop(self._freed.pop()))
+        with self._lock:
+            while self._freed:  # here, as a collection of garbage may come in the middle of anything
+                self.memory.remove(self._arrays.pop(self._freed.pop()))
         return self._arrays
 
     def allocate(self, size: int) -> int:
@@ -159,3 +163,9 @@ class SimulatedDevice:
     def download(self, data: NDArray[np.uint8], at: int) -> None:
         view, start = self.memory.place(at, len(data), 1, "download", False)
         data[:] = np.frombuffer(view, np.uint8, len(data), start)
+
+
+@functools.cache
+def simulator() -> SimulatedDevice:
+    """Return the device that models of this process share."""
+    return SimulatedDevice()

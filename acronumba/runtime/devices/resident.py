@@ -1,0 +1,414 @@
+"""Arrays that stay on a device for a while: parameters with their packed forms, and the state of optimisers.
+
+In: a device and NumPy arrays. Out: a `Resident`, the home of the arrays (`memory.homes`) until `release`. An array's
+address stands for the device's memory, as everywhere (`kernels.cuda.marshal`): the array is stale, and read-only.
+Packed forms have addresses, too, and no memory of the CPU is written for them: `Forms` finds out once which element of
+an array each element of a form is, and a kernel copies them when the arrays have changed (`devices.steps`). What the
+CPU computes of parameters is made of arrays that are fetched before (`refresh`).
+"""
+
+from __future__ import annotations
+
+import weakref
+import zlib
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from acronumba.data.later import Later
+from acronumba.data.row_grad import RowGrad
+from acronumba.emit.compile import load
+from acronumba.errors.codes import reject
+from acronumba.generics import Value
+from acronumba.kernels.cuda.marshal import ROW
+from acronumba.kernels.cuda.sums import TASKS
+from acronumba.locks import ForkLock
+from acronumba.memory import Array, Words, address, aligned, homes
+from acronumba.records import record
+from acronumba.runtime.devices.arrays import DeviceArray, Pool
+from acronumba.runtime.devices.back import Image, memory_at
+from acronumba.runtime.devices.device import Device, DeviceCopy
+from acronumba.runtime.devices.executor import Launching, bytes_of, device_copy_of
+from acronumba.runtime.devices.launches import launch_module, launches
+from acronumba.runtime.devices.steps import FUNCTIONS, PIECE, RULE, code
+from acronumba.runtime.program import PackingLike
+from acronumba.runtime.shared import Prepared, SharedValues
+from acronumba.runtime.updates import DTYPES
+
+_LANES = 32
+_WIDE = np.dtype(np.float64)
+_LOW = 20  # bits of a number that a float32 has exactly
+
+
+class Work(NamedTuple):
+    """Tasks of a function of `devices.steps`."""
+
+    dtype: str
+    function: str
+    words: tuple[int, ...]
+    tasks: int
+
+
+@record(eq=False, frozen=False)
+class _Held:
+    """An array that is held."""
+
+    name: str
+    array: Array
+    device_copy: DeviceCopy
+    bits: int  # checksum of the array, which nobody changes while it is held
+    version: int = 0  # of the values that the array has
+
+
+class Resident(Launching):
+    """Arrays on a device, and what is done with them there.
+
+    Parameters
+    ----------
+    device
+        The device.
+    """
+
+    def __init__(self, device: Device) -> None:
+        super().__init__(device)
+        self.version = 0  # increased with each change
+        self._lock = ForkLock()
+        self._held: dict[int, _Held] = {}  # by address
+        self._starts: list[int] = []
+        self.pool = Pool(device, device_copy_of)
+        self._forms: weakref.WeakKeyDictionary[SharedValues, tuple[Forms, Prepared | None]]
+        self._forms = weakref.WeakKeyDictionary()
+        with device:
+            functions = self._loaded([code(dtype) for dtype in DTYPES])
+        self.launches = launches(device.driver, device.stream, device.processors, functions)
+        self._loop = load([launch_module()])[0].function("launch")
+
+    # ---- arrays
+
+    def hold(self, arrays: Sequence[tuple[str, Array]]) -> None:
+        wrong = [f"`{name}` {why}" for name, a in arrays if (why := _unfit(a))]
+        ends = [(address(a), address(a) + a.nbytes, name) for name, a in arrays if a.nbytes] if not wrong else []
+        ends += [
+            (start, start + size, "") for home in homes if isinstance(home, Resident) for start, size in home.places()
+        ]
+        for (_, end, name), (start, _, other) in pairwise(sorted(ends)):
+            if start < end:
+                wrong.append(
+                    f"`{other or name}` shares memory with {f'`{name}`' if name and other else 'what is there already'}"
+                )
+        if wrong:
+            raise reject("ACR715", message="these arrays cannot be on a device", seen="; ".join(wrong),
+                         rewrite="np.array(w) in their place, and one array for each")  # fmt: skip
+        with self.device:
+            for name, array in arrays:
+                if array.nbytes:
+                    self._hold(name, array)
+        self._starts = sorted(self._held)
+
+    def _hold(self, name: str, array: Array) -> None:
+        at = address(array)
+        held = _Held(name, array, device_copy_of(self.device, at, array.nbytes), _bits(array), self.version)
+        self.device.upload(held.device_copy.address, bytes_of(array))
+        array.flags.writeable = False
+        self._held[at] = held
+
+    def _find(self, array: Array) -> _Held | None:
+        """Return the array that another one lies in, if it is held."""
+        at = address(array)
+        k = bisect_right(self._starts, at) - 1
+        held = self._held[self._starts[k]] if k >= 0 and array.nbytes else None
+        return held if held is not None and at < held.device_copy.start + held.device_copy.size else None
+
+    def holds(self, array: Array) -> bool:
+        return self._find(array) is not None
+
+    def place(self, array: Array) -> int:
+        """Return where an array that is held is on the device."""
+        held = self._find(array)
+        assert held is not None
+        return address(array) + held.device_copy.region[2]
+
+    def places(self) -> list[tuple[int, int]]:
+        """Return the addresses and sizes of all arrays."""
+        return [(at, held.array.nbytes) for at, held in self._held.items()]
+
+    def regions(self) -> list[tuple[int, int, int]]:
+        """Return the regions of `kernels.cuda.marshal` of all arrays."""
+        return [held.device_copy.region for held in self._held.values()]
+
+    def refuse(self, array: Array) -> None:
+        held = self._find(array)
+        if held is not None and held.version != self.version:
+            raise reject("ACR715", seen=f"`{held.name}`, which {self.device.name} has updated")
+
+    def refresh(self, arrays: Iterable[Array]) -> None:
+        """Fetch the values of those arrays that are held."""
+        found = {id(h): h for a in arrays if (h := self._find(a)) is not None and h.version != self.version}
+        with self.device:
+            for held in found.values():
+                at = held.device_copy.start
+                self.device.download(memory_at(at, at + held.array.nbytes), held.device_copy.address)
+            if found:
+                self.device.wait()
+        for held in found.values():
+            held.bits, held.version = _bits(held.array), self.version
+
+    def refresh_at(self, addresses: Words) -> None:
+        """Fetch the values of those arrays that have these addresses."""
+        starts, held = np.array(self._starts), [self._held[at] for at in self._starts]
+        for k in np.unique(np.searchsorted(starts, addresses, side="right") - 1).tolist():
+            end = held[k].device_copy.start + held[k].device_copy.size if k >= 0 else 0
+            if k >= 0 and (addresses[addresses >= starts[k]] < end).any():
+                self.refresh([held[k].array])
+
+    def fetch(self, report: bool = True) -> None:
+        """Fetch the values of all arrays, which stay read-only; `report`: raise if one of them was written to."""
+        written = [h for h in self._held.values() if h.array.flags.writeable or _bits(h.array) != h.bits]
+        for held in written:
+            held.array.flags.writeable, held.version = False, -1
+        self.refresh([held.array for held in self._held.values()])
+        if written and report:
+            names = ", ".join(f"`{held.name}`" for held in written)
+            raise reject("ACR715", message="an array was written to while it was on a device, which is lost",
+                         seen=names, rewrite="write before the block, or after it")  # fmt: skip
+
+    def release(self) -> None:
+        """Make arrays that were held ordinary ones."""
+        for held in self._held.values():
+            held.array.flags.writeable = True
+        self._held, self._starts = {}, []
+        self._forms.clear()
+
+    # ---- shared values of models
+
+    def prepare(self, of: SharedValues, given: tuple[Value, ...]) -> Prepared | None:
+        mine = [a for a in given if isinstance(a, np.ndarray) and self.holds(a)]
+        others = [h for h in homes if h is not self and any(isinstance(a, np.ndarray) and h.holds(a) for a in given)]
+        if others or of.device is not self.device:
+            for array in mine:
+                self.refuse(array)
+            return None
+        with self._lock, self.device:
+            forms, known = self._forms.get(of, (None, None))
+            if forms is None:
+                forms = Forms(self)
+            valid = known is not None and known.is_of(given) and known.is_valid()
+            if known is None or not valid or (forms.fetches and forms.version != self.version):
+                forms.begin()
+                known = of.make(given, forms)
+                self._forms[of] = forms, known
+            forms.renew()
+            if of.waits:
+                self.refresh(a for k, a in known.arrays.items() if k in of.named)
+        return known
+
+    # ---- work
+
+    def launch(self, works: Sequence[Work], numbers: Sequence[float] = ()) -> None:
+        """Do works, all at once; `numbers`: what the words NUMBERS stand for."""
+        works = [work for work in works if work.tasks]
+        with self._lock, self.device:
+            image = Image(self, sum(2 + TASKS.count + len(w.words) for w in works) + len(numbers))
+            at = image.put(np.array(numbers, np.float64).view(np.int64))
+            rows = np.zeros((0, ROW.count), np.int64)
+            for k, dtype in enumerate(DTYPES):
+                group = [work for work in works if work.dtype == dtype]
+                if group:
+                    rows = np.concatenate([rows, self._row(k, group, image, at)[None]])
+            if len(rows):
+                image.send()
+                if error := self._loop(self.launches.address, address(rows), len(rows)):
+                    self.device.reject(error)
+
+    def _row(self, kernel: int, group: Sequence[Work], image: Image, numbers: int) -> Words:
+        """Return the row of ROW of a launch."""
+        tasks: Words = np.zeros((len(group), TASKS.count), np.int64)
+        ends = np.cumsum([work.tasks for work in group])
+        tasks[:, TASKS.at["end"]], tasks[:, TASKS.at["first"]] = ends, ends - [work.tasks for work in group]
+        tasks[:, TASKS.at["what"]] = [FUNCTIONS.index(work.function) for work in group]
+        words = [[numbers if word == NUMBERS else word for word in work.words] for work in group]
+        tasks[:, TASKS.at["words"]] = [image.put(np.array(own, np.int64)) for own in words]
+        row = np.zeros(ROW.count, np.int64)
+        row[ROW.at["kernel"]], row[ROW.at["nodes"]] = kernel, ends[-1]
+        row[ROW.at["p"]] = image.put(np.array([image.put(tasks.reshape(-1)), len(group)], np.int64))
+        return row
+
+    def step(self, rule: str, groups: Sequence[Sequence[Value]], numbers: Sequence[float], by_rows: bool) -> None:
+        keep: list[object] = []
+        with self.device:
+            self.launch([self._rule(rule, group, NUMBERS, by_rows, keep) for group in groups], numbers)
+        self.version += 1
+
+    def _rule(self, rule: str, group: Sequence[Value], numbers: int, by_rows: bool, keep: list[object]) -> Work:
+        size, dtype = group[0].size, group[0].dtype.name
+        width, rows, index, many = size, 1, 0, 0
+        for g in group:
+            if isinstance(g, RowGrad):
+                many, width = len(g.index), size // max(g.shape[0], 1)
+                rows, index = many if by_rows else g.shape[0], self.there(g.index, keep)
+        pieces = -(-width // PIECE)
+        places = [self.there(a.rows if isinstance(a, RowGrad) else a, keep) for a in group]
+        words = width, pieces, index, many, int(not by_rows), numbers
+        assert len(words) == RULE.count
+        return Work(dtype, rule, (*words, *places), rows * pieces)
+
+    def there(self, array: Value, keep: list[object]) -> int:
+        """Return the address on the device of an array, which is copied if it is not there yet."""
+        if isinstance(array, DeviceArray) and array.device is self.device:
+            return array.address
+        if isinstance(array, np.ndarray) and self.holds(array):
+            return self.place(array)
+        mine = self.pool.array(array.dtype, array.shape)
+        self.device.upload(mine.address, bytes_of(np.array(array, order="C")))
+        keep.append(mine)
+        return mine.address
+
+    def clip(self, arrays: Sequence[DeviceArray], most: float) -> Later:
+        ends = np.cumsum([-(-a.size // PIECE) for a in arrays])
+        with self.device:
+            parts, out = self.pool.array(_WIDE, (int(ends[-1]),)), self.pool.array(_WIDE, (2,))
+            starts = parts.address + 8 * (ends - [-(-a.size // PIECE) for a in arrays])
+            self.launch([
+                Work(a.dtype.name, "squares", (a.address, a.size, at), -(-a.size // PIECE))
+                for a, at in zip(arrays, starts.tolist(), strict=True)
+            ])  # fmt: skip
+            norm = Work("float64", "norm", (parts.address, int(ends[-1]), out.address, NUMBERS), 1)
+            self.launch([norm], [most])
+            keep: list[object] = []
+            self.launch([self._rule("scale", [a], out.address + 8, False, keep) for a in arrays])
+        return Later(_WIDE, lambda: float(np.asarray(out)[0]))
+
+    def total(self, addresses: Words, dtype: str) -> DeviceArray:
+        """Return the sum of elements at addresses on the device, as float64."""
+        many = len(addresses)
+        with self.device:
+            out = self.pool.array(_WIDE, ())
+            mine = self._have("losses", many * 16).address
+            self.device.upload(mine, addresses.view(np.uint8).copy())
+            found = mine + 8 * many
+            self.launch([Work(dtype, "gather", (mine, many, found), -(-many // _LANES))])
+            self.launch([Work(dtype, "total", (found, many, out.address), 1)])
+        return out
+
+
+NUMBERS = -1  # among the words of a work: the address of the numbers of the launch
+
+
+class Forms:
+    """Packed forms of arrays that are held, as the kernels of one model read them.
+
+    Attributes
+    ----------
+    fetches : bool
+        Whether the CPU has computed something of the arrays since `begin`, so that it must again after each change.
+    version : int
+        Of the arrays that the forms, and what the CPU has computed, are made of.
+    """
+
+    def __init__(self, home: Resident) -> None:
+        self.home = home
+        self.fetches, self.version = False, -1
+        self._forms: dict[tuple[object, ...], _Form | None] = {}
+        self._virtual: dict[int, _Form] = {}  # by the array's id
+        self._new: list[_Form] = []
+
+    def begin(self) -> None:
+        """Note that shared values are made anew."""
+        self.fetches, self.version = False, -1
+
+    def holds(self, array: Array) -> bool:
+        return id(array) in self._virtual or self.home.holds(array)
+
+    def regions(self) -> list[tuple[int, int, int]]:
+        return [*self.home.regions(), *(form.device_copy.region for form in self._virtual.values())]
+
+    def refresh_at(self, addresses: Words) -> None:
+        self.home.refresh_at(addresses)
+
+    def refresh(self, arrays: Iterable[Array]) -> None:
+        self.home.refresh(arrays)
+
+    def read(self, arrays: Iterable[Array]) -> None:
+        found = [a for a in arrays if self.home.holds(a)]
+        self.fetches = self.fetches or bool(found)
+        self.home.refresh(found)
+
+    def total(self, addresses: Words, dtype: str) -> DeviceArray:
+        return self.home.total(addresses, dtype)
+
+    def form(self, packing: PackingLike, arrays: Sequence[Array]) -> Array | None:
+        key = packing, *((address(a), a.shape, a.dtype) for a in arrays)
+        if key not in self._forms:
+            form = self._made(packing, arrays) if all(map(self.home.holds, arrays)) else None
+            self._forms[key] = form
+            if form is not None:
+                self._new.append(form)
+                self._virtual[id(form.array)] = form
+        form = self._forms[key]
+        if form is None:
+            self.read(arrays)
+        return None if form is None else form.array
+
+    def _made(self, packing: PackingLike, arrays: Sequence[Array]) -> _Form | None:
+        """Return a form whose elements are elements of the arrays, or 0; None if some are anything else."""
+        ends = np.cumsum([1, *(a.size for a in arrays)]).tolist()
+        numbers = [np.arange(start, start + a.size).reshape(a.shape) for start, a in zip(ends, arrays, strict=False)]
+
+        def packed(of: Callable[[Words], Array]) -> Array:
+            return packing.apply(*(of(n).astype(a.dtype) for n, a in zip(numbers, arrays, strict=True)))
+
+        low, high = packed(lambda n: n & (1 << _LOW) - 1), packed(lambda n: n >> _LOW)
+        if {low.dtype} != {a.dtype for a in arrays} or low.dtype.name not in DTYPES:
+            return None
+        found = (high.astype(np.int64) << _LOW) + low.astype(np.int64)
+        if not np.array_equal(packed(np.sqrt), np.sqrt(found.astype(np.float64)).astype(low.dtype)):
+            return None
+        places = [self.home.place(a) + np.arange(a.size) * a.itemsize for a in arrays]
+        index: Words = np.concatenate([[0], *places])[found.reshape(-1)]
+        virtual = aligned(low.nbytes).view(low.dtype).reshape(low.shape)
+        device = self.home.device
+        there = device_copy_of(device, 0, index.nbytes)
+        device.upload(there.address, bytes_of(index))
+        device.wait()
+        return _Form(virtual, device_copy_of(device, address(virtual), virtual.nbytes), there)
+
+    def renew(self) -> None:
+        version = self.home.version
+        forms = self._new if self.version == version else self._virtual.values()
+        self.home.launch([form.work for form in forms])
+        self.version, self._new = version, []
+
+
+@record(eq=False)
+class _Form:
+    """A packed form."""
+
+    array: Array  # has an address and no elements
+    device_copy: DeviceCopy
+    index: DeviceCopy  # the address of each element
+
+    @property
+    def work(self) -> Work:
+        words = self.index.address, self.array.size, self.device_copy.address
+        return Work(self.array.dtype.name, "gather", words, -(-self.array.size // _LANES))
+
+
+def _unfit(array: Array) -> str:
+    """Return why an array cannot be held, or nothing."""
+    if not isinstance(array, np.ndarray):
+        return f"is no array of NumPy ({type(array).__name__})"
+    if array.dtype.name not in DTYPES or not array.dtype.isnative:
+        return f"is an array of {array.dtype}, not float32 or float64"
+    if not array.flags.c_contiguous:
+        return "is not contiguous"
+    if not array.flags.writeable:
+        held = any(home.holds(array) for home in homes)
+        return "is on a device already" if held else "is read-only"
+    return ""
+
+
+def _bits(array: Array) -> int:
+    return zlib.crc32(bytes_of(array).data)
