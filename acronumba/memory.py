@@ -150,7 +150,7 @@ class Home(Protocol):
     def holds(self, array: Array) -> bool:
         """Whether an array lies in one of these arrays."""
 
-    def refuse(self, array: Array) -> None:
+    def reject_stale(self, array: Array) -> None:
         """Raise if an array that it holds is stale."""
 
     def hold(self, arrays: Sequence[tuple[str, Array]]) -> None:
@@ -185,4 +185,4 @@ def refuse_stale(arrays: Iterable[object]) -> None:
     """Raise if an array is stale."""
     for array in arrays if homes else ():
         if (home := home_of(array)) is not None:
-            home.refuse(array)  # type: ignore[arg-type]
+            home.reject_stale(array)  # type: ignore[arg-type]

@@ -44,13 +44,13 @@ def loss(words: list[int], k: int, *, p: Params) -> Any:
     return nn.cross_entropy(p["out"] @ h, k)
 
 
-COLUMNS: tuple[list[Any], ...] = ([[7, 4, 7], [9, 3], [2], [0, 7, 1, 2]], [0, 1, 2, 1])
+COLUMNS: tuple[list[Any], ...] = ([[7, 4, 7], [9], [0, 7]], [0, 1, 2])
 THERE = loss.on("simulator")
 
 
-def params(size: int = 5, dtype: Any = np.float32) -> Params:
+def params(size: int = 3, dtype: Any = np.float32) -> Params:
     rng = np.random.default_rng(7)
-    shapes = {"start": (size,), "w": (size, size + 4), "embed": (10, 4), "b": (size,), "out": (3, size)}
+    shapes = {"start": (size,), "w": (size, size + 2), "embed": (10, 2), "b": (size,), "out": (3, size)}
     return {name: weights(rng, *shape, dtype=dtype) for name, shape in shapes.items()}
 
 
@@ -100,7 +100,7 @@ def trained(f: Any, p: Params, opt: Any, columns: Any = COLUMNS, steps: int = 3,
 
 
 @pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.long)])
-@pytest.mark.parametrize("sparse", [(), "p.embed"])
+@pytest.mark.parametrize("sparse", [pytest.param((), marks=pytest.mark.long), "p.embed"])
 def test_steps_are_those_of_the_processor(sparse: Any, dtype: Any) -> None:
     p = params(dtype=dtype)
     q, opt, other = copied(p), optim.Adam(0.05), optim.Adam(0.05)
@@ -109,7 +109,7 @@ def test_steps_are_those_of_the_processor(sparse: Any, dtype: Any) -> None:
         mine = trained(f.on("simulator"), p, opt)
         value, grads = f.on("simulator").batch(*COLUMNS, p=p)
         assert isinstance(grads["embed"], RowGrad) == bool(sparse)
-        assert np.asarray(grads["w"]).shape == (5, 9) and grads["w"].dtype == dtype
+        assert np.asarray(grads["w"]).shape == (3, 5) and grads["w"].dtype == dtype
     theirs = trained(f, q, other)
     assert value.dtype == dtype and [type(x[()]) for x in mine] == [type(np.asarray(x)[()]) for x in theirs]
     np.testing.assert_allclose([float(x) for x in mine], [float(x) for x in theirs], rtol=1e-5)
@@ -196,7 +196,7 @@ def test_values_come_back_at_a_fetch_and_at_an_exception() -> None:
     p, opt = params(), optim.SGD(0.1)
     q, before = copied(p), copied(p)
     f = THERE.value_and_grad
-    with pytest.raises(KeyError, match="mine"), block(p) as there:
+    with pytest.raises(KeyError, match="mine"), block(p) as there:  # noqa: PT012 - the block is what is tested
         trained(f, p, opt, steps=1)
         assert np.array_equal(p["w"], before["w"]) and not p["w"].flags.writeable
         there.fetch()
@@ -239,7 +239,7 @@ def test_stale_arrays_are_not_read(tmp_path: Any) -> None:
 def test_what_is_written_meanwhile_is_reported() -> None:
     p = params()
     other = p["w"].view()
-    with pytest.raises(TypeMismatch, match=r"`w`"), block(p):
+    with pytest.raises(TypeMismatch, match=r"`w`"), block(p):  # noqa: PT012 - the block is what is tested
         with pytest.raises(ValueError, match="read-only"):
             p["w"][0] = 1
         with pytest.raises(ValueError, match="read-only"):
@@ -252,7 +252,7 @@ def test_blocks_do_not_share_arrays() -> None:
     p, q = params(), params(4)
     with block(p):
         for values in ((p,), (q, {"part": p["w"]})):
-            with pytest.raises(TypeMismatch, match="on a device already|shares memory"), block(*values):
+            with pytest.raises(TypeMismatch, match=r"on a device already|shares memory"), block(*values):
                 pass
         with block(q):  # others
             pass
@@ -280,10 +280,10 @@ def test_an_instance_that_fails_leaves_a_step_of_the_others() -> None:
     with block(p, opt):
         with pytest.raises(InstanceErrors) as raised:
             THERE.value_and_grad.batch(*columns, p=p)
-        assert set(raised.value.errors) == {4}
+        assert set(raised.value.errors) == {3}
         opt.update(p, raised.value.results.grads)  # type: ignore[attr-defined]
         losses = raised.value.results.losses  # type: ignore[attr-defined]
-        assert losses[4] is None and losses[0].dtype == np.float32
+        assert losses[3] is None and losses[0].dtype == np.float32
         assert trained(THERE.value_and_grad, p, opt, steps=1)[0] > 0
     other.update(q, loss.value_and_grad.batch(*COLUMNS, p=q).grads)
     trained(loss.value_and_grad, q, other, steps=1)
@@ -326,7 +326,7 @@ def test_a_number_that_is_fetched_is_a_scalar_of_numpy() -> None:
         value, grads = THERE.value_and_grad.batch(*COLUMNS, p=p)
         assert value + 1 == 1 + value and np.isfinite(value) and bool(value) and round(value, 2) > 0
         assert type(value + np.float32(1)) is np.float32 and repr(value).startswith("np.float32(")
-        assert pickle.loads(pickle.dumps(value)) == value == value.item() and int(value) == 0
+        assert pickle.loads(pickle.dumps(value)) == value == value.item() and int(value) == 1
         norm = optim.clip(grads, 1e9)
     assert float(norm) > 0
     with pytest.raises(TypeMismatch, match="ACR715"):

@@ -139,7 +139,7 @@ class Resident(Launching):
         """Return the regions of `kernels.cuda.marshal` of all arrays."""
         return [held.device_copy.region for held in self._held.values()]
 
-    def refuse(self, array: Array) -> None:
+    def reject_stale(self, array: Array) -> None:
         held = self._find(array)
         if held is not None and held.version != self.version:
             raise reject("ACR715", seen=f"`{held.name}`, which {self.device.name} has updated")
@@ -189,7 +189,7 @@ class Resident(Launching):
         others = [h for h in homes if h is not self and any(isinstance(a, np.ndarray) and h.holds(a) for a in given)]
         if others or of.device is not self.device:
             for array in mine:
-                self.refuse(array)
+                self.reject_stale(array)
             return None
         with self._lock, self.device:
             forms, known = self._forms.get(of, (None, None))
