@@ -185,9 +185,9 @@ def lines_of(fn: FunctionType, instances: int) -> tuple[str, ...]:
     most = "any number of" if found.most is None else f"up to {found.most:,}"
     out = [f"{most} instances (measured with {found.measured:,}): {found.name}"]
     for t in found.tried:
-        text = f"{t.name}: estimated {t.estimated:.2f} times the default"
+        text = f"{t.name}: estimated to take {t.estimated:.2f} times as long as the default"
         if t.ratio is not None:
-            text += f", measured {t.ratio:.3f}"
+            text += f", measured {t.ratio:.3f} times"
         if t.low is not None and t.high is not None:
             text += f" ({t.low:.3f} to {t.high:.3f})"
         out.append(text)

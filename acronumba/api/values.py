@@ -19,6 +19,7 @@ from acronumba.api.dispatch import specialise
 from acronumba.api.results import Results
 from acronumba.errors import InstanceErrors, Loc, file_title
 from acronumba.errors.codes import reject
+from acronumba.frontend.advice import near
 from acronumba.ir import nodes as ir
 from acronumba.ir.graph import loops
 from acronumba.ir.source import functions_of
@@ -79,9 +80,12 @@ def _operations(compiled: Compiled, at: int | str) -> set[tuple[Loc, str]]:
     if not found:
         file = compiled.fn.__code__.co_filename
         computed = sorted({op.loc.line for op in _ops(compiled.program) if op.loc.file == file})
+        assigned = {name for _, _, text in functions_of(compiled.program)
+                    for node in ast.walk(ast.parse(textwrap.dedent(text))) for name in _parts(node)[1]}  # fmt: skip
+        meant = near(str(at), assigned)
         raise reject("ACR706", message=f"`at={at!r}`: no array is computed there in a batch",
                      seen="control flow, Python numbers, results of recursive calls, or no such line or name",
-                     rewrite=f"one of the lines {', '.join(map(str, computed))}")  # fmt: skip
+                     rewrite=f"{meant and f'{meant} Or '}one of the lines {', '.join(map(str, computed))}")  # fmt: skip
     return found
 
 

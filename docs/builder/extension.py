@@ -57,7 +57,7 @@ def _adapt(app: Any, name: str, source: list[str]) -> None:
     if name == "zoo/index":
         text += gallery.toctree(entry.name for entry in gallery.entries() if not entry.is_example)
     elif folder == "lessons":
-        download = f'<p>Download this lesson as a notebook: <a href="{model}.ipynb">without</a> or <a '
+        download = f'<p>Download this lesson as a notebook: <a href="{model}.ipynb">without solutions</a> or <a '
         download += f'href="solutions/{model}.ipynb">with solutions</a>.</p>'
         text = TITLE_OF_LESSON.sub(lambda title: f"{title[0]}\n{download}\n", text, count=1)
     elif folder == "zoo":

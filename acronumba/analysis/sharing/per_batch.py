@@ -229,9 +229,11 @@ def find_per_batch(program: ir.Program, options: Options) -> tuple[ir.Program, t
         body, single = _body(value, index)
         loc = value.op.loc
         computed.append(Computed(index=index[value], body=body, single=single, loc=loc))
-        told = f"`{value.text}` is the same for all instances: it is computed once per mini-batch"
+        name = f"`{value.text}`" if value.used or not shape else f"an array of `{value.text}`"
+        told = f"{name} is the same for all instances: it is computed once per mini-batch"
         told += ", unless all its readers look up sums" if pool else ""
-        notes.append(Note(loc=loc, kind="once", text=told, option="hoist"))
+        if value.used or shape:  # a number of the source needs no remark
+            notes.append(Note(loc=loc, kind="once", text=told, option="hoist"))
     functions = tuple(_rewritten(f, finder.of[k], index) for k, f in enumerate(program.functions))
     return replace(program, functions=functions, shared=tuple(shared)), tuple(computed), tuple(notes)
 
