@@ -86,7 +86,14 @@ def test_each_turn_of_a_loop_and_shared_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "said"), [("n", "no array"), ("nothing", "no array"), ("scal", "did you mean `scale`"), (1, "no array"), ("total", "comes out of a loop")]
+    ("at", "said"),
+    [
+        ("n", "no array"),
+        ("nothing", "no array"),
+        ("scal", "did you mean `scale`"),
+        (1, "no array"),
+        ("total", "comes out of a loop"),
+    ],
 )
 def test_what_has_no_array_is_rejected(at: Any, said: str) -> None:
     with pytest.raises(AcronumbaError, match=said) as raised:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import traceback
+import types
 
 import numpy as np
 import pytest
@@ -326,3 +328,16 @@ def test_one_instance_in_place_of_a_list_is_told_apart():
     with pytest.raises(AcronumbaError) as caught:
         count.batch(np.arange(3))
     assert "`batch` takes a list of instances, not one" in str(caught.value)
+
+
+def test_a_cell_of_a_notebook_has_its_number(monkeypatch, tmp_path):
+    from tests.support.modules import import_file
+
+    path = tmp_path / "1103966237.py"
+    path.write_text("import acronumba\n\n@acronumba.model\ndef f(x, *, w):\n    return w @ x + 1j\n")
+    cells = types.SimpleNamespace(compile=types.SimpleNamespace(_filename_map={str(path): 3}))
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: cells))
+    cell = import_file(path, "cell")
+    with pytest.raises(AcronumbaError) as caught:
+        cell.f.batch([np.ones(2)], w=np.eye(2))
+    assert "\n  In [3]:5:" in str(caught.value) and caught.value.file == str(path)
