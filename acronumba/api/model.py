@@ -390,7 +390,8 @@ class Model(Summarised, Generic[P, R]):
         *columns
             As of `batch`.
         at : int or str
-            A line of the model's file, ``"file.py:12"`` of another, or a variable: all lines that assign it.
+            A line of the model's file or cell; of another file or cell, ``"file.py:12"`` or ``"In [3]:12"``; or a
+            variable: all lines that assign it.
         **shared
             As of `batch`.
 
