@@ -70,6 +70,9 @@ NAMES = frozenset(
     "this_thread within tf32 mma bf16 mma_bf16 shared_at load_near load_near_word load_four store_near copy_near "
     "copy_one_near meet_lanes load_far_four nothing load_near_int store_near_int load_kept".split()
 )
+# No local has one of these names, or those that a setting has for what a function is given. Texts of `INLINE` have
+# locals that begin with an underscore, as no name of a user's does.
+RESERVED = NAMES | frozenset("block blocks barrier wanted kept tags here passed pool".split())
 # Texts that stand in place of a call of an intrinsic, made of its arguments and the setting: `kernels.cuda` has them.
 INLINE: dict[str, Callable[[Sequence[str], Setting], list[str]]] = {}
 _WIDTH = re.compile(r"(?<=[a-z0-9])x\d+\b")

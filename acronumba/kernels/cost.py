@@ -223,7 +223,8 @@ def typical_cost(spec: KernelSpec) -> int:
 def stored_by(stage: RowStage | ProductStage) -> list[int]:
     """Return the values that a stage stores, and its products."""
     if isinstance(stage, ProductStage):
-        return list(dict.fromkeys([*(p.product.value for p in stage.parts), *stage.tail]))
+        beside = [v for item in (*stage.front, *stage.end) for v in item.values]
+        return list(dict.fromkeys([*(p.product.value for p in stage.parts), *stage.tail, *beside]))
     return stage.values
 
 

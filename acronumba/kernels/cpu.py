@@ -33,7 +33,7 @@ from acronumba.kernels.own import table_places
 from acronumba.kernels.stages.index import ONE, ZERO, Poly, count, rounded, size_poly
 from acronumba.kernels.stages.order import plan_stages
 from acronumba.kernels.stages.passes import passes_of, table_of, tile_shape
-from acronumba.kernels.stages.tasks import Band, Nest, Product, ProductStage, RowStage, Single
+from acronumba.kernels.stages.tasks import Band, Nest, Product, ProductStage, RowStage, Single, Stages
 from acronumba.kernels.tiles import TileKey, tallest
 from acronumba.kernels.write import math
 from acronumba.kernels.write.blocks import BlockOfNodes, word_of
@@ -101,7 +101,7 @@ class Generator:
         self, spec: KernelSpec, target: Target, strategy: Strategy, precision: str = "float32"
     ) -> None:  # fmt: skip
         self.target, self.strategy, self.given = target, strategy, spec
-        self.stages = plan_stages(spec, target, strategy, precision)
+        self.stages = self._planned(precision)
         self.graph = self.stages.graph
         self.spec = self.graph.spec
         self.gathered = self.stages.gathered
@@ -110,6 +110,9 @@ class Generator:
         self.slots: dict[tuple[str, int], Slots] = {}  # by ("stage", number), or ("value", v) for products of one node
         self.groups: dict[int, GroupSlots] = {}  # by number of the stage
         self.kernel = self._kernel()
+
+    def _planned(self, precision: str) -> Stages:
+        return plan_stages(self.given, self.target, self.strategy, precision)
 
     def _names(self) -> list[str]:
         out: list[str] = []
@@ -224,18 +227,21 @@ class Generator:
             for v in [*values, *stage.views] if isinstance(stage, RowStage) else values:
                 for u in self.stages.reads[v]:
                     used.setdefault(u, set()).add(number)
-            if isinstance(stage, RowStage):
-                for item in stage.items:
+            for items in [stage.items] if isinstance(stage, RowStage) else [stage.front, stage.end]:
+                for item in items:
                     if isinstance(item, Nest):
                         local |= {v for v in item.values if count(self.graph.shape(v)) == ONE}
                     elif item.kind == "check":
                         for a in self.graph.checked(item.value):
                             for u in [a] if self.stages.leaf(a) else self.stages.reads[a]:
                                 used.setdefault(u, set()).add(number)
-        in_tails = {v for s in self.stages.stages if isinstance(s, ProductStage) for v in s.tail}
+        products = [s for s in self.stages.stages if isinstance(s, ProductStage)]
+        fronts = {v for s in products for item in s.front for v in item.values}
+        ends = {v for s in products for item in s.end for v in item.values}
+        stored = {v for s in products for v in s.tail} | fronts | ends
         for v, number in made.items():
             stage = self.stages.stages[number]
-            if isinstance(stage, ProductStage) and v not in in_tails:
+            if isinstance(stage, ProductStage) and v not in stored:
                 continue  # a product that lives in the current panel only
             size = count(self.graph.shape(v)) * DTYPES[self.graph.dtype(v)].size
             results = [k for k, r in enumerate(self.spec.results) if r == v]
@@ -244,7 +250,9 @@ class Generator:
                 home = Home("result", results[0], size, tuple(results[1:]))
             elif isinstance(stage, RowStage) and stage.lead and used.get(v, set()) <= {number}:
                 home = self._tile_home(kernel, number, v)
-            elif isinstance(stage, RowStage) and used.get(v, set()) <= {number}:
+            elif v in fronts:
+                home = self._front_home(kernel, number, v)
+            elif (isinstance(stage, RowStage) or v in ends) and used.get(v, set()) <= {number}:
                 home = Home("row", self.scratch.add(kernel.names[v] + "_at", size, own=number), size)
             else:
                 row = self._row(v)
@@ -257,6 +265,10 @@ class Generator:
         for v in sorted(band.outside):
             size = self._tile_height(number) * DTYPES[self.graph.dtype(v)].size
             kernel.outside[v] = self.scratch.add(f"{kernel.names[v]}_outside", size, own=number)
+
+    def _front_home(self, kernel: Kernel, number: int, v: int) -> Home:
+        """Return a home for a value of a front: a row for each row of a block's tile."""
+        raise NotImplementedError
 
     def _tile_height(self, number: int) -> Poly:
         """Return the maximum number of rows of a stage's tiles."""

@@ -18,7 +18,7 @@ from acronumba.kernels.stages.weights import InRegisters
 from acronumba.kernels.tiles import Packing
 from acronumba_bench.workloads import WORKLOADS
 from tests.support.chosen import one_in
-from tests.support.kernel_cases import evaluate, inputs
+from tests.support.kernel_cases import close, evaluate, inputs
 from tests.support.kernel_runs import SpecBuilder
 from tests.support.simt_runs import Simulated
 
@@ -151,10 +151,107 @@ def test_cores(gates: int, n: int, units: int) -> None:
     group, sub = lane % 8, lane // 8
     for load, four in enumerate(names):
         for i, name in enumerate(four):
-            term, c = map(int, name.split("_")[1:])
+            term, c = map(int, name.split("_")[2:])
             unit, gate = core.columns[c]
             unit += group if units >= 8 else group % units
             gate += 0 if units >= 8 else group // units * core.own
             k = part * stream.PART + term // 16 * 16 + sub * 4 + term % 16
             known = gate < gates and unit < n and k < 200
             assert made[0, part, load, lane, i] == (w[gate * n + unit, k] if known else 0)
+
+
+def on_columns(n: int, columns: int, *pieces: int) -> KernelSpec:
+    """A weight times a matrix of the node, which is in pieces: rows are its columns."""
+    b = SpecBuilder("columns")
+    xs = [b.tensor(f"x{k}", size, columns) for k, size in enumerate(pieces)]
+    w, bias = b.shared("w", n, sum(pieces)), b.tensor("b", n, 1)
+    x = xs[0] if len(xs) == 1 else b.op("concat", *xs, shape=(sum(pieces), columns), attrs=(0,))
+    y = b.op("matmul", w, x, shape=(n, columns))
+    return b.spec(b.op("tanh", b.op("add", y, bias, shape=(n, columns)), shape=(n, columns)))
+
+
+def same_whatever_the_company(spec: KernelSpec, many: int = 6) -> list[np.ndarray]:
+    """Compare with the definition, and batches of all kinds with each other; return the results."""
+    code = generate.generate(spec)
+    rows, shared = inputs(spec, many)
+    whole, failed = Simulated(spec, code)(rows, shared, units=2)
+    for i, row in enumerate(rows):
+        for got, wanted in zip(whole, evaluate(spec, row, shared), strict=True):
+            assert failed[i] or close(got[i], wanted)
+    for m, units, together in ((1, 1, True), (many, 3, True), (many - 1, 1, False)):
+        found, also = Simulated(spec, code, m, together)(rows[:m], shared, units=units)
+        assert (also == failed[:m]).all()
+        for got, known in zip(found, whole, strict=True):
+            for i in range(m):
+                assert failed[i] or got[i].tobytes() == known[i].tobytes(), (m, units, together)
+    return whole
+
+
+@pytest.mark.parametrize(
+    ("n", "columns", "pieces"), one_in(4, [(9, 8, (70, 58)), (5, 6, (10,)), (16, 16, (20,)), (33, 12, (130,))])
+)
+def test_rows_that_are_columns_of_a_matrix(n: int, columns: int, pieces: tuple[int, ...]) -> None:
+    spec = on_columns(n, columns, *pieces)
+    assert len(generate.generate(spec).entries) == 1, "nothing is copied first"
+    same_whatever_the_company(spec)
+
+
+def test_columns_of_views_and_sums_of_a_column() -> None:
+    """The bits of a column are those of a row; of views, some have steps of their own, others are copied."""
+    b = SpecBuilder("views")
+    x, w = b.tensor("x", 24, 12), b.shared("w", 6, 10)
+    part = b.op("slice", x, shape=(10, 8), attrs=((3, 4), (1, 1)))
+    turned = b.op(
+        "transpose", b.op("slice", x, shape=(12, 10), attrs=((0, 1), (1, 1))), shape=(10, 12), attrs=((1, 0),)
+    )
+    row = b.op("reshape", b.op("slice", x, shape=(10, 1), attrs=((3, 4), (1, 1))), shape=(10,))
+    spec = b.spec(*(b.op("matmul", w, y, shape=shape)
+                    for y, shape in ((part, (6, 8)), (turned, (6, 12)), (row, (6,)))))  # fmt: skip
+    found = same_whatever_the_company(spec)
+    assert found[0][:, :, 0].tobytes() == found[2].tobytes()
+
+
+def test_fronts_and_ends_are_in_the_function_of_the_product() -> None:
+    """Products of matrices of the node, a sum, in front; a softmax, behind; a sum beside."""
+    b = SpecBuilder("fronts")
+    m, x, y = b.tensor("kept", 24, 16), b.tensor("wanted", 16), b.tensor("x0", 24)
+    w, u = b.shared("w", 5, 40), b.shared("u", 5, 24)
+    first = b.op("matmul", m, x, shape=(24,))
+    left = b.op("concat", first, x, shape=(40,), attrs=(0,))
+    total = b.op("add", y, y, shape=(24,))
+    scores = b.op("add", b.op("matmul", w, left, shape=(5,)), b.op("matmul", u, total, shape=(5,)), shape=(5,))
+    e = b.op("exp", scores, shape=(5,))
+    parts = [b.op("slice", v, shape=(5,), attrs=((first,), (1,))) for v, first in ((y, 0), (x, 2))]
+    beside = b.op("mul", *parts, shape=(5,))
+    spec = b.spec(b.op("div", e, b.op("sum", e, shape=(), attrs=((0,),)), shape=(5,)), beside)
+    assert len(generate.generate(spec).entries) == 1
+    same_whatever_the_company(spec)
+
+
+def test_what_pays_for_no_panel_stays_apart() -> None:
+    """A mean of each row in front of a product of many panels; functions of one level read nothing of each other."""
+    b = SpecBuilder("apart")
+    x, ws = b.tensor("x", 64), [b.shared(f"w{k}", 64, 64) for k in range(2)]
+    mean = b.op("sum", x, shape=(), attrs=((0,),))
+    centred = b.op("sub", x, mean, shape=(64,))
+    found = [b.op("matmul", w, centred, shape=(64,)) for w in ws]
+    spec = b.spec(*(b.op("tanh", v, shape=(64,)) for v in found), b.op("exp", x, shape=(64,)))
+    code = generate.generate(spec)
+    assert [grids[0].level for grids in code.grids] in ([0, 1, 1], [0, 1]) and code.levels == 2
+
+
+def test_matrices_of_a_node_are_shared_out_to_warps() -> None:
+    b = SpecBuilder("shares")
+    m, x = b.tensor("m", 96, 40), b.tensor("x", 40)
+    spec = b.spec(b.op("matmul", m, x, shape=(96,)), b.op("add", m, m, shape=(96, 40)))
+    code = generate.generate(spec)
+    assert [(g.nodes, g.times) for (g,) in code.grids] == [(1, 2)]
+    same_whatever_the_company(spec, 3)
+
+
+@pytest.mark.parametrize("name", ["kept", "wanted", "barrier", "blocks", "_x0_", "sum_0_0", "passed"])
+def test_names_of_a_user_are_not_those_of_the_text(name: str) -> None:
+    b = SpecBuilder("names")
+    x, other, w = b.tensor("x", 20), b.tensor(name, 5), b.shared("w", 5, 20)
+    spec = b.spec(b.op("add", b.op("matmul", w, x, shape=(5,)), b.op("exp", other, shape=(5,)), shape=(5,)))
+    same_whatever_the_company(spec, 2)

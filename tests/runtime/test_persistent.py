@@ -196,12 +196,12 @@ def test_a_trace_has_the_time_of_each_batch() -> None:
 
 
 def test_blocks_that_wait_in_vain_give_up() -> None:
-    xs, w = sequences(3, 2, 1, 2, 3), weights()
+    xs, w = sequences(1, 2, 3, 4, 5, 5, 5, 5, 5), weights()
     run = Batches(together(chain), xs, w=w)
     wanted = run(xs)
     words = run.executor.persistent
     assert words["looks"] == persistent.LOOKS
-    words["looks"] = 1
+    words["looks"] = 0
     lost = run.start(xs)
     words["looks"] = persistent.LOOKS
     right = run.start(xs)
@@ -484,7 +484,12 @@ class Table:
 
 def test_steps_are_written_for_all_functions() -> None:
     table = Table(
-        [[[Grid(4, 1)]], [[Grid(64, 1, 9), Grid(16, 2, 1)], [Grid(8, 3, counted=2)]], [[Grid(4, 1, panels=2)]]], 20
+        [
+            [[Grid(4, 1)]],
+            [[Grid(64, 1, 9), Grid(16, 2, 1)], [Grid(8, 3, counted=2, level=1)]],
+            [[Grid(4, 1, panels=2)]],
+        ],
+        20,
     )
     starts = np.zeros((2, 66), np.int64)
     starts[1, 65] = 30
@@ -510,7 +515,7 @@ def test_steps_are_written_for_all_functions() -> None:
 
 
 def test_functions_of_a_level_share_out_blocks_and_have_scratch_of_their_own() -> None:
-    table = Table([[[Grid(1, 1)]], [[Grid(1, 1)], [Grid(1, 1)]], [[Grid(4, 1, panels=2)]]], 16)
+    table = Table([[[Grid(1, 1)]], [[Grid(1, 1)], [Grid(1, 1, level=1)]], [[Grid(4, 1, panels=2)]]], 16)
     rows = [
         {"kernel": 1, "nodes": 3, "level": 0, "batch": 100},
         {"kernel": 0, "nodes": 5, "level": 0, "batch": 10},
@@ -581,7 +586,7 @@ def test_what_does_not_depend_on_each_other_is_one_level(processors: int, shared
     run = Batches(together(both), xs, on=Wide(processors, shared), w=w, u=w.T.copy())
     same_bits(run(xs), wanted)
     words = run.executor.persistent
-    assert (words["levels"], words["count"]) == (9, 18) and (words["room"] > 0) == (shared > 0)
+    assert (words["levels"], words["count"]) == (5, 10) and (words["room"] > 0) == (shared > 0)
     assert (kernel.persistent(run.executor.codes, shared).text.count("load_kept") > 0) == (shared > 0)
 
 
@@ -605,7 +610,7 @@ def test_panels_that_share_a_place_are_told_apart(monkeypatch: pytest.MonkeyPatc
 def test_rows_are_read_behind_the_gate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel, "_GATE", "pass")
     with pytest.raises(simulator.Race):
-        Run(together(chain), sequences(2, 2, 2, 2, 2), w=weights())
+        Run(together(chain), sequences(1, 2, 3, 4, 5, 5, 5, 5, 5), w=weights())
 
 
 def test_results_that_lie_side_by_side_have_marks_of_their_own() -> None:
@@ -641,7 +646,7 @@ def test_without_waiting_blocks_read_too_early(monkeypatch: pytest.MonkeyPatch) 
     assert kernel._PASSED.count("come < wanted") == 3
     monkeypatch.setattr(kernel, "_PASSED", kernel._PASSED.replace("come < wanted", "False"))
     with pytest.raises(simulator.Race):
-        Run(together(chain), sequences(2, 2, 2, 2, 2), w=weights())
+        Run(together(chain), sequences(1, 2, 3, 4, 5, 5, 5, 5, 5), w=weights())
 
 
 # ---- the driver, and the option

@@ -20,7 +20,8 @@ bits of a double; "list": the address of the addresses of its elements' data; "n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from acronumba.emit import simt, tree
 from acronumba.emit.target import Target
@@ -28,7 +29,10 @@ from acronumba.emit.tree import I64, Ty
 from acronumba.ir.spec import KernelSpec
 from acronumba.kernels.cpu import Generator, power
 from acronumba.kernels.cuda import own
+from acronumba.kernels.cuda.depths import Work, levels
+from acronumba.kernels.cuda.ends import Ends
 from acronumba.kernels.cuda.nodes import Counted, NodeTable
+from acronumba.kernels.cuda.stream import MANY, TILE, units_of
 from acronumba.kernels.cuda.streamed import Streams
 from acronumba.kernels.cuda.tiled import HEIGHTS, BlockTiles, counted
 from acronumba.kernels.cuda.tiles import Tile, kind_of
@@ -36,9 +40,9 @@ from acronumba.kernels.cuda.writer import WARPS, Grid, SimtWriter, Tiles, whose
 from acronumba.kernels.facts import SharedUse
 from acronumba.kernels.stages.index import Poly, count
 from acronumba.kernels.stages.passes import passes_of
-from acronumba.kernels.stages.tasks import Product, ProductStage, RowStage, Single
+from acronumba.kernels.stages.tasks import Product, ProductStage, RowStage, Single, Stages
 from acronumba.kernels.write import math
-from acronumba.kernels.write.kernel import Kernel, RaggedSlots
+from acronumba.kernels.write.kernel import Home, Kernel, RaggedSlots
 from acronumba.records import record
 from acronumba.strategy import DEFAULT, Strategy
 
@@ -77,6 +81,11 @@ class CudaCode:
     operations: tuple[own.Placed, ...] = ()  # operations of the user's own that they call
 
     @property
+    def levels(self) -> int:
+        """How many levels the functions have: those of one do not depend on each other."""
+        return 1 + max((grids[0].level for grids in self.grids), default=-1)
+
+    @property
     def source(self) -> str:
         """Source text of the kernel and of the tiles that it calls."""
         return "\n\n".join([*(tile.text() for tile in self.tiles), self.text])
@@ -92,12 +101,39 @@ def generate(spec: KernelSpec, strategy: Strategy = DEFAULT, precision: str = "f
     return _Generator(spec, WARP, strategy, precision).code()
 
 
+@record()
+class _Made:
+    """A function of a kernel."""
+
+    function: tree.Function
+    grids: tuple[Grid, ...]
+    work: Work
+
+
 class _Generator(Generator):
     def __init__(self, spec: KernelSpec, target: Target, strategy: Strategy, precision: str) -> None:
-        super().__init__(spec, target, strategy)
         self.precision = precision
+        super().__init__(spec, target, strategy)
         places = any(whose(self.kernel, slot) == "node" for slot in range(len(self.scratch.slots)))
         self.table = NodeTable.of(spec, places, tuple(self._counted()))
+
+    def _planned(self, precision: str) -> Stages:
+        stages = super()._planned(precision)
+        if self.precision == "float32" and self.strategy.vertical and self.strategy.gather:
+            Ends(stages, self._alone_in_block).run()
+        return stages
+
+    def _alone_in_block(self, stages: Stages, stage: ProductStage) -> bool:
+        """Whether one block has whole rows of a stage's products."""
+        passes = passes_of(stage, stages, self.target)
+        gates = [sum(part.gates for part in parts) for one in passes for call in one.calls for parts in call.members]
+        return len(passes) == 1 and stage.n <= units_of(stage.n, max(gates), MANY)
+
+    def _front_home(self, kernel: Kernel, number: int, v: int) -> Home:
+        row = self._row(v)
+        slot = self.scratch.add(f"{kernel.names[v]}_of_tile", row * TILE, own=number)
+        kernel.fronts.add(slot)
+        return Home("front", slot, row)
 
     def _counted(self) -> Iterator[Counted]:
         """Yield the counts that differ from node to node: rows, or tiles of rows."""
@@ -128,50 +164,52 @@ class _Generator(Generator):
         return Poly.of(HEIGHTS[0])
 
     def code(self) -> CudaCode:
-        functions: list[tree.Function] = []
-        grids: list[tuple[Grid, ...]] = []
+        made: list[_Made] = []
         called: set[Tile] = set()
         if self.gathered:
-            w = self._writer(len(functions), "copies of operands, side by side")
+            w = self._writer(len(made), "copies of operands, side by side")
             w.gather(self.gathered)
-            functions.append(w.f.function())
-            grids.append((Grid(WARPS, 1),))
+            made.append(_Made(w.f.function(), (Grid(WARPS, 1),), Work.all()))
         for stage in self.stages.stages:
             if isinstance(stage, ProductStage):
                 # each pass is a function, with separate shared memory and registers
                 for one in passes_of(stage, self.stages, self.target) if stage.n else ():
-                    w = self._writer(len(functions), "tiles of products")
+                    w = self._writer(len(made), "tiles of products")
                     kind = kind_of(w.graph.dtype(stage.parts[0].product.value), self.precision)
-                    products = (Streams if kind == "float32" else Tiles)(w, stage, one)
+                    products = (Streams if kind == "float32" or stage.across else Tiles)(w, stage, one)
                     products.write()
-                    grids.append(products.grids())
                     called |= w.called
-                    functions.append(w.f.function())
+                    made.append(_Made(w.f.function(), products.grids(), Work.of_pass(self.stages, stage, one)))
                 continue
+            work = Work.of_rows(self.stages, stage)
             if stage.lead:
-                w = self._writer(len(functions), "tiles of rows")
+                w = self._writer(len(made), "tiles of rows")
                 tiles = BlockTiles(w, stage)
                 tiles.write()
-                grids.append(tiles.grids())
                 called |= w.called
-                functions.append(w.f.function())
+                made.append(_Made(w.f.function(), tiles.grids(), work))
                 continue
-            w = self._writer(len(functions), "loops over nodes")
-            if stage.grouped is not None:
-                w.nodes([Single("product", stage.grouped.value)])
-            else:
-                w.nodes(stage.items)
-            functions.append(w.f.function())
-            grids.append((Grid(WARPS, 1),))
+            w = self._writer(len(made), "loops over nodes")
+            items = [Single("product", stage.grouped.value)] if stage.grouped is not None else stage.items
+            shares = w.nodes(items)
+            made.append(_Made(w.f.function(), (Grid(max(WARPS // shares, 1), -(-shares // WARPS)),), work))
+        return self._code(made, called)
+
+    def _code(self, made: Sequence[_Made], called: set[Tile]) -> CudaCode:
         helpers = [power(name) for name in self.kernel.helpers]
         maths = math.closure(self.kernel.wanted)
+        functions = [one.function for one in made]
         entries = tuple(f.name for f in functions)
+        grids = tuple(
+            tuple(replace(grid, level=level) for grid in one.grids)
+            for one, level in zip(made, levels([one.work for one in made]), strict=True)
+        )
         module = tree.Module(self.spec.name, (*maths, *helpers, *functions), entries, header=self._header())
         shared = tuple(SharedUse(v, p) for v, p in self.kernel.shared)  # type: ignore[arg-type]
         calls = own.calls_of(self.spec)
         text = "\n\n\n".join([*(own.text_of(call) for call, _ in calls), simt.module_text(module)])
         return CudaCode(
-            text, tuple(sorted(called)), entries, tuple(grids), self._sizes_module(), self.table, shared, module,
+            text, tuple(sorted(called)), entries, grids, self._sizes_module(), self.table, shared, module,
             operations=calls,
         )  # fmt: skip
 

@@ -53,7 +53,7 @@ fails       the GPU's address of the nodes' failures; 0: the kernel has none
 batch       bytes of scratch of the batch
 warp        bytes of scratch of a warp
 starts      the processor's address of the starts, see `kernels.cuda.nodes`
-level       that of the first function: the next is of the next level, all that they read of earlier ones
+level       that of its first functions, behind those that compute what they read; others add theirs, `Grid.level`
 scratch     from the scratch of all to that of the batch, in bytes
 """)
 
@@ -125,8 +125,8 @@ class _Levels:
     Without room for the marks each launch comes behind all others.
     """
 
-    def __init__(self, f: Builder, stream: Expr, functions: int) -> None:
-        self.f, self.stream, self.functions = f, stream, functions
+    def __init__(self, f: Builder, stream: Expr, levels: int) -> None:
+        self.f, self.stream, self.levels = f, stream, levels
         self.arena = f.let("arena", tree.load(tree.load(stream, STREAM.at["arena"])))
         used = f.let("used", tree.load(tree.load(stream, STREAM.at["used"])))
         self.marks = f.let("marks", tree.load(stream, STREAM.at["marks"]))
@@ -147,7 +147,7 @@ class _Levels:
     def write(self, at: Expr, size: Expr) -> None:
         """Mark what the launch computes: so many bytes at an address of the processor."""
         f = self.f
-        end = f.let("end_level", self.level + self.functions)
+        end = f.let("end_level", self.level + self.levels)
         first = f.let("first", at - self.arena)
         last = f.let("last", first + size)
         with f.when((first >= 0) & (last <= self.used)), f.loop("k", first >> GRANULE, (last + 63) >> GRANULE) as k:
@@ -156,7 +156,7 @@ class _Levels:
     def end(self) -> None:
         """Note how many levels there are now."""
         f, known = self.f, tree.load(self.stream, STREAM.at["levels"])
-        end = f.let("end_level", self.level + self.functions)
+        end = f.let("end_level", self.level + self.levels)
         f.store(self.stream, STREAM.at["levels"], select(end > known, end, known))
 
 
@@ -199,7 +199,7 @@ class _Run:
         self.f = f = Builder("run", [(p, I64) for p in ("P", "lo", "hi", "S")], doc=doc)
         self.spec, self.nodes_table = spec, code.table
         self.arguments = [o for o in spec.operands if o.kind != "shared"]
-        self.functions = len(code.entries)
+        self.code_levels = code.levels
         self.results, self.entries = len(spec.results), len(spec.results) + len(code.shared)
         self.fallible = any(op.site >= 0 for op in spec.body)
         self.stream = f.let("stream", tree.load(f["P"], FIXED + self.entries))
@@ -255,7 +255,7 @@ class _Run:
     def begin(self) -> None:
         """Make the locals of sums over nodes (bytes of scratch, counts) and the resolvers of addresses."""
         f = self.f
-        self.levels = _Levels(f, self.stream, self.functions)
+        self.levels = _Levels(f, self.stream, self.code_levels)
         self.resolve = {
             o.index: _Resolver(f, self.stream, o.name, self.levels)
             for o in self.arguments

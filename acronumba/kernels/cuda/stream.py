@@ -31,15 +31,18 @@ TILE = 16  # rows of a block at a time
 GROUP = 4  # rows of a warp at a time
 WIDE = 40  # columns of a panel at most: each lane has five, of which it keeps 16 terms in registers
 UNITS = 16  # hidden units of a panel at most: each thread finishes one element of a tile
+MANY = 16  # rows of a node from which on it pays to have few panels
 STEP = PART + 8  # elements from row to row of a part, in shared memory: what 16 lanes read at once lies in other banks
 PART_BYTES = TILE * STEP * 4  # of a part's rows, where its sums lie later
+GROUP_BYTES = GROUP * STEP * 4  # of a part of a group of rows
 TAG_BYTES = 4 * THREADS // 32  # of the tags of all warps
 
 
-def units_of(n: int, gates: int) -> int:
-    """Return the hidden units of a panel: fewer where panels would be few."""
+def units_of(n: int, gates: int, rows: int = 1) -> int:
+    """Return the hidden units of a panel: fewer where panels would be few, unless a node has many rows."""
     units = UNITS
-    while units > 1 and (units * gates > WIDE or (units > 8 and -(-n // units) < UNITS)):
+    least = UNITS if rows < MANY else 1
+    while units > 1 and (units * gates > WIDE or (units > 8 and -(-n // units) < least)):
         units //= 2
     return units
 
@@ -56,6 +59,7 @@ class Core:
     gates: int
     units: int  # of a panel
     terms: int
+    across: bool = False  # whether the terms of four rows lie beside each other: rows are columns of a matrix
 
     @property
     def parts(self) -> int:
@@ -102,7 +106,7 @@ class Core:
         `kept`: where they lie in shared memory; "" if they do not.
         """
         names = [
-            f"weight_{q * 16 + i}_{c}" for q in range(self.quads) for i in range(4) for c in range(len(self.columns))
+            f"_weight_{q * 16 + i}_{c}" for q in range(self.quads) for i in range(4) for c in range(len(self.columns))
         ]
         loads = [f"{at} + {512 * n}" for n in range(self.loads)]
         how = [f"load_kept({kept} + {512 * n}, {x})" if kept else f"load_far_four({x})" for n, x in enumerate(loads)]
@@ -119,23 +123,54 @@ class Core:
         that a lane multiplies first, second, ... are its own, then those of the lanes with which it exchanges sums.
         """
         columns = range(len(self.columns))
-        out = [f"row_{r} = {rows} + ({sub} ^ {r}) * {STEP * 4}" for r in range(GROUP)]
-        out += [f"sum_{r}_{c} = f32(0.0)" for r in range(GROUP) for c in columns]
+        out = [f"_sum_{r}_{c} = f32(0.0)" for r in range(GROUP) for c in columns]
+        out += self.across_rows(rows, sub) if self.across else self.along_rows(rows, sub)
+        out.append("meet_lanes()")
+        out += [
+            f"store_near({sums} + {4 * (unit * self.apart + gate)}, _sum_0_{c})"
+            for c, (unit, gate) in enumerate(self.columns)
+        ]
+        return out
+
+    def along_rows(self, rows: str, sub: str) -> list[str]:
+        """Return statements that multiply rows whose terms lie beside each other."""
+        columns = range(len(self.columns))
+        out = [f"_row_{r} = {rows} + ({sub} ^ {r}) * {STEP * 4}" for r in range(GROUP)]
         for q in range(self.quads):
             for r in range(GROUP):
-                out.append(f"x0, x1, x2, x3 = load_four(row_{r} + {q * 64})")
+                out.append(f"_x0, _x1, _x2, _x3 = load_four(_row_{r} + {q * 64})")
                 out += [
-                    f"sum_{r}_{c} = fma(weight_{q * 16 + i}_{c}, x{i}, sum_{r}_{c})" for i in range(4) for c in columns
+                    f"_sum_{r}_{c} = fma(_weight_{q * 16 + i}_{c}, _x{i}, _sum_{r}_{c})"
+                    for i in range(4)
+                    for c in columns
                 ]
         for bit, half in ((16, 2), (8, 1)):
             out += [
-                f"sum_{r}_{c} = sum_{r}_{c} + exchange(sum_{r + half}_{c}, {bit})" for r in range(half) for c in columns
+                f"_sum_{r}_{c} = _sum_{r}_{c} + exchange(_sum_{r + half}_{c}, {bit})"
+                for r in range(half)
+                for c in columns
             ]
-        out.append("meet_lanes()")
-        out += [
-            f"store_near({sums} + {4 * (unit * self.apart + gate)}, sum_0_{c})"
-            for c, (unit, gate) in enumerate(self.columns)
-        ]
+        return out
+
+    def across_rows(self, rows: str, sub: str) -> list[str]:
+        """Return statements that multiply four rows of which the same terms lie beside each other, see `chunk_of`.
+
+        Here the sums of a lane are those of rows 0, 1, 2, 3: it chooses which ones to exchange.
+        """
+        columns = range(len(self.columns))
+        out = [f"_high, _low = {sub} >= 2, ({sub} & 1) != 0"]
+        out += [f"_even = {rows} + ({sub} >> 1) * 16", f"_odd = {rows} + 16 - ({sub} >> 1) * 16"]
+        for q in range(self.quads):
+            for i in range(4):
+                out.append(f"_x0, _x1, _x2, _x3 = load_four({'_odd' if i % 2 else '_even'} + {q * 256 + i // 2 * 32})")
+                out += [f"_sum_{r}_{c} = fma(_weight_{q * 16 + i}_{c}, _x{r}, _sum_{r}_{c})"
+                        for r in range(GROUP) for c in columns]  # fmt: skip
+        for bit, half, side in ((16, 2, "_high"), (8, 1, "_low")):
+            for r in range(half):
+                for c in columns:
+                    mine, other = f"_sum_{r}_{c}", f"_sum_{r + half}_{c}"
+                    out.append(f"_given = select({side}, {mine}, {other})")
+                    out.append(f"{mine} = select({side}, {other}, {mine}) + exchange(_given, {bit})")
         return out
 
 
@@ -145,15 +180,32 @@ def _added(args: Sequence[str], setting: simt.Setting) -> list[str]:
     return [" + ".join([*before, *(f"load_near({at} + {p * PART_BYTES})" for p in range(int(parts)))])]
 
 
+def chunk_of(k: int) -> int:
+    """Return where in a group the four terms number k lie that its rows have, if the core goes across rows.
+
+    So the four lanes that read different ones at once find them in different banks.
+    """
+    return k ^ (k >> 3 & 1)
+
+
+NUMBERS = 4  # that say what a core is
+
+
+def _core(numbers: Sequence[str]) -> Core:
+    gates, units, terms, across = map(int, numbers)
+    return Core(gates, units, terms, bool(across))
+
+
 def _keep(args: Sequence[str], setting: simt.Setting) -> list[str]:
     if setting.number is None:
         return []
     panel, warp, *rounds = args
+    each = 2 + NUMBERS
     tag, wanted = f"tags + ({warp}) * 4", wanted_tag(setting.number, panel)
     copies: list[str] = []
-    for k in range(0, len(rounds), 5):
-        at, offset, *numbers = rounds[k : k + 5]
-        copies += Core(*map(int, numbers)).keep(at, f"kept + ({offset})")
+    for k in range(0, len(rounds), each):
+        at, offset, *numbers = rounds[k : k + each]
+        copies += _core(numbers).keep(at, f"kept + ({offset})")
     # a lane reads nothing but what it has copied itself, so that only the lanes of the warp have to meet
     inside = [*copies, "copies_end()", "wait_for_copies()", "meet_lanes()", f"store_near_int({tag}, i32({wanted}))"]
     return [f"if load_near_int({tag}) != {wanted}:", *(f"    {line}" for line in inside)]
@@ -166,12 +218,12 @@ def wanted_tag(number: int, panel: str) -> str:
 
 def _weights(args: Sequence[str], setting: simt.Setting) -> list[str]:
     at, offset, *numbers = args
-    return Core(*map(int, numbers)).weights(at, f"kept + ({offset})" if setting.number is not None else "")
+    return _core(numbers).weights(at, f"kept + ({offset})" if setting.number is not None else "")
 
 
 def _products(args: Sequence[str], setting: simt.Setting) -> list[str]:
     rows, sums, sub, *numbers = args
-    return Core(*map(int, numbers)).products(rows, sums, sub)
+    return _core(numbers).products(rows, sums, sub)
 
 
 simt.INLINE |= {

@@ -23,7 +23,7 @@ from acronumba.kernels.cuda.writer import SHARED_MEMORY, WARPS, Grid, SimtWriter
 from acronumba.kernels.stages.index import ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.stages.passes import Pass
 from acronumba.kernels.stages.steps import Step
-from acronumba.kernels.stages.tasks import ProductPart, ProductStage
+from acronumba.kernels.stages.tasks import Nest, ProductPart, ProductStage, Single
 from acronumba.kernels.stages.weights import InRegisters, SideBySide, ViewPacking
 from acronumba.kernels.tiles import Packing
 from acronumba.records import record
@@ -39,6 +39,7 @@ class Member:
     lefts: tuple[int, ...]
     first: int
     core: stream.Core
+    steps: tuple[int, ...]  # of each piece, from one term to the next if rows are columns
 
 
 @record(eq=False)
@@ -83,14 +84,18 @@ class Streams:
         self.counted = Counted(rows) if rows.constant is None else None
         found = [(p, l) for call in one.calls for p, l in zip(call.members, call.lefts, strict=True)]
         gates = [sum(part.gates for part in parts) for parts, _ in found]
-        self.units = stream.units_of(stage.n, max(gates))
+        # where a block works on whole rows, there is one panel
+        self.units = stream.units_of(stage.n, max(gates), stream.MANY if stage.end else rows.constant or 1)
+        # rows that a block has at least: fewer than a warp multiplies at once if much is done for each before
+        self.group = 1 if any(isinstance(item, Single) for item in stage.front) else stream.GROUP
         self.bits = self.units.bit_length() - 1
         self.panels = -(-stage.n // self.units)
         self.members: list[Member] = []
         self.pieces = 0
         for (parts, lefts), many in zip(found, gates, strict=True):
-            core = stream.Core(many, self.units, w.inner(parts[0].product))
-            self.members.append(Member(parts, lefts, self.pieces, core))
+            product = parts[0].product
+            core = stream.Core(many, self.units, w.inner(product), product.across)
+            self.members.append(Member(parts, lefts, self.pieces, core, product.steps))
             self.pieces += len(lefts)
         most = (SHARED_MEMORY - 64 - 8 * stream.TILE * (self.pieces + 1)) // stream.PART_BYTES
         self.most = max(p for p in (1, 2, 4, 8) if p <= max(most, 1))  # parts of a round
@@ -101,7 +106,7 @@ class Streams:
         """Return the grid: a block for every `stream.GROUP` rows of each panel, if so many are at work at once."""
         lead = count(self.stage.lead).constant or 1
         counted = self.w.table.counted.index(self.counted) + 1 if self.counted is not None else 0
-        group = stream.GROUP
+        group = self.group
         kept = sum(m.core.parts * m.core.bytes for m in self.members)
         return (Grid(max(1, group // lead), -(-lead // group), counted=counted, panels=self.panels, kept=kept),)
 
@@ -118,7 +123,7 @@ class Streams:
         many = w.local("groups", blocks // self.panels)
         f.set(many, select(many < 1, 1, many))
         # rows of a share: whole groups of rows, so that no warp has less than it could have
-        share = w.local("share", divided(total + (many * stream.GROUP - 1), many * stream.GROUP) * stream.GROUP)
+        share = w.local("share", divided(total + (many * self.group - 1), many * self.group) * self.group)
         units = w.local("units", many * self.panels)
         u = w.local("u", device("block", type=I64))
         with f.while_(u < units), w.scope():
@@ -163,22 +168,29 @@ class Streams:
         f.comment("the rows of the left operand")
         odd = w.local("odd", const(0, I64))
         with w.anew(), w.when(self.thread < stream.TILE):
-            row = w.local("r", a + select(self.thread < m, self.thread, m - 1))
+            of_group = self.thread & (stream.GROUP - 1)
+            last = m - stream.GROUP + of_group if self.in_groups else m - 1
+            row = w.local("r", a + select(self.thread < m, self.thread, last))
             if self.starts is not None and self.owners is not None:
                 f.store(self.owners, self.thread, w.find("of_node", self.starts, row, f["nodes"]))
             at = self.enter(row, self.thread)
+            w.row_of_tile = w.local("e", select(self.thread < m, self.thread, m - 1)) if stage.front else None
             found: list[Local] = []  # all before the first is stored: what is loaded for them comes at once
             for piece in (piece for member in self.members for piece in member.lefts):
-                place = Index((*stage.lead, w.graph.shape(piece)[-1]), (*at, ZERO))
+                shape = w.graph.shape(piece)
+                first = (ZERO, *at) if stage.across else (*at, ZERO)
+                place = Index((shape[0], *stage.lead) if stage.across else (*stage.lead, shape[-1]), first)
                 found.append(w.local("row_at", w.address(piece, place)))
             for k, address in enumerate(found):
                 f.store(self.table + self.thread * 8, k * stream.TILE, address)
-                f.set(odd, odd | address)
+                # rows that are columns are copied four at a time: what counts is where the first of four lies
+                f.set(odd, odd | (address - of_group * SIZE if stage.across else address))
         w.home_depth = 0
         return odd
 
     def enter(self, row: Local, e: Expr) -> list[Poly]:
         """Find the node of a row, number `e` of the tile; return the index of the row in the node."""
+        self.w.row_of_tile = e
         return self.w.enter_row_of_tile(self.stage.lead, self.starts, self.owners, row, e)
 
     # ---- the products
@@ -231,7 +243,7 @@ class Streams:
 
     @staticmethod
     def numbers(core: stream.Core) -> tuple[Const, ...]:
-        return tuple(Const(n, I64) for n in (core.gates, core.units, core.terms))
+        return tuple(Const(int(n), I64) for n in (core.gates, core.units, core.terms, core.across))
 
     def products(self, warp: Warp, m: Local) -> Callable[[], None]:
         """Write the addresses that a round needs; return what writes the round.
@@ -240,11 +252,11 @@ class Streams:
         """
         w, core = self.w, warp.member.core
         mine = w.local("mine", self.near + warp.slot * stream.PART_BYTES)
-        fetch = self.fetcher(warp, mine)
+        fetch = self.across_fetcher(warp, mine) if core.across else self.fetcher(warp, mine)
         group, sub = w.local("lane_group", self.lane & 7), w.local("sub", self.lane >> 3)
         unit, gate = self.place(group, core)
         further = warp.share * (stream.GROUP * stream.STEP * SIZE)
-        rows = w.local("rows_at", mine + further + sub * 16)
+        rows = w.local("rows_at", mine + further + sub * (64 if core.across else 16))
         sums = w.local("sums_at", mine + further + (sub * stream.STEP + unit * core.apart + gate) * SIZE)
         turns = w.local("turns", (m + (stream.GROUP * warp.every - 1)) // (stream.GROUP * warp.every))
         return lambda: self.multiply(warp, fetch, turns, rows, sums, sub)
@@ -304,9 +316,22 @@ class Streams:
                         f.do(device("copy_one_near", to + i * SIZE, source + i * SIZE, has * 4))
                 f.set(e, e + (device("nothing", type=I64) + 1))  # the compiler does not write the loop several times
 
+        return self.in_time(
+            warp, fetch, fetch_slowly, lambda: self.odd | (left < 4) | (offset & 15).ne(0) if divided else self.odd
+        )
+
+    def in_time(
+        self, warp: Warp, fetch: Callable[[Sequence[Expr]], None], fetch_slowly: Callable[[Expr], None],
+        slow: Callable[[], Expr] | None,
+    ) -> Callable[[Local], None]:  # fmt: skip
+        """Return a writer of the copies of all groups of a warp, the first of which come first.
+
+        `slow`: returns whether copies of 16 bytes are impossible; None: they always are.
+        """
+        w, f = self.w, self.w.f
+
         def fetch_all(turns: Local) -> None:
-            slow = self.odd | (left < 4) | (offset & 15).ne(0) if divided else self.odd
-            fast = w.local("fast", select(slow, const(0, I64), 1))
+            fast = w.local("fast", const(0, I64) if slow is None else select(slow(), const(0, I64), 1))
             with w.when(fast.eq(0)):
                 fetch_slowly(turns)
             with f.otherwise(), w.scope():
@@ -319,6 +344,42 @@ class Streams:
             f.do(device("copies_end"))
 
         return fetch_all
+
+    def across_fetcher(self, warp: Warp, mine: Local) -> Callable[[Local], None]:
+        """Return a writer of copies of a part of rows that are columns: the same terms of four rows at a time."""
+        w, f, member = self.w, self.w.f, warp.member
+
+        def place(group: Expr, number: Expr) -> tuple[Local, Local, Local, Local]:
+            """Return where chunk `number` of a group is copied to, the table of its rows, and their terms' offset."""
+            number = w.local("number", number)
+            piece, offset, left = self.piece_of(member, w.local("k", warp.terms + number))
+            chunk = number ^ (number >> 3 & 1)
+            to = w.local("to", mine + group * stream.GROUP_BYTES + chunk * 16)
+            table = self.near + self.table_near + (piece + member.first) * (8 * stream.TILE)
+            table = w.local("table_at", table + group * (8 * stream.GROUP))
+            return to, table, offset, w.local("has_terms", select(left > 0, const(1, I64), 0))
+
+        def fetch(groups: Sequence[Expr]) -> None:
+            for to, table, offset, has in [place(g, self.lane + h) for g in groups for h in (0, WARP)]:
+                f.do(device("copy_near", to, device("load_near_word", table, type=I64) + offset, has * 16))
+
+        def fetch_slowly(turns: Expr) -> None:
+            e = w.local("e", const(0, I64))
+            with f.while_(e < turns * 8), w.scope():
+                inside = w.local("inside", (e & 7) * WARP + self.lane)
+                row = w.local("row_of_group", inside & 3)
+                to, table, offset, has = place((e >> 3) * warp.every + warp.share, inside >> 2)
+                source = device("load_near_word", table + row * 8, type=I64) + offset
+                f.do(device("copy_one_near", to + row * SIZE, source, has * SIZE))
+                f.set(e, e + (device("nothing", type=I64) + 1))  # the compiler does not write the loop several times
+
+        fast = self.in_groups and all(step % 4 == 0 for step in member.steps)
+        return self.in_time(warp, fetch, fetch_slowly, (lambda: self.odd) if fast else None)
+
+    @property
+    def in_groups(self) -> bool:
+        """Whether rows are columns, and a group of them lies in one node."""
+        return self.stage.across and (count(self.stage.lead).constant or 1) % stream.GROUP == 0
 
     def divided(self, member: Member) -> bool:
         """Whether a row's piece may end within four terms that are copied together."""
@@ -339,7 +400,7 @@ class Streams:
     def piece_of(self, member: Member, k: Local) -> tuple[Local, Local, Local]:
         """Return which piece of a row a term lies in, its offset in bytes there, and how many terms are left of it."""
         w, f = self.w, self.w.f
-        lengths = [w.graph.shape(piece)[-1] for piece in member.lefts]
+        lengths = [w.graph.shape(piece)[0 if member.steps else -1] for piece in member.lefts]
         ends: list[Expr] = []
         for length in lengths if len(lengths) > 1 else [member.core.terms]:
             ends.append(w.bind("end_of_piece", (ends[-1] if ends else const(0, I64)) + w.number(size_poly(length))))
@@ -348,7 +409,11 @@ class Streams:
             f.set(piece, select(k >= before, n, piece))
             f.set(first, select(k >= before, before, first))
             f.set(end, select(k >= before, after, end))
-        return piece, w.local("offset", (k - first) * SIZE), w.local("left_of_piece", end - k)
+        steps, size = member.steps, const(SIZE, I64)
+        bytes_: Expr = size * steps[0] if steps else size
+        for n in range(1, len({*steps}) and len(steps)):
+            bytes_ = select(piece >= n, size * steps[n], bytes_)
+        return piece, w.local("offset", (k - first) * bytes_), w.local("left_of_piece", end - k)
 
     # ---- the tail
 
@@ -360,11 +425,14 @@ class Streams:
         w, f = self.w, self.w.f
         w.note_names(self.one.tail)
         with f.nested() as early, w.anew(), w.scope():
-            row = w.local("e_row", self.thread >> self.bits)
+            row, column = self.thread >> self.bits, self.thread & (self.units - 1)
+            if self.stage.across:  # neighbours are in one row of the result
+                row, column = self.thread & (stream.TILE - 1), self.thread >> (stream.TILE.bit_length() - 1)
+            row, column = w.local("e_row", row), w.local("e_column", column)
             self.row = w.local("e", select(row < m, row, m - 1))
-            self.column = w.local("c", self.thread & (self.units - 1))
+            self.column = w.local("c", select(column < self.units, column, self.units - 1))
             j = w.local("j", self.panel * self.units + self.column)
-            self.inside: Expr = row < m
+            self.inside: Expr = (row < m) & (column < self.units) if self.stage.across else row < m
             if self.stage.n % self.units:
                 self.inside = self.inside & (j < self.stage.n)
                 j = w.local("j", select(j < self.stage.n, j, self.stage.n - 1))
@@ -382,6 +450,7 @@ class Streams:
                 self.weights(rounds[0])
         first = self.products(rounds[0], m) if len(rounds) == 1 else None
         f.do(device("gate"))
+        self.front(a, m)
         # whether no row can be copied 16 bytes at a time
         self.odd = w.local("any_odd", device("meet_any", (odd & 15).ne(0), type=I1))
         f.body += behind
@@ -394,6 +463,48 @@ class Streams:
                 self.a_round(one, m, first, places[self.members.index(one.member)])
         with f.when(self.inside):
             f.body += late
+        self.end(a, m)
+
+    def front(self, a: Expr, m: Expr) -> None:
+        """Write what makes rows of the tile: warps have rows, or shares of the products of a matrix and a vector."""
+        f = self.w.f
+        groups: list[tuple[int, list[Nest | Single]]] = []
+        for item in self.stage.front:
+            many = WARPS if isinstance(item, Single) else 1
+            if many > 1 or not groups or groups[-1][0] > 1:
+                groups.append((many, []))
+            groups[-1][1].append(item)
+        for many, items in groups:
+            f.do(device("meet"))  # at first with the thread that has waited at the gate
+            self.items(a, m, items, many)
+
+    def end(self, a: Expr, m: Expr) -> None:
+        """Write what reads whole rows of the tile: a warp does one after the other."""
+        if not self.stage.end:
+            return
+        w = self.w
+        w.f.do(device("meet"))
+        self.items(a, m, self.stage.end, 1)
+
+    def items(self, a: Expr, m: Expr, items: Sequence[Nest | Single], many: int) -> None:
+        """Write tasks for the rows of the tile, which are nodes, in `many` shares each, and share them out to warps.
+
+        All warps take as many turns: those without a share do the last one again. A compiler that sees no warp divided
+        exchanges values between lanes by one instruction.
+        """
+        w = self.w
+        units = w.local("units", m * many)
+        turns = w.local("turns", (units + (WARPS - 1)) // WARPS)
+        with w.anew(), w.loop("turn", 0, turns) as turn:
+            e = w.local("e", turn * WARPS + self.warp)
+            w.f.set(e, select(e < units, e, units - 1))
+            row = w.local("e_row", e // many)
+            w.row_of_tile = row
+            w.at_node(w.local("r", a + row), None)
+            for item in items:
+                w.share_of_item(item, e - row * many, many)
+                w.f.do(device("meet_warp"))
+        w.home_depth = 0
 
     def begin_totals(self) -> None:
         """Make the locals of the sums, which values of the tail cannot leave."""
@@ -420,8 +531,9 @@ class Streams:
         barrier, w.barrier = w.barrier, w.home_depth - 1
         w.totals = self.totals
         w.panels = {v: (const(0, I64), self.units, const(0, I64)) for v in self.totals}
-        w.panel_n = stage.n
-        w.panel_at = (*at, ZERO if stage.n == 1 else Poly.of(j.name))
+        w.panel_n, w.panel_axis = stage.n, stage.axis
+        here = ZERO if stage.n == 1 else Poly.of(j.name)
+        w.panel_at = (here, *at) if stage.across else (*at, here)
         w.inline = {v for v in tail if v not in self.totals}
         w.finish_vector(stage, Step(done=list(tail)))
         w.totals, w.panels, w.inline = {}, {}, set()

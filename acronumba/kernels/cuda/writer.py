@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from acronumba.emit import tree
-from acronumba.emit.simt import NAMES, WARP, device
+from acronumba.emit.simt import RESERVED, WARP, device
 from acronumba.emit.tree import I64, VOID, Const, Expr, Load, Local, const, select
 from acronumba.ir.spec import PARAMETERS, Size
 from acronumba.kernels.cuda.nodes import Counted, NodeTable
 from acronumba.kernels.cuda.own import name_of
+from acronumba.kernels.cuda.shares import elements_of, shares_of
 from acronumba.kernels.cuda.tiles import MOST, MOST_STAGES, ROWS, THREADS, WIDEST, Tile, kind_of, shapes
 from acronumba.kernels.stages.graph import axis_of
 from acronumba.kernels.stages.index import ONE, ZERO, Index, Poly, count, size_poly
@@ -34,7 +35,7 @@ from acronumba.operations import OwnCall
 from acronumba.records import record
 
 WARPS = THREADS // WARP
-TOGETHER = 4  # rows of a matrix that a warp multiplies with a vector at once
+TOGETHER = 8  # rows of a matrix that a warp multiplies with a vector at once, a power of two
 SHARED_MEMORY = 48 << 10  # bytes that a block may share without asking for more
 OWN_BYTES = PARAMETERS.at["extents"]  # the word of P that says how many bytes of scratch a warp has
 
@@ -53,6 +54,7 @@ class Grid:
     counted: int = 0  # if not 0, `nodes` are units of count number `counted - 1` of `NodeTable.counted`
     panels: int = 0  # if not 0, so many blocks for each useful one, and only as many as are at work at once
     kept: int = 0  # bytes of the weights of a panel, which may stay in shared memory
+    level: int = 0  # of the function among those of its kernel: it reads only what those of lower levels compute
 
 
 def columns_of(n: int, gates: int) -> int:
@@ -66,6 +68,8 @@ def whose(kernel: Kernel, slot: int) -> str:
     "node", whose extents it depends on, or of the "batch".
     """
     stage = kernel.scratch.own.get(slot)
+    if slot in kernel.fronts:
+        return "block"
     if stage is not None:
         return "block" if kernel.stages.stages[stage].lead else "warp"
     return "node" if kernel.scratch.slots[slot][1].symbols - {"block"} else "batch"
@@ -83,7 +87,10 @@ class SimtWriter(ProductWriter):
         self.called: set[Tile] = set()
         self.node_words: set[Load] = set()  # of words, which the host has written
         self.totals: dict[int, list[Local]] = {}  # sums of products of the current element, by gate
-        self.f.reserved = NAMES
+        self.panel_axis = -1  # the axis of the columns of a panel
+        self.row_of_tile: Expr | None = None  # in a tile of products, the number of the current row
+        self.share: tuple[Expr, int] | None = None  # of the next loop: its number, and how many there are
+        self.f.reserved = RESERVED
         self.symbols["block"] = self.f["nodes"]
 
     # ---- numbers and addresses
@@ -104,6 +111,17 @@ class SimtWriter(ProductWriter):
         if not self.table.dims:
             return super().result(k, home)
         return self.bind(f"result_{k}", self.word(self.table.result(k)))
+
+    def base(self, v: int) -> Expr:
+        home = self.kernel.homes.get(v)
+        if home is None or home.kind != "front":
+            return super().base(v)
+        known = self.cached(("base", v))
+        if known is None:
+            assert self.row_of_tile is not None
+            place = self.scratch(home.slot) + self.row_of_tile * self.number(home.row_bytes)
+            known = self.keep(("base", v), self.bind(f"{self.kernel.names[v]}_row", place))
+        return known
 
     def word(self, k: int) -> Expr:
         """Return a word of the current node, from the table at P[0], see `kernels.cuda.nodes`."""
@@ -312,14 +330,55 @@ class SimtWriter(ProductWriter):
         first = self.number(self.lead[-1])
         return self.shared_out("i", self.stop - first, self.thread() // WARP, const(WARPS, I64), first, size)
 
-    def nodes(self, items: Sequence[Nest | Single]) -> None:
-        """Write a loop over the nodes of a batch: each warp does one after the other."""
+    def nodes(self, items: Sequence[Nest | Single]) -> int:
+        """Write a loop over the nodes of a batch: each warp does one after the other, or one share of it.
+
+        Return how many shares a node has.
+        """
         warps = self.bind("warps", device("blocks", type=I64) * WARPS)
-        with self.shared_out("r", self.f["nodes"], self.warp(), warps) as r:
-            self.at_node(r, None)
+        many = shares_of(self.stages, items)
+        with self.shared_out("r", self.f["nodes"] * many if many > 1 else self.f["nodes"], self.warp(), warps) as r:
+            node = self.local("node", r // many) if many > 1 else r
+            self.at_node(node, None)
             for item in items:
-                self.item(item)
+                self.share_of_item(item, r - node * many, many)
                 self.f.do(device("meet_warp"))
+        return many
+
+    def share_of_item(self, item: Nest | Single, number: Expr, many: int) -> None:
+        """Write a share of a task: its outermost loop is shared out; without one, the first share does it."""
+        if many == 1:
+            self.item(item)
+        elif elements_of(self.stages, item) is not None:
+            self.share = number, many
+            self.item(item)
+            self.share = None
+        else:
+            with self.when(number.eq(0)):
+                self.item(item)
+
+    @contextmanager
+    def loop(
+        self, name: str, start: Expr | int, stop: Expr | int, step: int = 1, extent: Size | None = None
+    ) -> Iterator[Local]:
+        if self.share is None:
+            with super().loop(name, start, stop, step, extent) as var:
+                yield var
+            return
+        (number, many), self.share = self.share, None
+        known = int(stop.value) if isinstance(stop, Const) and start == 0 else 1
+        if known % (step * many) == 0:  # all warps have as many turns
+            with super().loop("turn", 0, known // many, step) as turn:
+                var = self.local(name, number * (known // many) + turn)
+                self.symbols[var.name] = var
+                if extent is not None:
+                    self.extents[var.name] = extent
+                yield var
+            return
+        turns = self.bind("turns", (const(stop, I64) - start + (step * many - 1)) // (step * many) * step)
+        first = self.local("first", start + number * turns)
+        with super().loop(name, first, select(first + turns < stop, first + turns, stop), step, extent) as var:
+            yield var
 
     def at_node(self, r: Local, first: Expr | None) -> None:
         self.home_depth = len(self.scopes) - 1
@@ -353,20 +412,49 @@ class SimtWriter(ProductWriter):
             self.loops_product(product)
 
     def sums_of_rows(self, v: int, j: Local, last: Local, row: Callable[[Poly], Expr], along: Along) -> Local:
-        """Return the sums along rows from `j` on, a few rows at a time."""
+        """Return the sums along `TOGETHER` rows from `j` on: each one in `WARP` // `TOGETHER` lanes.
+
+        The lanes of a sum are added as `horizontal` does it, which halves them time after time. Here the first times
+        also halve the rows of a lane.
+        """
         t = DTYPES[self.graph.dtype(v)]
         ty = t.ty.vector(WARP)
-        total = self.local(self.kernel.names[v], const(0.0, ty))
-        with self.loop("i", 0, WARP, TOGETHER) as i, self.when(j + i <= last):
-            places = [self.named("at", select(j + i + k < last, j + i + k, last)) for k in range(TOGETHER)]
-            rows = [self.local("row", row(place)) for place in places]
-            sums = [self.local("c", const(0.0, ty)) for _ in rows]
-            along(rows, sums)
-            lanes = tree.Call("lanes", (const(0, I64.vector(WARP)),), I64.vector(WARP))
-            for k, c in enumerate(sums):
-                one = self.horizontal("sum", c, t)
-                self.f.set(total, select(lanes.eq(const(i + k, lanes.type)), const(one, ty), total))
-        return total
+        n = self.graph.shape(v)[-1]
+        whole = isinstance(n, int) and n % TOGETHER == 0
+        places = [Poly.of(j.name) + k if whole else self.named("at", select(j + k < last, j + k, last))
+                  for k in range(TOGETHER)]  # fmt: skip
+        rows = [self.local("row", row(place)) for place in places]
+        sums = [self.local("c", const(0.0, ty)) for _ in rows]
+        along(rows, sums)
+        self.meet()  # after a store by some lanes; the compiler does not put it there
+        d = WARP // 2
+        while d:
+            half = len(sums) // 2
+            upper = self.local("upper", (device("lane", type=I64) & d).ne(0)) if half else None
+            for k in range(max(half, 1)):
+                mine: Expr = sums[k]
+                given: Expr = mine
+                if upper is not None:
+                    given = self.local("given", select(upper, mine, sums[k + half]))
+                    mine = select(upper, sums[k + half], mine)
+                other = device("exchange", given, const(d, I64), type=ty)
+                self.f.set(sums[k], mine + other)
+            sums = sums[: max(half, 1)]
+            d //= 2
+        return sums[0]
+
+    def rows_at_once(self, lanes: int) -> int:
+        return TOGETHER
+
+    def put_rows(self, v: int, place: Index, x: Expr, j: Local) -> None:
+        """Store the sums of rows from `j` on, each by the first of its lanes."""
+        each = WARP // TOGETHER
+        lane = device("lane", type=I64)
+        row = self.local("row_of", j + lane // each)
+        self.symbols[row.name] = row
+        with self.when((lane & (each - 1)).eq(0) & (row < self.number(size_poly(place.shape[-1])))):
+            at = (*place.at[:-1], ZERO if place.shape[-1] == 1 else Poly.of(row.name))
+            self.put(v, Index(place.shape, at), device("own", x, type=x.type.scalar))
 
     # ---- products with shared weights
 
@@ -420,9 +508,9 @@ class SimtWriter(ProductWriter):
         self.row = self.node = self.bind("node", row)
 
     def from_panel(self, v: int, index: Index, t: Dtype) -> Expr:
-        own = self.own(v, index)
-        offset = (own.at[-1] - self.panel_at[-1]).constant
-        assert offset is not None and own.at[:-1] == self.panel_at[:-1], "the plan has checked that"
+        own, axis = self.own(v, index), self.panel_axis
+        offset = (own.at[axis] - self.panel_at[axis]).constant
+        assert offset is not None, "the plan has checked that"
         gate = offset // self.panel_n
         if v in self.totals:
             return self.totals[v][gate]

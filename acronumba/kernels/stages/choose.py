@@ -85,6 +85,17 @@ class Chooser:
             self.piece_in_rows(piece)
         return pieces
 
+    def in_columns(self, v: int) -> tuple[int, ...] | None:
+        """Ensure that the columns of a matrix lie beside each other in memory; return its pieces, or None."""
+        op, (terms, columns) = self.graph.op(v), self.graph.shape(v)
+        if not (isinstance(terms, int) and isinstance(columns, int) and terms * columns):
+            return None
+        pieces = op.args if op is not None and op.op == "concat" and v not in self.stored and not op.attrs[0] else (v,)
+        for piece in pieces:
+            if not self.contiguous(piece, 1) or not self.there(piece) or not self.row_step(piece, 0):
+                self.stored.add(piece)
+        return pieces
+
     def terms(self, v: int) -> tuple[int, ...]:
         """Return the pieces of a right operand that is concatenated along the axis of the sum, if tiles pack it from
         them; else the operand itself.
@@ -111,6 +122,10 @@ class Chooser:
         if tiles and (w := weight(graph.spec, x)) is not None and len(sy) == 1:
             form = self.form(w, not w.flip, sx[0], dtype)
             return Product(v, "shared", y, w.operand, self.in_rows(y), (), sx[0], not w.flip, w, form=form)
+        if floats and op.dtype == "float32" and len(sy) == 2 and (w := weight(graph.spec, x)) is not None:
+            if self.target.warps and (pieces := self.in_columns(y)) is not None:
+                steps = tuple(self.row_step(piece, 0) or 0 for piece in pieces)
+                return Product(v, "shared", y, w.operand, pieces, sy[1:], sx[0], not w.flip, w, form=dtype, steps=steps)
         matrix, vector = (x, y) if len(sy) == 1 else (y, x)
         large = floats and {len(sx), len(sy)} == {1, 2} and (count(graph.shape(matrix)).constant or 0) >= LARGE
         by_rows = "transposed" if large else "lanes"

@@ -83,10 +83,10 @@ def passes_of(stage: ProductStage, stages: Stages, target: Target) -> list[Pass]
     groups = [({part.product.value for parts in members for part in parts}, [members]) for members in same.values()]
     for v in stage.tail:
         near = {v, *stages.reads[v]}
-        met = [g for g in groups if not near.isdisjoint(g[0])]
+        met = [g for g in groups if not near.isdisjoint(g[0])] or groups[:1]
         if met:
             one = {v}.union(*(values for values, _ in met)), [members for _, lists in met for members in lists]
-            groups = sorted([one, *(g for g in groups if near.isdisjoint(g[0]))], key=lambda g: min(g[0]))
+            groups = sorted([one, *(g for g in groups if g not in met)], key=lambda g: min(g[0]))
     out = []
     for values, lists in groups:
         calls = [Call(members) for members in lists]
@@ -95,8 +95,7 @@ def passes_of(stage: ProductStage, stages: Stages, target: Target) -> list[Pass]
         if many > rows or any(len(call.members) != many for call in calls):
             calls, many = [Call([parts]) for call in calls for parts in call.members], 1
         tail = [v for v in stage.tail if v in values]
-        space = (*stage.lead, stage.n)
-        steps, touched = steps_of(tail, space, stages, dtype), touched_by(tail, space, stages, dtype)
+        steps, touched = steps_of(tail, stage.space, stages, dtype), touched_by(tail, stage.space, stages, dtype)
         out.append(Pass(q, rows // many, many, calls, tail, steps, touched))
     return out
 

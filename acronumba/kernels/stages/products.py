@@ -50,7 +50,7 @@ def _widths(pending: Pending, product: Product) -> list[int]:
     for v in pending.tasks:
         if product.value in pending.reads[v] and v not in pending.products:
             shape = pending.graph.shape(v)
-            n = shape[-1] if shape else 0
+            n = shape[0 if product.across else -1] if shape else 0
             if isinstance(n, int) and 0 < n < whole and whole % n == 0 and whole // n <= pending.strategy.gates:
                 if -(-n // lanes) * (whole // n) <= 2 * -(-whole // lanes):
                     out.append(n)
@@ -63,7 +63,7 @@ def _try_stage(pending: Pending, first: Product, n: int, ready: Sequence[int]) -
 
     def fits(v: int) -> bool:
         p = pending.products.get(v)
-        if p is None or v not in ready or p.how != "shared" or p.lead != first.lead:
+        if p is None or v not in ready or p.how != "shared" or (p.lead, p.across) != (first.lead, first.across):
             return False
         if not pending.strategy.horizontal:
             return False
@@ -81,7 +81,8 @@ def _try_stage(pending: Pending, first: Product, n: int, ready: Sequence[int]) -
         group += joined
         alike = [v for v in alike if v not in joined]
     tail: list[int] = []
-    space = (*first.lead, n)
+    bare = ProductStage(first.lead, n, [ProductPart(first, 1)], [])
+    space, axis = bare.space, bare.axis
     changed = pending.strategy.vertical
     while changed:
         changed = False
@@ -95,7 +96,7 @@ def _try_stage(pending: Pending, first: Product, n: int, ready: Sequence[int]) -
                 u in tail for u in pending.reads[v]
             ):
                 continue
-            if _matches(pending, v, n, space, {*group, *unmet}, set(tail)):
+            if _matches(pending, v, n, space, axis, {*group, *unmet}, set(tail)):
                 group += unmet
                 tail.append(v)
                 changed = True
@@ -114,12 +115,14 @@ def _alike(pending: Pending, v: int, u: int) -> bool:
     return p.pieces == q.pieces or p.matrix == q.matrix
 
 
-def _matches(pending: Pending, v: int, n: int, space: tuple[Size, ...], group: set[int], tail: set[int]) -> bool:
+def _matches(
+    pending: Pending, v: int, n: int, space: tuple[Size, ...], axis: int, group: set[int], tail: set[int]
+) -> bool:  # fmt: skip
     """Whether the stored value `v` can be computed panel by panel: it reads products at the panel's columns only."""
     names = [f"i{k}" for k in range(len(space))]
     at = tuple(ZERO if s == 1 else Poly.of(x) for s, x in zip(space, names, strict=True))
     here = Index(space, at)
-    places = Symbolic(dict(zip(names, space, strict=True)), names[-1])
+    places = Symbolic(dict(zip(names, space, strict=True)), names[axis])
     try:
         roots = arguments(places, pending.graph, v, here)
     except Untraceable:
@@ -132,8 +135,9 @@ def _matches(pending: Pending, v: int, n: int, space: tuple[Size, ...], group: s
                 own = reindex(index, pending.graph.shape(u), places.split)
             except Untraceable:
                 return False
-            offset = (own.at[-1] - here.at[-1]).constant
-            if own.at[:-1] != here.at[:-1] or offset is None or n == 0 or offset % n:
+            offset = (own.at[axis] - here.at[axis]).constant
+            others = any(a != b for k, (a, b) in enumerate(zip(own.at, here.at, strict=True)) if k != axis)
+            if others or offset is None or n == 0 or offset % n:
                 return False
         elif u in tail:
             if index != here:

@@ -35,12 +35,20 @@ class Product:
     step: int = 0  # of a grouped stage: elements from one row of the matrix to the next (transposed), or one column
     terms: tuple[int, ...] = ()  # panel: the pieces of the right operand, along the axis of the sum
     form: str = ""  # shared, panel: of the tiles, see `kernels.tiles.TYPES`
+    # shared: a matrix of a node times the weight from the left, on a GPU. Rows are the columns of the matrix and of the
+    # result; `steps`: of each piece, elements from one term to the next
+    steps: tuple[int, ...] = ()
 
     def in_pieces(self, v: int) -> bool:
         """Whether the product reads a concatenation, of one of its operands, only piece by piece."""
         left = v != self.left or self.pieces != (v,)
         right = v != self.right or self.how == "shared" or (self.how == "panel" and self.terms != (v,))
         return left and right
+
+    @property
+    def across(self) -> bool:
+        """Whether rows are columns."""
+        return bool(self.steps)
 
     @property
     def matrix(self) -> tuple[object, ...]:
@@ -131,6 +139,23 @@ class ProductStage:
     n: int  # columns of one gate
     parts: list[ProductPart]
     tail: list[int]  # values stored panel by panel; the parts' own values are among them where they are stored
+    front: list[Nest | Single] = field(default_factory=list)  # on a GPU: tasks that make rows of left operands,
+    end: list[Nest | Single] = field(default_factory=list)  # ... and that read whole rows, see `kernels.stages.ends`
+
+    @property
+    def across(self) -> bool:
+        """Whether rows are columns, see `Product.steps`."""
+        return self.parts[0].product.across
+
+    @property
+    def axis(self) -> int:
+        """The axis of the columns of a panel, in `space`."""
+        return 0 if self.across else len(self.lead)
+
+    @property
+    def space(self) -> tuple[Size, ...]:
+        """The shape of the values of the tail."""
+        return (self.n, *self.lead) if self.across else (*self.lead, self.n)
 
 
 @record(eq=False, frozen=False)

@@ -26,7 +26,8 @@ class Home:
     """Location of a stored value in memory."""
 
     kind: str  # "result" | "block" (of each node of the block) | "row" (of the node at hand, each thread's own), or
-    # "tile" (some rows of the lead of a stage in tiles, each thread's own)
+    # "tile" (some rows of the lead of a stage in tiles, each thread's own), or "front" (of the rows of a tile of
+    # products, each block of threads' own)
     slot: int  # of scratch; number of the result
     row_bytes: Poly  # of a node, or of one row of a tile
     copies: tuple[int, ...] = ()  # further results that are the same value
@@ -117,6 +118,7 @@ class Kernel:
     )  # scratch: a number of each row of a tile, outside of its band
     wanted: list[tuple[str, Ty]] = field(default_factory=list)
     helpers: list[str] = field(default_factory=list)
+    fronts: set[int] = field(default_factory=set)  # slots of scratch of homes in fronts
     own: dict[int, OwnSlots] = field(default_factory=dict)  # calls of operations of the user's own
     owns: list[str] = field(default_factory=list)  # texts of these, in the order of their addresses in P
 

@@ -251,13 +251,21 @@ class MatrixWriter(NestWriter):
 
         def inner() -> None:
             n = op.shape[-1]
-            with self.loop("j", 0, self.number(size_poly(n)), lanes, extent=n) as j:
+            with self.loop("j", 0, self.number(size_poly(n)), self.rows_at_once(lanes), extent=n) as j:
                 last = self.bind("last_row", self.number(size_poly(n)) - 1)
                 total = self.sums_of_rows(v, j, last, lambda place: row(ZERO if n == 1 else place), along)
                 at[-1] = ZERO if n == 1 else Poly.of(j.name)
-                self.put_lanes(v, Index(op.shape, tuple(at)), total, j, lanes)
+                self.put_rows(v, Index(op.shape, tuple(at)), total, j)
 
         self.space(range(rank - 1), op.shape, at, inner)
+
+    def rows_at_once(self, lanes: int) -> int:
+        """Return how many rows `sums_of_rows` sums along."""
+        return lanes
+
+    def put_rows(self, v: int, place: Index, x: Expr, j: Local) -> None:
+        """Store what `sums_of_rows` has returned."""
+        self.put_lanes(v, place, x, j, x.type.lanes)
 
     def sums_of_rows(self, v: int, j: Local, last: Local, row: Callable[[Poly], Expr], along: Along) -> Local:
         """Return the sums along rows from `j` on, in the lanes of a vector."""

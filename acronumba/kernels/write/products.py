@@ -421,7 +421,7 @@ class ProductWriter(OrderWriter):
 
     def finish_vector(self, stage: ProductStage, step: Step) -> None:
         """Compute and store the values that a step of the tail finishes, at one vector of columns."""
-        here = Index((*stage.lead, stage.n), self.panel_at)
+        here = Index(stage.space, self.panel_at)
         gates = {part.product.value: part.gates for part in stage.parts}
         for v in step.done:
             if v not in gates:
@@ -429,7 +429,9 @@ class ProductWriter(OrderWriter):
                 self.put(v, here, self.value(v, here))
                 continue
             for g in range(gates[v]):
-                place = Index(self.graph.shape(v), (*self.panel_at[:-1], self.panel_at[-1] + g * stage.n))
+                at = [*self.panel_at]
+                at[stage.axis] = at[stage.axis] + g * stage.n
+                place = Index(self.graph.shape(v), tuple(at))
                 self.put(v, place, self.from_panel(v, place, DTYPES[self.graph.dtype(v)]))
 
     def column(self, panel: Local, number: Expr, q: int, lanes: int, n: int) -> Local:

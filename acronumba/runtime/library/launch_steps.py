@@ -1,6 +1,6 @@
 """Steps of the one kernel that runs a mini-batch on a GPU (`kernels.cuda.persistent`), sorted by level.
 
-In: the launches of a stream, each with the level of its first function. Out: a barrier, and a row of STEP for each
+In: the launches of a stream, each with the level of its first functions. Out: a barrier, and a row of STEP for each
 function of each launch, sorted by level. Functions of one level do not depend on each other: each is run by blocks of
 its own, and they have scratch memory of their own.
 
@@ -22,7 +22,7 @@ from acronumba.runtime.library.launch_words import (  # isort: skip
     ABOUT_BARRIER, ABOUT_COUNT, ABOUT_FUNCTIONS, ABOUT_LEVELS, ABOUT_LOOKS, ABOUT_MOST, ABOUT_ROOM, ABOUT_STAGES,
     ABOUT_STEPS, ABOUT_WIDEST, ABOUT_WORD, BARRIER_BYTES, BARRIER_COME, BARRIER_LOOKS, BARRIER_WORD, FUNCTION_BYTES,
     FUNCTION_COUNT, FUNCTION_GRIDS, FUNCTION_PLACE, FUNCTION_TAGS, FUNCTION_USES, GRID_BYTES, GRID_COST, GRID_COUNTED,
-    GRID_KEPT, GRID_NODES, GRID_PANELS, GRID_TIMES, KERNEL_BYTES, KERNEL_COUNT, KERNEL_FIRST,
+    GRID_KEPT, GRID_LEVEL, GRID_NODES, GRID_PANELS, GRID_TIMES, KERNEL_BYTES, KERNEL_COUNT, KERNEL_FIRST,
     LAUNCH_BLOCKS, LAUNCH_FUNCTIONS, LAUNCH_GRIDS, LAUNCH_KERNELS, LAUNCH_PROCESSORS, LAUNCH_SCRATCH, LAUNCH_WARPS,
     ROW_BATCH, ROW_BYTES, ROW_KERNEL, ROW_LEVEL, ROW_NODES, ROW_P, ROW_SCRATCH, ROW_STARTS, STEP_BLOCKS, STEP_BYTES,
     STEP_FIRST, STEP_FUNCTION, STEP_KEPT, STEP_NODES, STEP_P, STEP_SCRATCH, STEP_TAGS, STEP_WANTED, STEP_WARPS,
@@ -114,9 +114,9 @@ def sort_steps(words: i64, stream: i64, about: i64, order: i64, ends: i64) -> No
         row = table + k * ROW_BYTES
         kernel = kernels + ld(row, ROW_KERNEL) * KERNEL_BYTES
         for f in range(ld(kernel, KERNEL_COUNT)):
-            at = ld(row, ROW_LEVEL) + f
-            st(ends, at, ld(ends, at) + 1)
             function = functions + (ld(kernel, KERNEL_FIRST) + f) * FUNCTION_BYTES
+            at = ld(row, ROW_LEVEL) + ld(grid_of(words, function), GRID_LEVEL)
+            st(ends, at, ld(ends, at) + 1)
             st(function, FUNCTION_USES, ld(function, FUNCTION_USES) + 1)
     total = 0
     for level in range(levels):
@@ -125,8 +125,10 @@ def sort_steps(words: i64, stream: i64, about: i64, order: i64, ends: i64) -> No
         total = total + count
     for k in range(launches):
         row = table + k * ROW_BYTES
-        for f in range(ld(kernels + ld(row, ROW_KERNEL) * KERNEL_BYTES, KERNEL_COUNT)):
-            at = ld(row, ROW_LEVEL) + f
+        kernel = kernels + ld(row, ROW_KERNEL) * KERNEL_BYTES
+        for f in range(ld(kernel, KERNEL_COUNT)):
+            function = functions + (ld(kernel, KERNEL_FIRST) + f) * FUNCTION_BYTES
+            at = ld(row, ROW_LEVEL) + ld(grid_of(words, function), GRID_LEVEL)
             st(order, ld(ends, at), k << 16 | f)
             st(ends, at, ld(ends, at) + 1)
 

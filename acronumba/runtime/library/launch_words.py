@@ -59,6 +59,7 @@ cost            `Grid.cost`
 counted         `Grid.counted`
 panels          `Grid.panels`
 kept            `Grid.kept`
+level           `Grid.level`
 """)
 ABOUT = RecordLayout("""
 steps           what the one kernel is told: address of its steps,
