@@ -16,6 +16,7 @@ import numpy as np
 
 from acronumba.memory import Array
 
+AWAY = "but models read the memory of the CPU"
 _FEW = 16  # tensors up to which each is converted by itself
 _CPU = 1  # of DLPack's kinds of devices
 _SIMPLE = frozenset((int, float, complex, bool, str, bytes, type(None), np.ndarray))
@@ -131,6 +132,8 @@ def as_numpy(value: Any) -> Array | str:
             if getattr(value, "is_neg", bool)():
                 return as_numpy(value.detach().resolve_neg())
             return _why(value, error)
+    if is_tensor(value):
+        return f"a tensor on the device {value.device}, {AWAY}"
     if not _on_processor(value):
         return "an array on a GPU: copy it to the CPU first"
     try:

@@ -156,6 +156,9 @@ class Home(Protocol):
     def hold(self, arrays: Sequence[tuple[str, Array]]) -> None:
         """Be the home of further arrays, which have a name each; nothing is done if one of them cannot be there."""
 
+    def refresh(self, arrays: Iterable[Array]) -> None:
+        """Copy the current values of some arrays, also others, to the CPU."""
+
     def prepare(self, of: Value, given: tuple[Value, ...]) -> Value:
         """See `runtime.shared.SharedValues.prepare`; None: no array is stale."""
 
@@ -186,3 +189,10 @@ def refuse_stale(arrays: Iterable[object]) -> None:
     for array in arrays if homes else ():
         if (home := home_of(array)) is not None:
             home.reject_stale(array)  # type: ignore[arg-type]
+
+
+def refresh_stale(values: Iterable[object]) -> None:
+    """Copy the current values of arrays to the CPU, where they are stale."""
+    for value in values if homes else ():
+        if (home := home_of(value)) is not None:
+            home.refresh([value])  # type: ignore[list-item]

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from itertools import repeat
+from itertools import pairwise, repeat
 from operator import is_
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from acronumba.data.row_grad import RowGrad
 from acronumba.data.skeleton import Skeleton
@@ -98,14 +99,14 @@ class Optimiser:
             self.state["step"] += 1
             self._apply(pairs)
             return
-        if known is not None and known.read(params, grads, self.state):
+        if known is not None and known.read(params, grads, self.state, self._kinds()):
             self._misses = 0
         else:
             pairs = self._checked(params, grads)
             self._misses += 1
             often = self._misses <= _TRIES or not self._misses % _RARELY
             known = _Known(params, pairs, self.state, self._kinds()) if often else None
-            if known is None or not known.read(params, grads, self.state):
+            if known is None or not known.read(params, grads, self.state, self._kinds()):
                 self.state["step"] += 1
                 self._apply(pairs)
                 return
@@ -140,7 +141,9 @@ class Optimiser:
         rule, numbers = self._rule()
         for home, mine in groups.items():
             if home is None:
-                _step(rule, mine if self._by_rows() else map(_dense, mine), numbers)
+                mine = mine if self._by_rows() else list(map(_dense, mine))
+                for some in [[group] for group in mine] if _overlap(w for w, *_ in mine) else [mine]:
+                    _step(rule, some, numbers)
                 continue
             state = [(kind, a) for _, _, *of in mine for kind, a in zip(self._kinds(), of, strict=True)]
             home.hold([(f"{type(self).__name__}.{kind}", a) for kind, a in state if not home.holds(a)])
@@ -168,9 +171,9 @@ class Optimiser:
 class _Known:
     """Parameters and state after the checks of an update, for as long as they are the same and lie where they lay.
 
-    `read` compares all of that: the containers by identity, then places and forms of the arrays, and the forms of the
-    gradients with those of the parameters. If anything differs, the next update checks everything, as the first one
-    did. So no address is used that was not compared in the same update.
+    `read` compares all of that: the containers by identity, the kinds of memory, then places and forms of the arrays,
+    and the forms of the gradients with those of the parameters. If anything differs, the next update checks everything,
+    as the first one did. So no address is used that was not compared in the same update.
     """
 
     def __init__(
@@ -187,7 +190,7 @@ class _Known:
         groups = [[w, *(of[name] for of in memory)] for name, w, _ in pairs]
         every = [w for w, *_ in groups] + [a for _, *of in groups for a in of]
         self.holds = all(s.fixed for s in self._skeletons) and all(a.flags.carray for a in every)
-        self.holds = self.holds and all(id(w) in leaves for w, *_ in groups)
+        self.holds = self.holds and all(id(w) in leaves for w, *_ in groups) and not _overlap(w for w, *_ in groups)
         self._places = [leaves.pop(id(w)) for w, *_ in groups] if self.holds else []
         self._others = list(leaves.values())  # leaves whose gradients are None
         self._watched, self._found = WatchedArrays(every), list[Array]()
@@ -203,10 +206,10 @@ class _Known:
         self._tables = [Table(dtype, rows[numbers.index(k) :][: numbers.count(k)])
                         for k, dtype in enumerate(_DTYPES) if k in numbers]  # fmt: skip
 
-    def read(self, params: object, grads: object, state: dict[str, Any]) -> bool:
+    def read(self, params: object, grads: object, state: dict[str, Any], kinds: Sequence[str]) -> bool:
         """Take gradients, if everything is as it was; return whether it is."""
         mine, of_memory = self._skeletons
-        same = params is self._given[0] and state is self._given[1] and self.holds
+        same = params is self._given[0] and state is self._given[1] and kinds == self._kinds and self.holds
         same = same and all(map(is_, map(state.get, self._kinds), self._memory))
         if not (same and mine.is_unchanged() and of_memory.is_unchanged() and self._watched.are_unchanged()):
             return False
@@ -390,6 +393,12 @@ def _pairs(params: object, grads: object) -> list[tuple[str, Array, Array]]:
     if wrong:
         raise _rejected(wrong)
     return out
+
+
+def _overlap(arrays: Iterable[Array]) -> bool:
+    """Whether two arrays may have elements in common, as views of one array have: they are updated one by one."""
+    ranges = sorted(map(byte_bounds, arrays))
+    return any(high > low for (_, high), (low, _) in pairwise(ranges))
 
 
 def _named(grads: object) -> list[tuple[str, Any]]:

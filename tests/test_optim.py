@@ -123,6 +123,33 @@ def test_an_array_in_two_places_is_updated_once() -> None:
     assert w.tolist() == [0.5] * 3
 
 
+@pytest.mark.parametrize("view", [lambda a: a.view(), lambda a: a.T, lambda a: a[1:]], ids=["all", "turned", "part"])
+def test_views_of_one_array_are_updated_one_after_the_other(view: Any) -> None:
+    """By one thread after the other, though both would pay: elements that they share change once for each view."""
+    w = np.ones((600, 600), np.float32)
+    p, wanted = {"w": w, "v": view(w)}, np.ones_like(w)
+    g = {"w": np.full_like(p["w"], 1.0), "v": np.full(p["v"].shape, 2.0, np.float32)}
+    opt = optim.SGD(0.125)
+    for _ in range(6):
+        opt.update(p, g)
+        wanted -= 0.125
+        view(wanted)[...] -= 0.25
+    assert np.array_equal(w, wanted)
+
+
+def test_a_momentum_that_comes_later_has_no_state() -> None:
+    p, g = {"w": np.ones(4)}, {"w": np.ones(4)}
+    opt = optim.SGD(0.1)
+    for _ in range(3):
+        opt.update(p, g)
+    opt.momentum = 0.9
+    with pytest.raises(TypeMismatch, match="holds nothing of `w`"):
+        opt.update(p, g)
+    opt.momentum = 0.0
+    opt.update(p, g)
+    assert np.allclose(p["w"], 0.6)
+
+
 def test_what_has_no_gradient_stays() -> None:
     p = {"w": np.ones(2), "v": np.ones(2)}
     opt = optim.Adam(0.1)

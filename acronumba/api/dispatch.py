@@ -29,6 +29,7 @@ from acronumba.errors.codes import reject
 from acronumba.foreign import rows_of
 from acronumba.generics import Value
 from acronumba.locks import undivided
+from acronumba.memory import homes, refresh_stale
 from acronumba.pipeline.boundary import compiling, def_loc
 from acronumba.runtime.devices.names import check_device
 
@@ -85,6 +86,8 @@ def bind(model: Batched, columns: Sequence[Value], shared: Mapping[str, Value]) 
     if model._signature is None or not model._signature.is_valid(model.__wrapped__):
         model._signature = Signature(model.__wrapped__, model.bound, by_name=model.tensors)
     check_device(model.device)
+    for column in columns if homes else ():
+        refresh_stale(column if isinstance(column, list | tuple) else [column])
     call = model._signature.bind([rows_of(c) for c in columns] if model.tensors else columns, shared)
     return model._numbered(call)
 

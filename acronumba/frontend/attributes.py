@@ -269,7 +269,7 @@ def bound_attribute(w: Walker, owner: Val, cls: type, name: str, raw: Any, holde
         return own_method(w, raw) if of_class else Partial(own_method(w, raw), (owner,), is_method=True)
     is_bound = not of_class and hasattr(type(raw), "__get__")  # `str.split` of a member of an enum, for example
     of_str = of_class and holder is str and isinstance(raw, types.MethodDescriptorType)  # `str.upper`
-    if raw in (object.__init__, object.__setattr__) or of_str or (row_of(raw) is not None and not is_bound):
+    if raw is object.__init__ or raw is object.__setattr__ or of_str or (row_of(raw) is not None and not is_bound):
         return Static(raw)
     if hasattr(type(raw), "__get__") and not isinstance(raw, type):
         handler = None if of_class else DESCRIPTORS.get(type(raw))

@@ -17,6 +17,7 @@ from acronumba.data.schema import NODES
 from acronumba.data.shared import Shared, SharedLeaf
 from acronumba.errors import NOWHERE, AcronumbaError, Loc
 from acronumba.errors.codes import reject
+from acronumba.foreign import AWAY
 from acronumba.frontend.exceptions import Abandoned, Dead, Hopeless, Rejected, Restart
 from acronumba.frontend.facts import Facts
 from acronumba.frontend.kinds.arrays import ArrayRef
@@ -188,6 +189,8 @@ class Blocks(Catching):
         if code == "ACR501" and self.facts.tensors:
             message = message or "this value cannot be read in a batch"
             rewrite = rewrite or "a tensor, number, string or module, or a list or dict of them, as the attribute"
+        if AWAY in seen:
+            rewrite = "net.cpu() and x.cpu(), then results.stack().to(device)"
         error = reject(code, self.at(node), seen, rewrite, message)
         if code == "ACR304" and rewrite == NODES:
             raise Hopeless(error)

@@ -128,14 +128,9 @@ class Guard:
         last = self._last
         for known, leaves in self._known:
             if known is same:
-                return leaves if all(o.matches() for o in self._outer) else None
+                return leaves if self._outer_holds(shared) else None
         if last is not None and frozen == last[0].keys() and all(shared[n] is v for n, v in last[0].items()):
-            if not self._outer:
-                return last[1]
-            if not all(o.matches() for o in self._outer):
-                return None
-            roots = self._roots(shared) if self._outer_demanded else shared
-            return None if any(get(roots) != value for get, value in self._outer_demanded) else last[1]
+            return last[1] if self._outer_holds(shared) else None
         found = self._leaves(shared)
         if found is not None and not self._reads_outer:
             if len(frozen) == len(shared):
@@ -143,6 +138,13 @@ class Guard:
             if same is not None:
                 self._known = ((same, found), *self._known[:1])
         return found
+
+    def _outer_holds(self, shared: Mapping[str, Value]) -> bool:
+        """Whether outer variables are as they were, with the values of them that are constants of the program."""
+        if not all(o.matches() for o in self._outer):
+            return False
+        roots = self._roots(shared) if self._outer_demanded else shared
+        return all(get(roots) == value for get, value in self._outer_demanded)
 
     def _leaves(self, shared: Mapping[str, Value]) -> list[Value] | None:
         for name, match in self._match:

@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from acronumba.data.skeleton import Skeleton
 from acronumba.data.tables import DICTS
 from acronumba.data.unchanged import Latest
 from acronumba.errors.codes import reject
 from acronumba.generics import Value
 from acronumba.ir.shapes import is_shape
 from acronumba.ir.types import DictT, ListT, MapT, StructT, Type, all_parts
+from acronumba.memory import homes, refresh_stale
 from acronumba.pipeline.boundary import made_once
 
 if TYPE_CHECKING:
@@ -104,6 +106,8 @@ class SharedPacks:
     def batches(self, leaves: Sequence[Value], frozen: frozenset[str] = frozenset()) -> dict[int, Batch]:
         """Return the packed shared lists, dicts and objects, by number."""
         packs = self._packs
+        for k in packs if homes else ():
+            refresh_stale(Skeleton(leaves[k]).leaves)
         return {k: p.batch(leaves[k], p.root in frozen) for k, p in packs.items()} if packs else {}
 
     def words(

@@ -284,3 +284,23 @@ def test_an_array_that_has_moved_is_read_where_it_is() -> None:
         held = [np.full(a.shape, np.nan) for _, a in leaves(p)]  # where they lay
         after = f([x for x, _ in INSTANCES], [y for _, y in INSTANCES], p=p)
         assert repr(before) == repr(after) and len(held) == 6
+
+
+TURNS = 2
+
+
+def test_a_global_number_that_changes_between_steps_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    @model
+    def loss(x: Any, *, p: Any) -> Any:
+        for k in range(TURNS):
+            x = p["ws"][k] @ x
+        return np.sum(x)
+
+    rng = np.random.default_rng(0)
+    p = {"ws": tuple(rng.standard_normal((3, 3)).astype(np.float32) for _ in range(3))}
+    x = np.ones(3, np.float32)
+    for turns in (2, 2, 2, 3, 3, 1, 1, 2, 2):
+        monkeypatch.setitem(globals(), "TURNS", turns)
+        value, grads = loss.value_and_grad.batch([x, x], p=p)
+        assert np.allclose(value, loss(x, p=p), rtol=1e-5)
+        assert [bool(np.any(g)) for g in grads["ws"]] == [k < turns for k in range(3)]

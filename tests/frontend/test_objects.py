@@ -52,6 +52,18 @@ class Total:
             self.add(int(np.argmax(self.h)))
 
 
+class Scaled:
+    by = np.array([2.0, 4.0])
+
+    def __init__(self, v: Any) -> None:
+        self.v = v
+
+
+@case(1.0, 3.0)
+def an_array_of_the_class(x):
+    return Scaled(x).v * Scaled(x).by
+
+
 # ---- one object, several names
 
 

@@ -6,6 +6,7 @@ import math
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -318,6 +319,43 @@ def test_what_the_processor_computes_of_parameters_is_current() -> None:
         found.append(values)
     np.testing.assert_allclose(*found, rtol=1e-5)
     close(p, q)
+
+
+@dataclass
+class Node:
+    w: np.ndarray
+    left: Node | None = None
+    right: Node | None = None
+
+
+def walk(x: np.ndarray, k: int, n: Node) -> np.ndarray:
+    x = np.tanh(n.w * x)
+    if k > 0 and n.left is not None and n.right is not None:
+        return walk(x, k // 2, n.left if k % 2 else n.right)
+    return x
+
+
+@model
+def down(x: np.ndarray, k: int, *, root: Node) -> Any:
+    return np.sum(walk(x, k, root) ** 2)
+
+
+def test_shared_objects_that_are_packed_and_arrays_as_instances_are_current() -> None:
+    found = []
+    for device in ("simulator", "cpu"):
+        rng = np.random.default_rng(5)
+        root = Node(weights(rng, 3), Node(weights(rng, 3)), Node(weights(rng, 3)))
+        xs, opt = [weights(rng, 3) for _ in range(3)], optim.SGD(0.5)
+        home = block(root) if device == "simulator" else None
+        if home is not None:
+            home.__enter__()
+        for _ in range(2):
+            value, grads = down.on(device).value_and_grad.batch(xs, [1, 0, 2], root=root)
+            opt.update(root, grads)
+        found.append([float(value), *map(float, down.on(device).batch([root.w, xs[0]], [0, 1], root=root))])
+        if home is not None:
+            home.__exit__(None, None, None)
+    np.testing.assert_allclose(*found, rtol=1e-5)
 
 
 def test_a_number_that_is_fetched_is_a_scalar_of_numpy() -> None:

@@ -276,6 +276,37 @@ def without(name: str, model: str, instances: int) -> float:
     return next(r["times"] for r in rows if (r["pass"], r["model"], r["instances"]) == (name, model, instances))
 
 
+# ------------------------------------------------------------------------- one structure, the fixed cost of a call
+
+
+def one_structure(model: str, size: int, instances: int, who: str, ours: str = "ours") -> float:
+    """Return how many times longer a compiler takes that has the structure of the mini-batch fixed."""
+    rows = result("one-structure-znver4-2cores")["rows"]
+    (row,) = [r for r in rows if (r["model"], r["H"], r["instances"]) == (model, size, instances)]
+    found: float = row[who] / row[ours]
+    return found
+
+
+def one_structure_table() -> str:
+    """Return the times of others relative to ours, in Markdown."""
+    others = ("JAX, one structure", "JAX, levels in buckets", "onnxruntime, one shape")
+    lines = [
+        f"| | H | instances | ours, us | {' | '.join(others)} |\n",
+        f"|---|---:|---:|---:|{'---:|' * len(others)}\n",
+    ]
+    for row in result("one-structure-znver4-2cores")["rows"]:
+        times = " | ".join(f"{row[name] / row['ours']:.2f}" if name in row else "" for name in others)
+        lines.append(f"| {row['model']} | {row['H']} | {row['instances']} | {row['ours']:,.0f} | {times} |\n")
+    return "".join(lines)
+
+
+def calls(model: str, what: str, when: str = "now") -> float:
+    """Return the microseconds, or number, of a part of a forward call."""
+    rows = result("calls-znver4-2cores")["rows"]
+    (found,) = [row[when] for row in rows if (row["model"], row["what"]) == (model, what)]
+    return float(found)
+
+
 # ---------------------------------------------------------------------------------------------- lesson 1, sentences
 
 

@@ -318,3 +318,12 @@ def test_what_torchscript_makes_of_a_module_is_no_model():
 
 def test_no_message_of_a_relu_of_torch_shows_torch():
     assert torch.equal(acronumba.torch.model(F.relu).batch([torch.tensor([-1.0, 2.0])])[0], torch.tensor([0.0, 2.0]))
+
+
+def test_tensors_on_another_device_are_named_with_it():
+    """As of `net.cuda()`; the device without memory stands in for a GPU."""
+    x = torch.ones(4)
+    for module, given in ((nn.Linear(4, 4).to("meta"), x), (nn.Linear(4, 4), x.to("meta"))):
+        fast = acronumba.torch.model(module)
+        with pytest.raises(AcronumbaError, match=r"a tensor on the device meta.*\n.*net.cpu\(\)"):
+            fast.batch([given])

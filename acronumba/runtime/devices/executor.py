@@ -399,14 +399,14 @@ class DeviceExecutor(Launching):
             self._shared = kept | {prepared: (known, rows)}
         return rows
 
-    def _pack(self, stream: Stream, keep: Sequence[Array]) -> list[_Row]:
+    def _pack(self, stream: Stream, keep: Sequence[Array], forms: Forms | None) -> list[_Row]:
         """Copy the arrays of packed instances; an array that is used a second time gets a permanent copy."""
         rows: list[_Row] = []
         fresh: dict[int, Array] = {}
         for array in keep:
             at = address(array)
             known, device_copy = self._packed.get(at, (None, None))
-            if not array.nbytes or at in fresh:
+            if not array.nbytes or at in fresh or (forms is not None and forms.holds(array)):
                 continue
             if known is None or known() is not array:
                 fresh[at] = array
@@ -432,10 +432,10 @@ class DeviceExecutor(Launching):
         stream.shared = self._shared[m.prepared][0]
         if not self._placed(stream, shared, arenas, keep):
             own = tuple([self._arena_copy(arena).region for arena in arenas])
-            rows = sorted([*shared, *self._pack(stream, keep), *own])
+            rows = sorted([*shared, *self._pack(stream, keep, m.prepared.forms), *own])
             stream.place(np.array(rows, np.int64).reshape(-1))
             # the stream's own memory may be overwritten: only arrays with permanent copies are cached
-            if all(self._packed[address(a)][1] is not None for a in keep if a.nbytes):
+            if all(self._packed.get(address(a), (None, None))[1] is not None for a in keep if a.nbytes):
                 stream.known.pop(own, None)
                 stream.known = dict([*stream.known.items()][1 - _ARENAS :])
                 stream.known[own] = shared, [*map(weakref.ref, keep)], stream.regions

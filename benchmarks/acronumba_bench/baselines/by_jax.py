@@ -122,7 +122,6 @@ def _bucket(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
-@jax.jit
 def _leaves(words: Array, embed: Array, w: Array, b: Array, room: Array) -> tuple[Array, Array]:
     i, out, u = jnp.split(embed[words] @ w + b, 3, axis=1)
     c = jax.nn.sigmoid(i) * jnp.tanh(u)
@@ -140,12 +139,11 @@ def _level(h: Array, c: Array, children: Array, start: Array, w: Array, b: Array
     return jax.lax.dynamic_update_slice(h, state, (start, 0)), jax.lax.dynamic_update_slice(c, new, (start, 0))
 
 
-_LEVEL = jax.jit(_level, donate_argnums=(0, 1))
-
-
-@jax.jit
 def _classes(h: Array, roots: Array, w: Array, b: Array) -> Array:
     return jax.nn.softmax(h[roots] @ w + b, axis=-1)
+
+
+LEAVES, LEVEL, CLASSES = jax.jit(_leaves), jax.jit(_level, donate_argnums=(0, 1)), jax.jit(_classes)
 
 
 def trees_in_buckets(p: Any, xs: Any) -> Program:
@@ -164,10 +162,10 @@ def trees_in_buckets(p: Any, xs: Any) -> Program:
     w_leaf, w, w_out = (jnp.asarray(np.ascontiguousarray(m.T)) for m in (p.w_leaf, p.w, p.w_out))
 
     def run() -> Array:
-        h, c = _leaves(padded, embed, w_leaf, b_leaf, room)
+        h, c = LEAVES(padded, embed, w_leaf, b_leaf, room)
         for children, start in levels:
-            h, c = _LEVEL(h, c, children, start, w, b)
-        return _classes(h, roots, w_out, b_out).block_until_ready()
+            h, c = LEVEL(h, c, children, start, w, b)
+        return CLASSES(h, roots, w_out, b_out).block_until_ready()
 
     return Program(run=run, results=lambda y: list(np.asarray(y)))
 

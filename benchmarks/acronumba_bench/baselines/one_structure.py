@@ -137,13 +137,10 @@ def encode(o: Operations, p: encoder.Params, xs: Sequence[list[int]]) -> Computa
 
     def layer(of: encoder.Layer) -> Callable[[Array], Array]:
         wq, wk, wv = o.weight(of.wq / np.float32(np.sqrt(width))), o.weight(of.wk), o.weight(of.wv)
-        wo, w_in, w_out, b_in, b_out = (
-            o.weight(of.wo),
-            o.weight(of.w_in),
-            o.weight(of.w_out),
-            *map(o.array, (of.b_in, of.b_out)),
-        )
-        norms = [tuple(map(o.array, pair)) for pair in ((of.scale_attention, of.shift_attention), (of.scale, of.shift))]
+        wo, w_in, w_out = o.weight(of.wo), o.weight(of.w_in), o.weight(of.w_out)
+        b_in, b_out = o.array(of.b_in), o.array(of.b_out)
+        norm = o.array(of.scale_attention), o.array(of.shift_attention)
+        last = o.array(of.scale), o.array(of.shift)
 
         def apply(x: Array) -> Array:
             of_words = [o.affine(x, w) for w in (wq, wk, wv)]
@@ -153,9 +150,9 @@ def encode(o: Operations, p: encoder.Params, xs: Sequence[list[int]]) -> Computa
                 scores = o.softmax(o.product(o.transpose(q, 1, 0, 2), o.transpose(k, 1, 2, 0)))
                 mixed = o.transpose(o.product(scores, o.transpose(v, 1, 0, 2)), 1, 0, 2)
                 attended.append(o.reshape(mixed, stop - start, n))
-            x = o.layer_norm(o.add(x, o.affine(o.concat(attended), wo)), *norms[0], n)
+            x = o.layer_norm(o.add(x, o.affine(o.concat(attended), wo)), norm[0], norm[1], n)
             inner = o.affine(o.gelu(o.affine(x, w_in, b_in)), w_out, b_out)
-            return o.layer_norm(o.add(x, inner), *norms[1], n)
+            return o.layer_norm(o.add(x, inner), last[0], last[1], n)
 
         return apply
 
