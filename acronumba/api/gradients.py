@@ -367,7 +367,7 @@ class _GradientRun:
         )  # fmt: skip
         self.means, self.peak = done.mean, max(self.peak, done.back.bytes)
         if self.records is not None:
-            self.records += done.back.records()
+            self.records += done.back.records
         own: dict[int, dict[int, Gradient]] = {}
         for a, x in zip(done.asked, done.back.own, strict=True):
             if x is not None and a.instance >= 0:

@@ -191,8 +191,8 @@ class Trained:
         run = compiled.run(packed, leaves, frozen=frozen, on=self.back.forward, tight=tight)
         alone = tight and len(packed) == 1
         crowded = [k for k, failure in run.errors.items() if failure.site == MEMORY and not alone]
-        mean = mean and not crowded
-        good = np.array([k for k in run.ran.tolist() if k not in run.errors], np.int64)
+        mean, ran = mean and not crowded, run.ran
+        good = np.array([k for k in ran.tolist() if k not in run.errors], np.int64) if run.errors else ran
         arrays = asked(run)
         seeds = self._seeds(run, good, 1.0 / max(len(good), 1) if mean else 1.0)
         done = self.back.gradients(run, seeds, own_of(run, arrays), tables, timed)
@@ -207,15 +207,16 @@ class Trained:
         from acronumba.runtime.backward import Seeds
 
         found = losses_in(self.loss, run.words[good, : self.width]) or [("float32", _NONE, _NONE)]
-        keep = [np.full(1, share, dtype) for dtype, _, _ in found]
-        adjoints = [np.full(len(rows), address(a)) for a, (_, rows, _) in zip(keep, found, strict=True)]
+        keep = [np.array([share], dtype) for dtype, _, _ in found]
         _, rows, records = found[0]
-        adjoint = adjoints[0]
+        adjoint = np.empty(len(rows), np.int64)
+        adjoint.fill(address(keep[0]))
         if len(found) > 1:
+            adjoints = [np.full(len(rows), address(a)) for a, (_, rows, _) in zip(keep, found, strict=True)]
             rows, records, adjoint = (
                 np.concatenate(x) for x in ([f[1] for f in found], [f[2] for f in found], adjoints)
             )
             order = np.argsort(rows, kind="stable")
             rows, records, adjoint = rows[order], records[order], adjoint[order]
-        instances = np.searchsorted(run.ran, good[rows])
+        instances = good[rows] if run.all_ran else np.searchsorted(run.ran, good[rows])
         return Seeds(records=records, adjoints=adjoint, instances=instances, keep=keep)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import accumulate
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -15,7 +16,6 @@ import numpy as np
 from acronumba.emit import target
 from acronumba.emit.compile import Compiled
 from acronumba.emit.target import Target
-from acronumba.ir.spec import FIXED
 from acronumba.kernels import sums
 from acronumba.memory import Array, DeviceTensor, Words, address
 from acronumba.records import record
@@ -24,8 +24,9 @@ from acronumba.runtime.engines import Native
 from acronumba.runtime.run import Run
 from acronumba.runtime.shared import Forms
 from acronumba.runtime.state import TABLE
-from acronumba.runtime.summing import WORDS, Job, parameters
+from acronumba.runtime.summing import Job, parameters
 
+_FILLED = [TABLE[name] for name in ("run", "params", "cost")]
 Pieces: TypeAlias = "tuple[Sequence[int], Sequence[int]]"
 
 
@@ -81,6 +82,7 @@ class CpuBackend:
     def __init__(self, engine: Native, code: Mapping[str, Compiled], threads: int) -> None:
         self.engine, self.code, self.threads = engine, code, threads
         self.on = target.host()
+        self._scratch = sums.outer_scratch(self.on)
 
     def turn(self) -> nullcontext[None]:
         return nullcontext()
@@ -99,17 +101,17 @@ class CpuBackend:
     def add_up(self, jobs: Sequence[Job], batches: Batches, stay: Sequence[Array]) -> Mapping[int, Array]:
         if not jobs:
             return {}
-        count, st, params = len(jobs), batches, parameters(jobs)
+        count, st, keep = len(jobs), batches, batches.keep
+        params, code = parameters(jobs), {dtype: code.address for dtype, code in self.code.items()}
         if len(st.table) < count:
             st.use(np.zeros((count + count // 2, len(TABLE)), np.int64))
         st.room(count, 0)
-        st.table[:count, TABLE["run"]] = [self.code[job.dtype].address[job.function] for job in jobs]
-        st.table[:count, TABLE["params"]] = address(params) + 8 * (FIXED + WORDS) * np.arange(count)
-        st.table[:count, TABLE["cost"]] = [max(job.cost, 1) for job in jobs]
-        st.keep["bstart"][0] = 0
-        np.cumsum([job.tasks for job in jobs], out=st.keep["bstart"][1 : count + 1])
-        st.keep["bkey"][:count] = np.arange(count)
-        keys = st.keep["keytab"][: 2 * count].reshape(-1, 2)
-        keys[:, 0], keys[:, 1] = np.arange(count), 0
-        st.execute(self.engine, count, sums.outer_scratch(self.on), self.threads)
+        at, step = address(params), params.strides[0]
+        st.table[:count, _FILLED] = [
+            (code[job.dtype][job.function], at + step * k, job.cost or 1) for k, job in enumerate(jobs)
+        ]
+        keep["bstart"][: count + 1] = [*accumulate([job.tasks for job in jobs], initial=0)]
+        keep["bkey"][:count] = numbers = np.arange(count)
+        keep["keytab"][: 2 * count : 2], keep["keytab"][1 : 2 * count : 2] = numbers, 0
+        st.execute(self.engine, count, self._scratch, self.threads)
         return {}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -45,7 +45,7 @@ from acronumba.runtime.reference import replace_outer
 from acronumba.runtime.run import Run
 from acronumba.runtime.shared import Forms, Prepared
 from acronumba.runtime.state import TABLE
-from acronumba.runtime.summing import SumRows, Sums, tables_of
+from acronumba.runtime.summing import Collected, Sums, forms_of, tables_of
 from acronumba.runtime.tables import Tables
 from acronumba.runtime.trace import BackRecord
 
@@ -54,6 +54,7 @@ _LINKS = 1 << 16  # bytes of the first room for links
 _PLACES = 1 << 20  # bytes of the first memory for results
 _ZEROS = 1 << 12  # bytes of the first zeros
 _DTYPES = ("float32", "float64")
+_NO_TABLES = Tables((), {}, {}, (), {})
 _KEPT = 1 << 22  # words of an array that is not kept for the next mini-batch
 
 
@@ -95,9 +96,9 @@ class Done(NamedTuple):
     """Result of a mini-batch's backward pass."""
 
     shared: dict[int, Gradient]  # gradients of shared tensors, by their number
-    reached: frozenset[int]  # numbers of the shared tensors that a result depends on; the others have zeros
+    reached: set[int]  # numbers of the shared tensors that a result depends on; the others have zeros
     own: list[Array | None]  # gradients of arrays of instances
-    records: Callable[[], tuple[BackRecord, ...]]  # its batches
+    records: Sequence[BackRecord]  # its batches, if they were timed
     loss: tuple[DeviceTensor, DType] | None  # the sum of the losses, as float64, if it stays on a device; their dtype
     bytes: int  # of memory, forward and backward pass together
 
@@ -135,6 +136,9 @@ class BackwardExecutable:
         )
         self.most = max((len(b.forward.results) - len(b.kept) for b in back.kernels if b is not None), default=0)
         self.rows = BackRows(back, {dtype: self.adder(dtype) for dtype in _DTYPES})
+        self.forms = forms_of(self.rows.sums, back.plan, self.backend.on, forward.threads)
+        self.wanted = sorted(back.wanted)
+        self.dtypes = [np.dtype(back.plan.program.shared[k].type.dtype) for k in self.wanted]  # type: ignore[union-attr]
         self.links, self.places = ArenaPool(_LINKS), ArenaPool(_PLACES, kept=KEPT_IN_TRAINING)
         forward.arenas.kept = KEPT_IN_TRAINING
         self.sums_of_all = ArenaPool(0)  # memory for gradients
@@ -165,12 +169,12 @@ class BackwardExecutable:
         with self.backend.turn():
             way = _BackwardRun(self, workspace, run, graph, seeds, own)
             shared = way.gradients(sorted(tables))
-            reached, forms, loss = frozenset(way.reached), run.prepared.forms, None
+            records, forms, loss = way.records() if timed else (), run.prepared.forms, None
             if forms is not None and len(seeds.keep) == 1:
                 dtype = seeds.keep[0].dtype
                 total = self.backend.total(forms, seeds.records, dtype.name)
                 loss = None if total is None else (total, dtype)
-            out = Done(shared, reached, way.own_adjoints(), records=way.records(), loss=loss, bytes=way.bytes)
+            out = Done(shared, way.reached, way.own_adjoints(), records=records, loss=loss, bytes=way.bytes)
         self._workspaces.append(workspace)
         if several:
             self.forward.give_buffers(graph)
@@ -184,13 +188,15 @@ class Workspace:
         specs = of.back.specs
         self.of = of
         self.words: Words = np.zeros(words.BACK.count, np.int64)
+        self.at, self.view = address(self.words), self.words.data  # faster than the array
         strategy = of.forward.options.decisions
         self.kernels = KernelTable(specs, of.entries, strategy, of.engine.reach, step=8, more=len(_DTYPES))
         self.nodes = Batches(self.kernels.rows, max((len(s.results) for s in specs), default=1), strategy.unit)
         self.sums = Batches(np.zeros((1, len(TABLE)), np.int64), 1, strategy.unit)
         self.packer = Packer(of.library, of.packings[1])
         self.zeros: Words = np.zeros(_ZEROS // 8, np.int64)
-        self._arrays: dict[str, Words] = {}
+        self.zeros_at = address(self.zeros)
+        self._arrays: dict[str, tuple[Words, int]] = {}  # with their addresses
         self._places: dict[str, NDArray[np.uint8]] = {}
         self._prepared: Prepared | None = None
         self.inputs: Words  # int64[3, shared]: see `_inputs`
@@ -198,11 +204,12 @@ class Workspace:
         for dtype in of.sums:
             self.kernels.add_function(of.adder(dtype), *of.backend.adder(dtype), cost=500)
 
-    def array(self, name: str, length: int) -> Words:
-        """Return an uninitialised int64 array of at least `length` words; reuses the last one of this name."""
+    def array(self, name: str, length: int) -> tuple[Words, int]:
+        """Return an uninitialised int64 array of at least `length` words, and its address; reuses the last one."""
         known = self._arrays.get(name)
-        if known is None or len(known) < length:
-            known = np.empty(length + length // 4, np.int64)
+        if known is None or len(known[0]) < length:
+            made = np.empty(length + length // 4, np.int64)
+            known = made, address(made)
             if length <= _KEPT:
                 self._arrays[name] = known
         return known
@@ -217,6 +224,7 @@ class Workspace:
         """Grow the memory of zeros to `size` bytes."""
         if size > self.zeros.nbytes:
             self.zeros = np.zeros(size // 8 + 8, np.int64)
+            self.zeros_at = address(self.zeros)
 
     def pack(self, prepared: Prepared) -> None:
         """Pack shared tensors in the layouts of the backward kernels."""
@@ -227,6 +235,9 @@ class Workspace:
             prepared.forms.refresh([arrays[k] for k in pulled])
         if not here:
             self.read, self.inputs = {}, self._inputs(prepared)
+            self.inputs_at = address(self.inputs)
+            self.forms = [(arrays[k].shape, t, arrays[k].size * t.itemsize)
+                          for k, t in zip(self.of.wanted, self.of.dtypes, strict=True)]  # fmt: skip
         self._prepared = None
         if here and self.packer.repeat():
             self._prepared = prepared
@@ -269,8 +280,7 @@ class _BackwardRun:
         self.most = max(of.most, 1)
         self.seeds, self.own = seeds, own
         self.threads = of.forward.threads
-        self.words, self.state = workspace.words, workspace.nodes
-        self.summed: list[BackRecord] = []
+        self.words, self.state = workspace.view, workspace.nodes
         self.reached: set[int] = set()  # numbers of the shared tensors with an adjoint
         self.before, self.bytes = run.buffers.peak, 0  # of memory: of the forward pass; of both passes
 
@@ -278,14 +288,14 @@ class _BackwardRun:
         self.words[words.BACK.at[name]] = value
 
     def __getitem__(self, name: str) -> int:
-        return int(self.words[words.BACK.at[name]])
+        return self.words[words.BACK.at[name]]
 
-    def records(self) -> Callable[[], tuple[BackRecord, ...]]:
-        """Return a function that returns the batches in order of execution."""
+    def records(self) -> tuple[BackRecord, ...]:
+        """Return the batches in order of execution."""
         batches, columns = self["batches"], self.state.keep
-        numbers = columns["keytab"][: 2 * batches : 2].copy()
+        numbers = columns["keytab"][: 2 * batches : 2]
         sizes = np.diff(columns["bstart"][: batches + 1])
-        specs, summed = self.back.specs, self.summed
+        specs = self.back.specs
         seconds = self.state.seconds if self.state.seconds and len(self.state.seconds) >= batches else [None] * batches
 
         def record(k: int, size: int, seconds: float | None) -> BackRecord:
@@ -293,38 +303,34 @@ class _BackwardRun:
                 return BackRecord(kernel="adjoints", what="adjoints", size=size, seconds=seconds)
             return BackRecord(kernel=specs[k].name, what="nodes", size=size, seconds=seconds, spec=specs[k])
 
-        return lambda: (*map(record, numbers.tolist(), sizes.tolist(), seconds), *summed)
+        summed = (BackRecord(kernel=s.name, what="sum", size=many) for s in self.of.rows.sums
+                  if (many := self.collected.counts[s.first]))  # fmt: skip
+        return (*map(record, numbers.tolist(), sizes.tolist(), seconds), *summed)
 
     def gradients(self, tables: Sequence[int]) -> dict[int, Gradient]:
         """Run the backward pass; return the gradients of shared tensors."""
-        program, arrays, kernels = self.back.plan.program, self.prepared.arrays, self.back.plan.kernels
-        counts = self._transpose()
-        backend = self.of.backend
+        of, program, arrays, kernels = self.of, self.back.plan.program, self.prepared.arrays, self.back.plan.kernels
+        counts, backend = self._transpose(), of.backend
         backend.execute(self._memory, self.state, self["batches"], self["scratch"])
         heads = self._heads(self.n * self.most, len(self.prepared.table))
         read = {*tables, *(once.index for once in program.once)} & {*self.back.wanted} if tables else set()
         linked = [k for k in sorted(read) if heads[k, words.HEAD.at["key"]]]
-        if linked or any(self.own.by_rows) or self.of.rows.numbers_are_computed:  # these say which rows
+        if linked or of.rows.numbers_are_computed or any(self.own.by_rows):  # these say which rows
             backend.fetch_all()
-        found = self._collect(counts)
-        by_rows = Tables((), {}, {}, (), {})
+        self.collected = found = self._collect(counts)
+        by_rows, shapes = _NO_TABLES, self.workspace.forms
         if tables:
-            ordinary = {
-                k: self._rows_read(k, arrays[k].nbytes // max(len(arrays[k]), 1) if arrays[k].ndim else 0)
-                for k in linked
-            }
-            by_rows = tables_of(tables, found, ordinary, self.back.plan, self.prepared)
-        room = Pieces(self.of.sums_of_all)
-        grads = {
-            k: room.array(by_rows.shape(k, arrays[k].shape), program.shared[k].type.dtype)  # type: ignore[union-attr]
-            for k in sorted(self.back.wanted)
-        }
-        totals = Sums(kernels, self.prepared, grads, self.of.sums, backend.on, by_rows, self.threads)
+            by_rows = self._tables(tables, linked)
+            found_shapes = [by_rows.shape(k, arrays[k].shape) for k in of.wanted]
+            shapes = [(n, t, t.itemsize * math.prod(n)) for n, (_, t, _) in zip(found_shapes, shapes, strict=True)]
+        made, ats = Pieces(of.sums_of_all).arrays(shapes)
+        grads = dict(zip(of.wanted, made, strict=True))
+        addresses = dict(zip(of.wanted, ats, strict=True))
+        totals = Sums(kernels, self.prepared, grads, addresses, of.sums, backend.on, by_rows, self.threads)
         forms = self.prepared.forms
         stay = [] if forms is None else [g for k, g in grads.items() if forms.holds(arrays[k])]
-        there = backend.add_up(totals.jobs(found, heads), self.workspace.sums, stay)
+        there = backend.add_up(totals.jobs(found, of.rows.sums, of.forms, heads), self.workspace.sums, stay)
         self.reached = totals.reached
-        self.summed += [BackRecord(kernel=f.sum.name, what="sum", size=f.many) for f in found]
         self._late: list[tuple[Array, Array]] = []  # parts of sums that stay
         for (k, v), g in totals.inner.items():
             self._pull(grads, k, v, g, there)
@@ -336,7 +342,18 @@ class _BackwardRun:
                 self._pull(grads, once.kernel, kernels[once.kernel].results[0], g, there, once.numbers)
         if self._late:
             backend.add_to(there, self._late)
+        if not tables and not there:
+            return grads  # type: ignore[return-value]
         return {k: by_rows.gradient(k, there.get(address(g), g), arrays[k].shape) for k, g in grads.items()}
+
+    def _tables(self, tables: Sequence[int], linked: Sequence[int]) -> Tables:
+        """Return the tables whose gradients are returned by rows; `linked`: those that nodes read like other values."""
+        arrays = self.prepared.arrays
+        found = [self.collected.of(s) for s in self.of.rows.sums if self.collected.counts[s.first]]
+        ordinary = {
+            k: self._rows_read(k, arrays[k].nbytes // max(len(arrays[k]), 1) if arrays[k].ndim else 0) for k in linked
+        }
+        return tables_of(tables, found, ordinary, self.back.plan, self.prepared)
 
     def _pull(
         self, grads: dict[int, Array], k: int, value: int, g: Array, there: Mapping[int, Array],
@@ -398,6 +415,8 @@ class _BackwardRun:
 
     def own_adjoints(self) -> list[Array | None]:
         """Return the adjoint of each array of instances, or None."""
+        if not self.own.arrays:
+            return []
         heads = self._heads(self.n * self.most + self["shareds"], self["owns"])
         self.of.backend.fetch(partial(self.own.places_of, heads))
         return self.own.adjoints(
@@ -422,51 +441,52 @@ class _BackwardRun:
 
     def _transpose(self) -> Words:
         """Make the batches, again with more memory if it was too small. Return the number of rows of each sum."""
-        of, buffers, workspace, n = self.of, self.buffers, self.workspace, self.n
-        self.words[:] = 0
-        self["table"], self["most"] = of.rows.table, self.most
-        of.library.call("make_room", buffers.address, address(self.words))
-        entries, row_bytes = self["entries"], self["row_bytes"]
-        own = self.own.table(of.adder)
-        shareds, owns = len(self.prepared.table), len(own) - 1
-        heads = n * self.most + shareds + owns
+        of, buffers, workspace, seeds, at = self.of, self.buffers, self.workspace, self.seeds, words.BACK.at
+        view, call, n, most = self.words, of.library.call, self.n, self.most
+        own, shareds = self.own.table(of.adder), len(self.prepared.table)
+        owns = len(own) - 1
+        workspace.words[:] = 0
+        view[at["table"]], view[at["most"]] = of.rows.table, most
+        call("make_room", buffers.address, workspace.at)
+        entries, row_bytes = view[at["entries"]], view[at["row_bytes"]]
+        heads = n * most + shareds + owns
         self.state.room((2 + of.most) * buffers["batches"] + shareds + owns + 1, entries + heads)
-        arrays, sizes, adds = workspace.inputs
-        counts = np.zeros(of.rows.parts + 1, np.int64)
-        self.heads = workspace.array("heads", words.HEAD.count * heads)
-        self.firsts = workspace.array("firsts", shareds + owns + 1)
-        self.rows = workspace.array("rows", row_bytes // 8 + sums.SUM.count * heads + 1)
-        tables: dict[str, Array] = {
-            "heads": self.heads, "rows": self.rows, "row_of": workspace.array("row_of", n + 1),
-            "alive": workspace.array("alive", n + 1), "firsts": self.firsts, "of": workspace.array("of", entries + 1),
-            "there": workspace.array("there", entries + 1), "turns": workspace.array("turns", entries + 1),
-            "arrays": arrays, "sizes": sizes, "adds": adds,
-            "losses": np.ascontiguousarray(self.seeds.records, np.int64),
-            "seeds": np.ascontiguousarray(self.seeds.adjoints, np.int64),
-            "loss_of": np.ascontiguousarray(self.seeds.instances, np.int64), "own": own, "counts": counts,
-        }  # fmt: skip
-        given = {
-            **{name: address(table) for name, table in tables.items()},
-            "table": of.rows.table, "most": self.most, "shared": address(self.prepared.records), "shareds": shareds,
-            "losses_count": len(self.seeds.records), "owns": owns,
-        }  # fmt: skip
+        workspace.words[:] = 0
+        tables = {}
+        for name, length in (
+            ("heads", words.HEAD.count * heads), ("firsts", shareds + owns + 1), ("row_of", n + 1), ("alive", n + 1),
+            ("rows", row_bytes // 8 + sums.SUM.count * heads + 1), ("of", entries + 1), ("there", entries + 1),
+            ("turns", entries + 1), ("counts", of.rows.parts + 1),
+        ):  # fmt: skip
+            tables[name], view[at[name]] = workspace.array(name, length)
+        self.heads, self.firsts, counts = tables["heads"], tables["firsts"], tables["counts"][: of.rows.parts + 1]
+        for name, k in (("arrays", 0), ("sizes", 1), ("adds", 2)):
+            view[at[name]] = workspace.inputs_at + k * workspace.inputs.strides[0]
+        for name, given in (
+            ("losses", seeds.records), ("seeds", seeds.adjoints), ("loss_of", seeds.instances), ("own", own),
+        ):  # fmt: skip
+            tables[name] = held = np.ascontiguousarray(given, np.int64)
+            view[at[name]] = address(held)
+        view[at["table"]], view[at["most"]], view[at["owns"]] = of.rows.table, most, owns
+        view[at["shared"]], view[at["shareds"]] = self.prepared.records_at, shareds
+        view[at["losses_count"]] = len(seeds.records)
+        start = workspace.words.copy()
         while True:
             links, place = of.links.take(of.links.wanted), of.places.take(of.places.wanted)
-            self.words[:] = 0
-            for name, value in given.items():
-                self[name] = value
-            self["zeros"] = address(workspace.zeros)
-            self["links"], self["links_end"] = links.address, links.address + links.size
-            self["place"], self["place_end"] = place.address, place.address + place.size
-            of.library.call("transpose", buffers.address, address(self.words), address(self.state.st))
-            used, placed = self["links"] - links.address, self["place"] - place.address
+            workspace.words[:] = start
+            counts[:] = 0
+            view[at["zeros"]] = workspace.zeros_at
+            view[at["links"]], view[at["links_end"]] = links.address, links.address + links.size
+            view[at["place"]], view[at["place_end"]] = place.address, place.address + place.size
+            call("transpose", buffers.address, workspace.at, self.state.at)
+            used, placed = view[at["links"]] - links.address, view[at["place"]] - place.address
             self.bytes = self.before + used + placed + row_bytes + 8 * (words.HEAD.count + sums.SUM.count) * heads
             of.forward.memory_policy.check_back(self.bytes, placed - place.size)
-            if not self["lost"] and placed <= place.size and self["largest"] <= workspace.zeros.nbytes:
+            largest = view[at["largest"]]
+            if not view[at["lost"]] and placed <= place.size and largest <= workspace.zeros.nbytes:
                 break
             of.links.wanted, of.places.wanted = max(used, links.size), max(placed, place.size)
-            workspace.zeros_of(self["largest"])
-            counts[:] = 0
+            workspace.zeros_of(largest)
         of.links.wanted, of.places.wanted = max(used, _LINKS), max(placed, _PLACES)
         self._keep = links, place, tables
         self._memory = BackwardMemory(
@@ -480,18 +500,12 @@ class _BackwardRun:
 
     # ---- sums over nodes
 
-    def _collect(self, counts: Words) -> list[SumRows]:
+    def _collect(self, counts: Words) -> Collected:
         """Return the addresses of the rows of each sum."""
-        ends = np.cumsum(counts)
-        all_rows = np.empty(ends[-1] + 1, np.int64)
-        places = address(all_rows) + 8 * (ends - counts)
+        ends = counts.cumsum()
+        every = np.empty(int(ends[-1]) + 1, np.int64)
+        at, starts = address(every), ends - counts
+        places = starts * 8 + at
         self["places"] = address(places)
-        self.of.library.call("collect", self.buffers.address, address(self.words))
-        many, last = counts.tolist(), ends.tolist()
-        return [
-            SumRows(
-                s, many[s.first], [all_rows[last[k] - many[k] : last[k]] for k in range(s.first, s.first + s.parts)]
-            )
-            for s in self.of.rows.sums
-            if many[s.first]
-        ]
+        self.of.library.call("collect", self.buffers.address, self.workspace.at)
+        return Collected(every, at, counts.tolist(), starts.tolist())

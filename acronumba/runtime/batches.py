@@ -33,6 +33,9 @@ class Batches:
 
     def __init__(self, kernels: Words, most: int, unit: int = DEFAULT.unit) -> None:
         self.st: Words = np.zeros(AT["free"] + 1, np.int64)
+        self.at = address(self.st)
+        self._view = self.st.data  # faster than the array
+        self._areas: tuple[int, int] = 0, 0  # bytes of an area of scratch, and threads
         self.sizes: Words = np.zeros(plan_words(most), np.int64)
         self.keep: dict[str, Any] = {}
         self.seconds: list[float] | None = None  # of each batch of the last run, if they are to be measured
@@ -42,7 +45,7 @@ class Batches:
         self["single"], self["run_slice"], self["unit"] = 1, state.RUN_SLICE, unit
 
     def __setitem__(self, name: str, value: int) -> None:
-        self.st[AT[name]] = value
+        self._view[AT[name]] = value
 
     def use(self, kernels: Words) -> None:
         """Set the rows of the kernels."""
@@ -51,40 +54,44 @@ class Batches:
 
     def room(self, batches: int, entries: int) -> None:
         """Allocate tables for so many batches and entries of `args`."""
-        lengths = {
-            "args": (entries + 1, np.int64), "fail": (entries + 1, np.int64), "bstart": (batches + 2, np.int32),
-            "bkey": (batches + 1, np.int32), "keytab": (2 * batches + 2, np.int64),
-            "offset": (2 * (batches + 1) * max(self.most, 1), np.int64),
-        }  # fmt: skip
-        for name, (length, dtype) in lengths.items():
+        lengths = (
+            ("args", entries + 1, np.int64), ("fail", entries + 1, np.int64), ("bstart", batches + 2, np.int32),
+            ("bkey", batches + 1, np.int32), ("keytab", 2 * batches + 2, np.int64),
+            ("offset", 2 * (batches + 1) * max(self.most, 1), np.int64),
+        )  # fmt: skip
+        for name, length, dtype in lengths:
             if name not in self.keep or len(self.keep[name]) < length:
                 self.keep[name] = np.empty(length + length // 2, dtype)
                 self[name] = address(self.keep[name])
 
     def begin(self, batches: int, scratch: int, threads: int) -> None:
         """Prepare to run the batches."""
-        stride = (scratch + 127) & -64
-        areas = state.areas(threads)
-        self.memory, self.cuts = aligned(stride * areas), np.zeros(1 + state.PARTS * threads, np.int64)
-        self.firsts = np.zeros(1 + threads, np.int64)
-        for name, value in {
-            "batches": batches, "stage": state.TO_EXECUTE, "stop": state.EXECUTED, "run_batches": 0, "failures": 0,
-            "taken": 0, "stride": stride, "scratch": address(self.memory), "threads": threads, "rounds": 0,
-            "areas": areas, "cuts": address(self.cuts), "firsts": address(self.firsts),
-        }.items():  # fmt: skip
-            self[name] = value
+        words, at, stride = self._view, AT, (scratch + 127) & -64
+        if stride > self._areas[0] or threads != self._areas[1]:
+            self._areas, areas = (stride, threads), state.areas(threads)
+            self.memory, self.cuts = aligned(stride * areas), np.zeros(1 + state.PARTS * threads, np.int64)
+            self.firsts = np.zeros(1 + threads, np.int64)
+            self["stride"], self["scratch"], self["areas"], self["threads"] = (
+                stride,
+                address(self.memory),
+                areas,
+                threads,
+            )
+            self["cuts"], self["firsts"] = address(self.cuts), address(self.firsts)
+        words[at["batches"]], words[at["stage"]], words[at["stop"]] = batches, state.TO_EXECUTE, state.EXECUTED
+        words[at["run_batches"]] = words[at["failures"]] = words[at["taken"]] = words[at["rounds"]] = 0
 
     def execute(self, engine: Native, batches: int, scratch: int, threads: int) -> None:
         """Run the batches."""
         self.begin(batches, scratch, threads)
-        self["run_slice"] = state.RUN_SLICE if self.seconds is None else -1
+        self._view[AT["run_slice"]] = state.RUN_SLICE if self.seconds is None else -1
         pool = threads_of_process() if threads > 1 else None
-        self["pool"] = pool.enter(threads) if pool is not None else 0
+        self._view[AT["pool"]] = pool.enter(threads) if pool is not None else 0
         try:
             status = None
             while status != state.DONE:
                 start = time.perf_counter()
-                status = engine.drive(address(self.st))
+                status = engine.drive(self.at)
                 if self.seconds is not None:
                     self.seconds.append(time.perf_counter() - start)
         finally:

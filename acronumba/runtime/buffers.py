@@ -7,11 +7,11 @@ runs reuse; and arenas, the memory of results, which live as long as any array t
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ from acronumba.runtime.state import (
     READS_GIVEN,
 )
 
+_nbytes: Callable[[Array], int] = attrgetter("nbytes")
 _CHUNK = 1 << 20  # bytes of the first chunk of a heap
 _NODES = 1 << 12  # capacity of the first columns
 _LEAST_CHUNK, _LEAST_NODES = 1 << 14, 1 << 7  # the same where memory is tight
@@ -144,9 +145,20 @@ class Pieces:
             return aligned(size)
         return np.asarray(self)[at : at + size]
 
-    def array(self, shape: tuple[int, ...], dtype: str) -> Array:
-        """Return an array, uninitialised."""
-        return self(math.prod(shape) * np.dtype(dtype).itemsize).view(dtype).reshape(shape)
+    def arrays(self, forms: Iterable[tuple[tuple[int, ...], DType, int]]) -> tuple[list[Array], list[int]]:
+        """Return arrays of such shapes, dtypes and sizes in bytes, uninitialised, and their addresses."""
+        arrays, ats, at, end = [], [], self._used, self._arena.size
+        room, base = np.asarray(self), self._arena.address
+        for shape, dtype, size in forms:
+            if at + size > end:
+                arrays.append(np.ndarray(shape, dtype, aligned(size)))
+                ats.append(address(arrays[-1]))
+            else:
+                arrays.append(np.ndarray(shape, dtype, room, at))
+                ats.append(base + at)
+            at += (size + 63) & -64
+        self._used, self._pool.wanted = at, max(self._pool.wanted, at)
+        return arrays, ats
 
 
 class Buffers:
@@ -221,21 +233,22 @@ class Buffers:
     @property
     def peak(self) -> int:
         """Number of bytes that the mini-batch needs at once, without results of earlier parts."""
-        part = max(self["arena_used"] + self["work_used"], self["part_most"])
-        return self.bytes + self["kept"] - self["given"] + part
+        words, at = self.view, AT
+        part = max(words[at["arena_used"]] + words[at["work_used"]], words[at["part_most"]])
+        return self.bytes + words[at["kept"]] - words[at["given"]] + part
 
     @property
     def bytes(self) -> int:
         """Bytes of the heap, the columns, and other memory except tensors of nodes."""
         tables = (self.scratch, self.errors, self.results, self.lives)
         return self.column_bytes + sum(
-            c.nbytes for c in (*self.chunks, *self.tables.values(), *self.queues.values(), *tables)
+            map(_nbytes, (*self.chunks, *self.tables.values(), *self.queues.values(), *tables))
         )
 
     @property
     def column_bytes(self) -> int:
         """Bytes of the columns."""
-        return sum(c.nbytes for name, c in self.columns.items() if self.keyed or name != "key")
+        return sum(map(_nbytes, self.columns.values())) - (0 if self.keyed else self.columns["key"].nbytes)
 
     def start_small(self, tight: bool) -> None:
         """Release all memory that has grown; with `tight`, buffers grow in small steps from now on."""

@@ -106,6 +106,11 @@ class Run:
         return np.arange(len(self._roots)) if self._instances is None else self._instances
 
     @property
+    def all_ran(self) -> bool:
+        """Whether no instance was left out: they have the numbers of the call."""
+        return self._instances is None
+
+    @property
     def prepared(self) -> Prepared:
         """The shared values."""
         return self._prepared

@@ -58,7 +58,8 @@ class Prepared:
     arrays: Mapping[int, Array]  # the tensors
     packed: Mapping[tuple[tuple[int, ...], PackingLike], Packed]  # by parameters and packing
     compared: Mapping[int, Array]  # copies of the given parameters that were packed, or that computed ones are made of
-    records: Words  # value records, one for each entry of `table`
+    records: Words  # value records, one for each entry of `table`,
+    records_at: int  # ... and where they lie
     by: Packer | None  # packs the weights of each call
     watched: WatchedArrays  # the arrays that are read where the user has them
     forms: Forms | None  # packed forms of the arrays that stay on a device
@@ -383,6 +384,7 @@ class SharedValues:
             arrays=making.arrays,
             packed=making.packed,
             records=making.records,
+            records_at=address(making.records),
             compared=making.compared,
             by=by,
             watched=WatchedArrays([a for k, a in making.arrays.items() if k < len(given) and a is given[k]]),

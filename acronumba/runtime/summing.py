@@ -6,8 +6,10 @@ In: the addresses of the rows of each sum, in the order of recording. Out: the a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -28,12 +30,76 @@ from acronumba.runtime.tables import Rows, Tables, made_of, rows_in
 WORDS = max(map(len, (sums.OUTER, sums.COLUMNS, sums.ROWS)))  # of a job
 
 
+_HEAD, _REST = (0,) * FIXED, (0,) * WORDS
+
+
+Key: TypeAlias = "int | tuple[int, int]"  # number of a shared tensor; or kernel and number of a value inside
+
+
 class SumRows(NamedTuple):
     """The rows of a sum."""
 
     sum: SumOf
     many: int
     rows: Sequence[Words]  # of each part: addresses, or numbers
+
+
+class Collected(NamedTuple):
+    """The rows of all sums."""
+
+    words: Words  # one part after the other
+    address: int
+    counts: Sequence[int]  # rows of each part,
+    starts: Sequence[int]  # ... and where they begin
+
+    def of(self, s: SumOf) -> SumRows:
+        """Return the rows of a sum."""
+        parts = range(s.first, s.first + s.parts)
+        return SumRows(s, self.counts[s.first], [self.words[self.starts[k] :][: self.counts[k]] for k in parts])
+
+
+class _Form(NamedTuple):
+    """A sum that is the same in every mini-batch but for its rows and where its total lies."""
+
+    key: int  # number of the shared tensor that it is of; -1: it is of a value inside of a kernel,
+    inner: tuple[int, int]  # ... which these are
+    dtype: str
+    first: int  # number of its first part
+    outer: bool  # whether it is of outer products, not of rows
+    tasks: int
+    begin: int  # bytes from the start of the total
+    whole: bool  # whether it writes all of the total
+    flops: int  # of a row
+    words: tuple[int, ...]  # those that do not change: of `outer`, columns, rows, bytes of a row, panels, each
+
+
+def forms_of(found: Sequence[SumOf], plan: Plan, on: Target, threads: int) -> list[_Form | None]:
+    """Return the forms of sums; None for one whose jobs depend on more, see `Sums._jobs`."""
+    return [_form_of(one, plan, on, threads) for one in found]
+
+
+def _form_of(one: SumOf, plan: Plan, on: Target, threads: int) -> _Form | None:
+    term, spec = one.term, plan.kernels[one.kernel]
+    inside = term.of >= len(spec.operands)
+    shape: Sequence[Any] = spec.body[term.of - len(spec.operands)].shape if inside else spec.operands[term.of].shape
+    if term.which >= 0 or term.row is not None or term.kind == "rows" or not all(isinstance(n, int) for n in shape):
+        return None
+    key = -1 if inside else spec.operands[term.of].index
+    size, item = math.prod(shape), np.dtype(one.dtype).itemsize
+    given = key, (one.kernel, term.of), one.dtype, one.first
+    if term.kind == "sum":
+        return _Form(*given, False, -(-size // on.lanes(TYPES[one.dtype])), 0, True, size, (size,))
+    rows, columns = (
+        n if isinstance(n := part.shape[-1], int) else every for part, every in zip(term.parts, shape, strict=True)
+    )
+    panels = sums.outer_panels(on, one.dtype, columns)
+    each, tasks = sums.outer_shares(on, panels, rows, threads)
+    step = shape[1] * item
+    begin = term.start[0] * step + term.start[1] * item
+    return _Form(
+        *given, True, tasks, begin, (rows, columns) == tuple(shape), rows * columns,
+        (columns, rows, step, panels, each),
+    )  # fmt: skip
 
 
 class Job(NamedTuple):
@@ -48,6 +114,9 @@ class Job(NamedTuple):
     many: int  # rows that are added
 
 
+_job = partial(tuple.__new__, Job)
+
+
 class Sums:
     """The sums of a mini-batch.
 
@@ -57,8 +126,8 @@ class Sums:
         Backward kernels of the plan.
     prepared
         The shared values.
-    totals
-        Map from numbers of shared tensors to the arrays of their sums, still uninitialised.
+    totals, addresses
+        Map from numbers of shared tensors to the arrays of their sums, still uninitialised; and where these lie.
     code, on
         Code of `kernels.sums`, by dtype; and the target that it was made for.
     tables
@@ -76,78 +145,106 @@ class Sums:
 
     def __init__(
         self, kernels: Sequence[KernelSpec], prepared: Prepared, totals: Mapping[int, Array],
-        code: Mapping[str, Compiled], on: Target, tables: Tables, threads: int,
+        addresses: Mapping[int, int], code: Mapping[str, Compiled], on: Target, tables: Tables, threads: int,
     ) -> None:  # fmt: skip
-        self.threads = threads
+        self.threads, self.addresses = threads, addresses
         self.kernels, self.prepared, self.totals, self.code, self.on = kernels, prepared, totals, code, on
         self.tables = tables
         self.inner: dict[tuple[int, int], Array] = {}
         self.reached: set[int] = set()
-        self._blank = {id(g) for g in totals.values() if g.size}  # sums that nothing has been written to
+        self._blank: set[Key] = {k for k, g in totals.items() if g.size}  # sums that nothing has been written to
         self._hold: list[Any] = []  # arrays that jobs read
         self._clearing: list[Job] = []  # on a device, whose sums the CPU does not set to zeros
 
-    def jobs(self, found: Sequence[SumRows], heads: Words) -> list[Job]:
+    def jobs(self, found: Collected, every: Sequence[SumOf], forms: Sequence[_Form | None], heads: Words) -> list[Job]:
         """Return the jobs of all sums; sums without any row are set to zeros.
 
         `heads`: a row of HEAD for each shared tensor, with the adjoints of those that nodes read like any other value.
         """
-        some = [k for k in np.flatnonzero(heads[:, HEAD.at["key"]]).tolist() if k in self.totals]
-        jobs = [self._columns(self.totals[k], heads[k : k + 1, HEAD.at["source"]].copy()) for k in some]
-        jobs += [job for one in found for job in self._jobs(one)]
-        self.reached = {k for k, g in self.totals.items() if id(g) not in self._blank}
-        for g in self.totals.values():
-            self._begun(g)
-        return self._clearing + [job for job in jobs if job.total.size]
+        some = [k for k in heads[:, HEAD.at["key"]].nonzero()[0].tolist() if k in self.totals and self.totals[k].size]
+        jobs = [self._columns(k, self.totals[k], heads[k : k + 1, HEAD.at["source"]].copy()) for k in some]
+        counts, starts, at, blank, addresses = found.counts, found.starts, found.address, self._blank, self.addresses
+        for one, form in zip(every, forms, strict=True):
+            count = counts[one.first]
+            if not count:
+                continue
+            if form is None:
+                jobs += self._jobs(found.of(one))
+                continue
+            shared, inner, dtype, part, outer, tasks, begin, whole, flops, words = form
+            total = self.totals.get(shared) if shared >= 0 else self._inside(inner)
+            if total is None or not total.size:
+                continue
+            key, to = (shared, addresses[shared] + begin) if shared >= 0 else (inner, address(total) + begin)
+            first = whole and key in blank
+            if first:
+                blank.remove(key)
+            elif key in blank:
+                self._begun(key, total)
+            rows = at + 8 * starts[part]
+            if outer:
+                columns, height, step, panels, each = words
+                left = at + 8 * starts[part + 1]
+                job = left, rows, count, columns, height, to, step, first, panels, each
+                jobs.append(_job((dtype, "outer", job, tasks, count * flops // (32 * (tasks or 1)), total, count)))
+            else:
+                jobs.append(_job((dtype, "columns", (rows, count, flops, to, first), tasks, count, total, count)))
+        self.reached = self.totals.keys() - blank
+        for k, g in self.totals.items():
+            self._begun(k, g)
+        return self._clearing + jobs
 
-    def _begun(self, total: Array) -> Array:
-        """Return a sum that can be added to."""
-        if id(total) in self._blank and self.on.warps:
-            self._clearing.append(self._columns(total, np.zeros(0, np.int64)))
-        elif self._is_first(total):
+    def _inside(self, inner: tuple[int, int]) -> Array:
+        """Return the sum of a value inside of a kernel."""
+        if inner not in self.inner:
+            op = self.kernels[inner[0]].body[inner[1] - len(self.kernels[inner[0]].operands)]
+            shape: Any = op.shape
+            self.inner[inner] = total = np.empty(shape, op.dtype)
+            self._blank |= {inner} if total.size else set()
+        return self.inner[inner]
+
+    def _begun(self, key: Key, total: Array) -> None:
+        """Make it possible to add to a sum."""
+        if key in self._blank and self.on.warps:
+            self._clearing.append(self._columns(key, total, np.zeros(0, np.int64)))
+        elif self._is_first(key):
             total.fill(0)
-        return total
 
-    def _columns(self, total: Array, rows: Words) -> Job:
+    def _is_first(self, key: Key) -> bool:
+        """Whether nothing has been written to a sum; from now on something has."""
+        found = key in self._blank
+        self._blank.discard(key)
+        return found
+
+    def _columns(self, key: Key, total: Array, rows: Words) -> Job:
         """Return the job of a sum of arrays of the shape of the total."""
         self._hold.append(rows)
         dtype, count = total.dtype.name, len(rows)
-        job = address(rows), count, total.size, address(total), self._is_first(total)
+        job = address(rows), count, total.size, address(total), self._is_first(key)
         return Job(dtype, "columns", job, -(-total.size // self.on.lanes(TYPES[dtype])), count, total, count)
 
-    def _is_first(self, total: Array) -> bool:
-        """Whether nothing has been written to a sum; from now on something has."""
-        found = id(total) in self._blank
-        self._blank.discard(id(total))
-        return found
-
     def _jobs(self, found: SumRows) -> list[Job]:
+        """Return the jobs of a sum that has no form."""
         term, dtype, count, rows = found.sum.term, found.sum.dtype, found.many, found.rows
         if term.which >= 0:
             return self._jobs_of_each(dtype, term, *rows)
         spec = self.kernels[found.sum.kernel]
-        first = len(spec.operands)
-        of = spec.operands[term.of].index if term.of < first else -1
-        if of >= 0:
-            total = self.totals.get(of)
-        else:
-            op = spec.body[term.of - first]
-            if (found.sum.kernel, term.of) not in self.inner:
-                self.inner[found.sum.kernel, term.of] = total = np.empty(op.shape, op.dtype)  # type: ignore[arg-type]
-                self._blank |= {id(total)} if total.size else set()
-            total = self.inner[found.sum.kernel, term.of]
+        inside = term.of >= len(spec.operands)
+        key: Key = (found.sum.kernel, term.of) if inside else spec.operands[term.of].index
+        total = self.totals.get(key) if isinstance(key, int) else self._inside(key)
         if total is None or not total.size:
             return []
         if term.kind == "sum":
-            return [self._columns(total, rows[0])]
+            return [self._columns(key, total, rows[0])]
         if term.kind == "rows":
+            self._begun(key, total)
             numbers = rows[0]
-            if of in self.tables.apart:
-                numbers = self.tables.places(of, numbers, len(self.prepared.arrays[of]))
-            return self._table_rows(dtype, count, numbers, rows[1], self._begun(total))
+            if isinstance(key, int) and key in self.tables.apart:
+                numbers = self.tables.places(key, numbers, len(self.prepared.arrays[key]))
+            return [self._table_rows(dtype, count, numbers, rows[1], total)]
         if term.row is None:
-            return [self._outer(dtype, term, rows[0], rows[1], total, total)]
-        self._begun(total)
+            return [self._outer(dtype, term, rows[0], rows[1], total, total, key)]
+        self._begun(key, total)
         numbers = np.clip(rows[2], 0, len(total) - 1)
         groups = ((total[m], np.flatnonzero(numbers == m)) for m in np.unique(numbers).tolist())
         return [self._outer(dtype, term, rows[0][mine], rows[1][mine], matrix, total) for matrix, mine in groups]
@@ -161,15 +258,15 @@ class Sums:
         for k, total in self.totals.items():
             mine = np.flatnonzero(numbers == k)
             if len(mine) and total.size:
-                jobs.append(self._outer(dtype, term, left[mine], right[mine], total, total))
+                jobs.append(self._outer(dtype, term, left[mine], right[mine], total, total, k))
         return jobs
 
     def _outer(
-        self, dtype: str, term: ParameterGradient, left: Words, right: Words, matrix: Array, total: Array
+        self, dtype: str, term: ParameterGradient, left: Words, right: Words, matrix: Array, total: Array, key: Key = -1
     ) -> Job:
         """Return the job of outer products; a run-time extent is that of the matrix.
 
-        `matrix`: the array to add to, which may be one of the matrices of `total`.
+        `matrix`: the array to add to, one of the matrices of `total`; or that itself, the sum of shared tensor `key`.
         """
         rows, columns = (
             size if isinstance(size := p.shape[-1], int) else all_of
@@ -177,36 +274,34 @@ class Sums:
         )
         self._hold += left, right
         panels = sums.outer_panels(self.on, dtype, columns)
-        first = (rows, columns) == matrix.shape and self._is_first(matrix)
-        self._begun(matrix)
+        first = (rows, columns) == matrix.shape and self._is_first(key)
+        self._begun(key, total)
         step = matrix.strides[0] if matrix.shape[0] > 1 else matrix.shape[1] * matrix.itemsize
         where = address(matrix) + term.start[0] * step + term.start[1] * matrix.itemsize
         count, (each, tasks) = len(left), sums.outer_shares(self.on, panels, rows, self.threads)
         job = address(right), address(left), count, columns, rows, where, step, first, panels, each
         return Job(dtype, "outer", job, tasks, count * rows * columns // (32 * max(tasks, 1)), total, count)
 
-    def _table_rows(self, dtype: str, count: int, numbers: Words, rows: Words, total: Array) -> list[Job]:
+    def _table_rows(self, dtype: str, count: int, numbers: Words, rows: Words, total: Array) -> Job:
         most, width = len(total), total.size // len(total)
-        index: Words = np.clip(numbers, 0, most - 1)
-        order, starts, counts = np.empty(count, np.int64), np.empty(count + 1, np.int64), np.empty(most + 1, np.int64)
-        groups = self.code[dtype].call(
-            "sort_rows", address(index), count, address(order), address(starts), address(counts), most
-        )
-        self._hold += [index, order, starts]
-        job = *map(address, (order, starts, index, rows)), width, address(total)
-        return [Job(dtype, "rows", job, groups, width // 8 + 10, total, count)]
+        index = numbers.clip(0, most - 1)
+        block = np.empty(2 * count + most + 2, np.int64)
+        at, order = address(index), address(block)
+        starts, counts = order + 8 * count, order + 8 * (2 * count + 1)
+        groups = self.code[dtype].call("sort_rows", at, count, order, starts, counts, most)
+        self._hold += [index, block, rows]
+        job = order, starts, at, address(rows), width, address(total)
+        return Job(dtype, "rows", job, groups, width // 8 + 10, total, count)
 
 
 def parameters(jobs: Sequence[Job]) -> Words:
     """Return a row of int64 for each job: the table P of its function."""
-    out = np.zeros((len(jobs), FIXED + WORDS), np.int64)
-    out[:, FIXED:] = [(*job.words, *(0,) * (WORDS - len(job.words))) for job in jobs]
-    return out
+    return np.array([(*_HEAD, *job.words, *_REST[len(job.words) :]) for job in jobs], np.int64)
 
 
 def numbers_of(records: Words, prepared: Prepared) -> Words:
     """Return the numbers of the shared tensors of value records."""
-    return (records - address(prepared.records)) // RECORD.size
+    return (records - prepared.records_at) // RECORD.size
 
 
 def tables_of(
