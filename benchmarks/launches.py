@@ -24,7 +24,7 @@ from acronumba.bench.workloads import inputs
 from acronumba.emit import compile as compiler
 from acronumba.emit import tree
 from acronumba.emit.parse import parse
-from acronumba.memory import Words, aligned
+from acronumba.memory import aligned
 from acronumba.pipeline.link_device import link_device
 from acronumba.runtime.devices.executor import DeviceExecutor
 from acronumba.runtime.devices.launches import Driver
@@ -72,8 +72,8 @@ class Nothing:
     def reject(self, error: int) -> NoReturn:
         raise RuntimeError(error)
 
-    def word(self) -> Words:
-        return np.zeros(1, np.int64)
+    def idle(self) -> bool:
+        return True
 
     def allocate(self, size: int) -> int:
         self.top += size + 255 & -256

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from acronumba.ir.nodes import Call, Function, Program, Read, Spawn
+from acronumba.ir.nodes import Call, Emit, Function, Program, Read, Spawn
 from acronumba.ir.notes import Note
 from acronumba.ir.types import TensorT
 
@@ -30,6 +30,16 @@ def waiting_functions(program: Program) -> frozenset[int]:
     while before < (before := len(out)):
         out |= {number for number, callees in enumerate(calls) if callees & out}
     return frozenset(out)
+
+
+def decisive(program: Program) -> dict[int, set[int]]:
+    """Return the results of each kernel, of a program after planning, that the host program may read: of rank 0."""
+    out: dict[int, set[int]] = {}
+    if waiting_functions(program):
+        for emit in (i for f in program.functions for b in f.blocks for i in b.instrs if isinstance(i, Emit)):
+            found = {k for k, v in enumerate(emit.outs) if not (isinstance(v.type, TensorT) and v.type.rank)}
+            out.setdefault(emit.kernel, set()).update(found)
+    return out
 
 
 def forks(program: Program) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from acronumba.analysis.plan import Plan
+from acronumba.analysis.waits import decisive
 from acronumba.config import Options
 from acronumba.emit.compile import load
 from acronumba.errors.codes import reject
@@ -42,7 +43,8 @@ def link_device(plan: Plan, options: Options, device: Device, progress: Progress
     modules = (library(), host.module)
     codes = _codes(plan.kernels, options)
     once = sorted({once.kernel for once in plan.program.once})
-    written = [marshal(spec, code) for spec, code in zip(plan.kernels, codes, strict=True)]
+    read = decisive(plan.program)
+    written = [marshal(*one, read.get(k, ())) for k, one in enumerate(zip(plan.kernels, codes, strict=True))]
     engine, computed = with_kernels(
         (*modules, *written, launch_module()), [plan.kernels[k] for k in once], options.decisions, progress
     )

@@ -27,7 +27,8 @@ LIBRARY = Path(acronumba.runtime.library.__file__).parent
 FILES = sorted(p.stem for p in LIBRARY.glob("*.py") if p.stem != "__init__")
 TABLES = [
     state.STATE, state.KERNEL, state.STAGE, state.POOL, state.JOB, values.RECORD, values.LIST, spec.PARAMETERS,
-    marshal.STREAM, marshal.ROW, persistent.STEP, persistent.BARRIER, launch_words.LAUNCH, launch_words.KERNEL,
+    marshal.STREAM, marshal.ROW, persistent.STEP, persistent.BARRIER, persistent.POST, persistent.PIECE,
+    launch_words.LAUNCH, launch_words.KERNEL,
     launch_words.FUNCTION, launch_words.GRID, launch_words.ABOUT, back_words.BACK, back_words.KERNEL,
     back_words.SOURCE, back_words.EXTENT, back_words.GIVE, back_words.PART, back_words.HEAD, sums.SUM, sums.LINK,
     cuda_sums.TASKS,
@@ -72,7 +73,7 @@ def test_every_file_of_the_library_is_in_it() -> None:
     for name in FILES:
         source = (LIBRARY / f"{name}.py").read_text(encoding="utf-8")
         defined = set(re.findall(r"^def (\w+)\(", source, re.M))
-        python = name in ("words", "launch_words", "back_words", "records", "launch", "launch_steps")
+        python = name in ("words", "launch_words", "back_words", "records", "launch", "launch_steps", "launch_rounds")
         assert python or defined <= found, name
 
 

@@ -13,7 +13,7 @@ from acronumba import model, pack
 from acronumba.api.dispatch import bind, specialise
 from acronumba.bench.workloads import inputs
 from acronumba.pipeline.link_device import link_device
-from acronumba.runtime.devices import arrays
+from acronumba.runtime.devices import arrays, pending
 from acronumba.runtime.devices import executor as device
 from acronumba.runtime.devices.simulated import SimulatedDevice
 from acronumba_bench.workloads import WORKLOADS
@@ -343,13 +343,13 @@ def test_only_results_are_copied_back() -> None:
     words, keep = compiled.shared.words(packed, values)
     run = executable.run(packed.roots, words, keep=keep)
     assert not copied
-    device._APART, apart = 0, device._APART
+    pending._APART, apart = 0, pending._APART
     try:
         result = compiled.decoder(run, packed)
         for k, x in enumerate(xs):
             alike(result(k), chain(x, w=w))
     finally:
-        device._APART = apart
+        pending._APART = apart
     assert len(copied) == 2 and sum(copied) <= 3 * 64
 
 
@@ -400,8 +400,8 @@ def test_memory_that_others_have_is_not_used_again() -> None:  # who has dropped
         array = done.device[0]
         if export:
             np.from_dlpack(array)
-        used.append(array._owner.arena.device_copy)
-        assert array._owner.arena.exported is export
+        used.append(array._owner.arenas[-1][0].device_copy)
+        assert array._owner.arenas[-1][0].exported is export
         del done, array
     assert len({*used[:6]}) < 6 and used.count(used[6]) == 1 + used[:6].count(used[6])
 

@@ -185,7 +185,7 @@ def test_what_the_driver_rejects_to_compiled_code(driver: Driver, name: str, err
     for _ in range(3):
         wanted = run()
     driver.rejects[name] = error
-    for _ in range(2):
+    for _ in range(2 if name != "cuEventSynchronize" else 1):  # then there are new buffers, with no copy under way
         with pytest.raises(MemoryError if error == 2 else gpu.DriverError, match="launch") as caught:
             run()
         assert error == 2 or f"(error {error})" in str(caught.value)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from acronumba import model
-from acronumba.api.check import together
+from acronumba.api import check
 from acronumba.api.dispatch import bind, specialise
 from acronumba.api.model import Model
 from acronumba.pipeline.link_device import link_device
@@ -33,8 +33,44 @@ class Run:
         return self.executable.executor.device.launches  # type: ignore[attr-defined,no-any-return]
 
 
+def together(f: Model) -> Model:
+    return f.with_options(persistent=True)
+
+
+def same_bits(mine: list[Any], other: list[Any]) -> None:
+    for a, b in zip(mine, other, strict=True):
+        for x, y in zip(*(r if isinstance(r, tuple) else (r,) for r in (a, b)), strict=True):
+            assert np.asarray(x).tobytes() == np.asarray(y).tobytes()
+
+
+class Batches:
+    """A model on the simulator, one mini-batch after the other."""
+
+    def __init__(self, f: Model, xs: Any, seed: int = 0, on: Any = None, **shared: Any) -> None:
+        self.compiled = specialise(f, bind(f, (xs,), shared))[0]
+        self.f, self.shared, self.device = f, shared, on or SimulatedDevice(seed)
+        self.executable = link_device(self.compiled.plan, self.compiled.options, self.device)
+        self.executor: Any = self.executable.executor
+        self.packed: dict[int, Any] = {}
+        self.stable = False  # whether shared values do not change
+
+    def __call__(self, xs: Any) -> list[Any]:
+        return self.results(self.start(xs))
+
+    def start(self, xs: Any) -> Any:
+        if id(xs) not in self.packed:
+            _, values, packed = specialise(self.f, bind(self.f, (xs,), self.shared))
+            self.packed[id(xs)] = xs, packed, self.compiled.shared.words(packed, values)
+        _, packed, (words, keep) = self.packed[id(xs)]
+        return self.executable.run(packed.roots, words, keep=keep, stable=self.stable), packed
+
+    def results(self, started: Any, stay: bool = False) -> list[Any]:
+        result = self.compiled.decoder(*started, stay)
+        return [result(k) for k in range(len(started[1]))]
+
+
 def alike(mine: Any, wanted: Any) -> None:
-    for a, b in together(mine, wanted):
+    for a, b in check.together(mine, wanted):
         if isinstance(a.value, np.ndarray | np.generic | float) and np.asarray(a.value).dtype.kind == "f":
             assert np.allclose(a.value, b.value, rtol=1e-4, atol=2e-5, equal_nan=True)
             assert np.asarray(a.value).dtype == np.asarray(b.value).dtype

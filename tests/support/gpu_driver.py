@@ -85,12 +85,8 @@ class Driver:
         return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(at))
 
     def _cuMemHostAlloc(self, out: Any, size: int, flags: int) -> None:
-        if flags == 3:  # the device reaches it, too
-            assert size == 8
-            self.words.append(self.device.word())
-            out._obj.value = self.words[-1].ctypes.data
-            return
-        array = np.zeros(size + 4096, np.uint8)
+        assert flags == 3  # the device reaches it, too
+        array = self.device.pinned(size + 4096)
         out._obj.value = array.ctypes.data + -array.ctypes.data % 4096
         self.pinned[out._obj.value] = array
 
@@ -120,6 +116,12 @@ class Driver:
 
     def _cuMemcpyDtoHAsync_v2(self, to: int, source: int, size: int, stream: int) -> None:
         self.device.download(self.bytes_at(to, size), source)
+
+    def _cuStreamQuery(self, stream: int) -> int:
+        return 0 if self.device.idle() else 600
+
+    def _cuStreamSynchronize(self, stream: int) -> None:
+        self.device.wait()
 
     def _cuModuleLoadData(self, out: Any, code: bytes) -> None:
         self.modules.append(code)

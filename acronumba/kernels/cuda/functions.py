@@ -351,6 +351,12 @@ def _instructions() -> dict[str, DeviceFunction]:
         "wait_for_oldest_copies": ("cp.async.wait_group 2;", "~{memory}", types.void, ()),
         "arrive": ("red.release.gpu.global.add.u64 [$0], $1;", "l,l,~{memory}", types.void, (i8, i8)),
         "acquire": ("ld.acquire.gpu.global.u64 $0, [$1];", "=l,l,~{memory}", i8, (i8,)),
+        "release": ("st.release.gpu.global.u64 [$0], $1;", "l,l,~{memory}", types.void, (i8, i8)),
+        # memory of the CPU: a word, and a word that says that others are there
+        "look": ("ld.relaxed.sys.global.u64 $0, [$1];", "=l,l,~{memory}", i8, (i8,)),
+        "give": ("st.relaxed.sys.global.u64 [$0], $1;", "l,l,~{memory}", types.void, (i8, i8)),
+        "seen": ("ld.acquire.sys.global.u64 $0, [$1];", "=l,l,~{memory}", i8, (i8,)),
+        "tell": ("st.release.sys.global.u64 [$0], $1;", "l,l,~{memory}", types.void, (i8, i8)),
     }  # fmt: skip
     out = {name: _assembly(name, *row) for name, row in rows.items()}
     this_thread, i64, load_four = out["this_thread"], types.int64, out["load_four"]

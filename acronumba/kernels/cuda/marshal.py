@@ -12,7 +12,7 @@ the words of `STREAM`, its table of launches rows of `ROW`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from acronumba.emit import tree
@@ -20,11 +20,13 @@ from acronumba.emit.tree import I32, I64, Builder, Expr, Local, const, convert, 
 from acronumba.emit.words import RecordLayout
 from acronumba.ir.spec import FIXED, PARAMETERS, Dim, KernelSpec, Size
 from acronumba.kernels.cuda.generate import CudaCode
+from acronumba.kernels.cuda.persistent import PIECE
 
 STREAM = RecordLayout("""
 start       of the buffer
 tail        of the buffer, where the steps of `kernels.cuda.persistent` begin
-event       of the device, behind the copy of the buffer
+event       of the device, behind the copy of the buffer,
+copied      ... and whether it has been recorded, and not been waited for
 top         next free byte of the buffer
 end         of the free bytes; behind it are words for the failures of nodes, those of the first launch last
 delta       the GPU's address of the buffer, less the processor's
@@ -43,6 +45,8 @@ used        ... of a word: how many bytes of it are in use
 marks       int32[mark_room]: of each `GRANULE` bytes of the arena, the level behind which what lies there is computed
 mark_room   granules that the marks have room for
 levels      how many levels there are so far
+pieces      rows of `kernels.cuda.persistent.PIECE`: results that the CPU waits for
+bring       how many there are
 """)
 GRANULE = 6  # bits: each result of each batch begins at a multiple of 64 bytes, so that no two share a mark
 ROW = RecordLayout("""
@@ -58,9 +62,9 @@ scratch     from the scratch of all to that of the batch, in bytes
 """)
 
 
-def marshal(spec: KernelSpec, code: CudaCode) -> tree.Module:
-    """Return the module of a kernel: exports "plan" and "run"."""
-    functions = (*code.sizes.functions, locate(), _plan(spec, code), _run(spec, code))
+def marshal(spec: KernelSpec, code: CudaCode, read: Collection[int] = ()) -> tree.Module:
+    """Return the module of a kernel: exports "plan" and "run". `read`: the results that the CPU waits for."""
+    functions = (*code.sizes.functions, locate(), _plan(spec, code), _Run(spec, code, read).write())
     return tree.Module(f"{spec.name}_marshal", functions, ("sizes", "plan", "run"))
 
 
@@ -184,22 +188,19 @@ def _leave_without_room(f: Builder, stream: Local, end: Expr, limit: Expr, wante
         f.ret()
 
 
-def _run(spec: KernelSpec, code: CudaCode) -> tree.Function:
-    return _Run(spec, code).write()
-
-
 class _Run:
     """Writes the function `run`, which marshals a launch.
 
     The buffer holds the words of the nodes and their starts, the table P, and the elements of lists.
     """
 
-    def __init__(self, spec: KernelSpec, code: CudaCode) -> None:
+    def __init__(self, spec: KernelSpec, code: CudaCode, read: Collection[int]) -> None:
         doc = f"{spec.name}: note what nodes lo..hi need."
         self.f = f = Builder("run", [(p, I64) for p in ("P", "lo", "hi", "S")], doc=doc)
         self.spec, self.nodes_table = spec, code.table
         self.arguments = [o for o in spec.operands if o.kind != "shared"]
         self.code_levels = code.levels
+        self.read = sorted(read)
         self.results, self.entries = len(spec.results), len(spec.results) + len(code.shared)
         self.fallible = any(op.site >= 0 for op in spec.body)
         self.stream = f.let("stream", tree.load(f["P"], FIXED + self.entries))
@@ -319,15 +320,34 @@ class _Run:
         if not self.spec.dims:
             for k, size in enumerate(sizes):
                 self.levels.write(tree.load(f["P"], FIXED + k), self.nodes * size)
+            for k in self.read:
+                self.bring(tree.load(f["P"], FIXED + k), self.nodes * sizes[k])
         else:
+            totals = {k: f.let("total", 0) for k in self.read}
             with f.loop("i", f["lo"], f["hi"]) as i:
                 node = self.node(i)
                 f.do(tree.Call("sizes", (node + self.before_extents, self.nodes, f["S"]), tree.VOID))
                 for k, size in enumerate(sizes):
                     self.levels.write(tree.load(node + tree.load(f["P"], FIXED + k)), size)
+                for k, total in totals.items():
+                    f.set(total, total + sizes[k])
+            for k, total in totals.items():
+                with f.when(self.nodes > 0):
+                    self.bring(tree.load(self.node(f["lo"]) + tree.load(f["P"], FIXED + k)), total)
         for k, count in enumerate(self.counts):
             f.store(self.starts + (self.nodes + 1) * (8 * k), self.nodes, count)
             f.set(self.most, select(count > self.most, count, self.most))
+
+    def bring(self, result: Expr, size: Expr) -> None:
+        """Note that the CPU waits for a result of all nodes; they lie side by side."""
+        f, stream = self.f, self.stream
+        count = f.let("pieces", tree.load(stream, STREAM.at["bring"]))
+        piece = f.let("piece", tree.load(stream, STREAM.at["pieces"]) + count * PIECE.size)
+        result = f.let("result", result)
+        f.store(piece, PIECE.at["at"], self.place(result))
+        f.store(piece, PIECE.at["to"], result)
+        f.store(piece, PIECE.at["words"], (size + 7) >> 3)
+        f.store(stream, STREAM.at["bring"], count + 1)
 
     def write_table(self, table: Local, fails: Expr) -> None:
         """Write the GPU's table P."""

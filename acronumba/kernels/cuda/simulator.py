@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from acronumba.emit import arithmetic, interpret, tree
 from acronumba.emit.intrinsics import INTRINSICS, Intrinsic
 from acronumba.emit.simt import WARP
+from acronumba.kernels.cuda.cpu_memory import CpuMemory, Race
 
 if TYPE_CHECKING:
     from greenlet import greenlet
@@ -50,6 +51,7 @@ _EXPONENT = 0x7F800000  # bits of a float32, all set in infinities and NaN
 _LOW = (1 << 31) - 1
 _LOST = 1 << 32  # what a block adds to a counter at least that gives up: results are no longer of interest
 _SWITCH = 0.01  # of stores, after which another thread goes on
+_LATE, _WAKE = 0.005, 0.05  # of turns, after which a block does not run, and runs again
 _IN_VAIN = 1000  # times that threads look whether others have come, while no other can go on
 
 
@@ -105,10 +107,6 @@ class Deadlock(Exception):
     """Threads wait for each other."""
 
 
-class Race(Exception):
-    """A block reads a store of another block without having waited for it."""
-
-
 class Stale(Exception):
     """A block reads weights that have stayed in shared memory, which are not those that it wants."""
 
@@ -135,6 +133,7 @@ class _Block:
         self.shared: dict[object, Array] = {}
         self.windows: list[tuple[int, int]] = []  # of `shared`: address and bytes
         self.published = 0  # times
+        self.meets = 0  # barriers that it has passed
         self.knows: dict[int, int] = {}  # of each other block: how often it had published
         raw = np.full(pool + 16, 255, np.uint8)
         self.pool = raw[-raw.ctypes.data % 16 :][:pool]
@@ -181,12 +180,16 @@ class Simulator:
         Of the order in which threads run.
     extra : mapping, optional
         Further names of the text.
+    cpu : CpuMemory, optional
+        Memory of the CPU that kernels may access.
     """
 
     def __init__(
-        self, text: str, memory: interpret.InterpreterMemory, seed: int = 0, extra: Mapping[str, Any] | None = None
-    ) -> None:
+        self, text: str, memory: interpret.InterpreterMemory, seed: int = 0, extra: Mapping[str, Any] | None = None,
+        cpu: CpuMemory | None = None,
+    ) -> None:  # fmt: skip
         self.memory = memory
+        self.cpu = cpu or CpuMemory()
         self.random = random.Random(seed)
         self.current: _Thread
         self.products: dict[tuple[int, int], tuple[Mapping[int, Any], Float32s]] = {}  # the last of each warp
@@ -200,8 +203,10 @@ class Simulator:
 
     # ---- running
 
-    def launch(self, entry: str, blocks: int, threads: int, *args: int, shared: int = 0) -> None:
-        """Run a kernel; its blocks have a pool of so many bytes each."""
+    def launch(
+        self, entry: str, blocks: int, threads: int, *args: int, shared: int = 0, rest: Callable[[], object] = int
+    ) -> None:
+        """Run a kernel; its blocks have a pool of so many bytes each. `rest` is called now and then."""
         import greenlet
 
         f = self.names[entry]
@@ -209,6 +214,7 @@ class Simulator:
         made = [_Block(k, self.memory, shared) for k in range(blocks)]
         self.written: dict[int, tuple[_Block, int]] = {}  # of places: by which block, how often it had published
         self.counters: dict[int, dict[int, int]] = {}  # knowledge that readers of a counter acquire
+        self.late: _Block | None = None  # that does not run at the moment
         self.lost = False  # whether blocks have given up
         alive = [_Thread(block, k) for block in made for k in range(threads)]
 
@@ -220,16 +226,20 @@ class Simulator:
             thread.green = greenlet.greenlet(run)
         self.blocks, self.size = blocks, threads
         try:
-            self._run(alive)
+            self._run(alive, rest)
         finally:
+            self.cpu.flush()
             for block in made:
                 block.free()
 
-    def _run(self, alive: list[_Thread]) -> None:
+    def _run(self, alive: list[_Thread], rest: Callable[[], object]) -> None:
         in_vain = 0
         while alive:
-            self.looking = 0
-            ready = [t for t in alive if t.waits is None]
+            rest()
+            self.looking, self.looking_out = 0, False
+            ready = [t for t in alive if t.waits is None and t.block is not self.late]
+            if self.random.random() < (_WAKE if self.late else _LATE) or not ready:
+                self.late = None if self.late else self.random.choice(alive).block
             self.random.shuffle(ready)
             for thread in ready:
                 self.current = thread
@@ -245,11 +255,14 @@ class Simulator:
                 if len(those) == everyone:
                     moved = True
                     given = {t.number if key[0] in ("any", "end") else t.lane: t.gives for t in those}
+                    if key[0] in ("block", "any", "end"):
+                        those[0].block.meets += 1
                     if key[0] == "end":
                         those[0].block.pool[: self.names["FORGOTTEN"]] = 255
                     for t in those:
                         t.waits, t.given = None, given
-            in_vain = in_vain + 1 if not moved and self.looking == len(ready) else 0
+            vain = not moved and self.looking == len(ready) and not (self.looking_out or self.late)
+            in_vain = in_vain + 1 if vain else 0
             if alive and not moved and (all(t.waits for t in alive) or in_vain == _IN_VAIN):
                 raise Deadlock(", ".join(sorted({str(t.waits[0]) if t.waits else "other blocks" for t in alive})))
 
@@ -280,12 +293,26 @@ class Simulator:
     # ---- blocks that meet
 
     def _arrive(self, at: int, n: int) -> None:
+        self._release(at, self.memory.load(at, tree.I64) + n)
+        self.lost = self.lost or n >= _LOST
+
+    def _release(self, at: int, value: int) -> None:
         block = self.current.block
         block.published += 1
         block.knows[block.number] = block.published
         self._learn(self.counters.setdefault(at, {}), block.knows)
-        self.memory.store(at, self.memory.load(at, tree.I64) + n, tree.I64)
-        self.lost = self.lost or n >= _LOST
+        self.memory.store(at, value, tree.I64)
+
+    def _seen(self, at: int) -> int:
+        self.looking += 1
+        self.looking_out = True
+        self._another()
+        return self.cpu.seen(at)
+
+    def _tell(self, at: int, value: int) -> None:
+        if self.lost:
+            self.cpu.flush()
+        self.cpu.tell(at, value, self.current.block, self.current.number)
 
     @staticmethod
     def _learn(mine: dict[int, int], other: Mapping[int, int]) -> None:
@@ -293,11 +320,9 @@ class Simulator:
             mine[number] = max(published, mine.get(number, 0))
 
     def _acquire(self, at: int) -> int:
-        thread = self.current
         self.looking += 1
-        self.main.switch()
-        self.current = thread
-        self._learn(thread.block.knows, self.counters.get(at, {}))
+        self._another()
+        self._learn(self.current.block.knows, self.counters.get(at, {}))
         return int(self.memory.load(at, tree.I64))
 
     def _watch(self) -> None:
@@ -373,7 +398,10 @@ class Simulator:
             "within": _within,
             "tf32": _tf32, "mma": self._product("mma", _tf32_factors),
             "bf16": _bf16, "mma_bf16": self._product("mma_bf16", _bf16_factors),
-            "arrive": self._arrive, "acquire": self._acquire, "step_ends": lambda x: self._meet_any("end", x),
+            "arrive": self._arrive, "acquire": self._acquire, "release": self._release,
+            "look": lambda at: self.cpu.look(at), "seen": self._seen,
+            "give": lambda at, x: self.cpu.give(at, x, self.current.block, self.current.number), "tell": self._tell,
+            "step_ends": lambda x: self._meet_any("end", x),
             "pool": self._of_pool,
         }  # fmt: skip
         for t, kind in (("f32", np.float32), ("f64", np.float64)):
@@ -388,9 +416,12 @@ class Simulator:
     def _perhaps_another(self) -> None:
         """Switch to another thread, at random, so that races show."""
         if self.random.random() < _SWITCH:
-            thread = self.current
-            self.main.switch()
-            self.current = thread
+            self._another()
+
+    def _another(self) -> None:
+        thread = self.current
+        self.main.switch()
+        self.current = thread
 
     def _load(self, type: Kind, address: int) -> Number:
         return type(self.loads[type](address))

@@ -36,9 +36,9 @@ from acronumba.runtime.devices.executor import (
     Stream,
     bytes_of,
     device_copy_of,
-    together,
 )
 from acronumba.runtime.devices.launches import launches
+from acronumba.runtime.devices.pending import together
 from acronumba.runtime.shared import Forms
 from acronumba.runtime.summing import Job
 

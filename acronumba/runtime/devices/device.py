@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.persistent import PersistentCode
-from acronumba.memory import Words
 from acronumba.runtime.devices.launches import Driver
 
 
@@ -49,16 +48,13 @@ class Device(Protocol):
     def reject(self, error: int) -> NoReturn:
         """Raise the exception for an error code that a driver function has returned to compiled code."""
 
-    def word(self) -> Words:
-        """Return a word of CPU memory that the device can access at the same address."""
-
     def allocate(self, size: int) -> int:
         """Return the address of so many bytes; see `free`."""
 
     def free(self, at: int) -> None: ...
 
     def pinned(self, size: int) -> NDArray[np.uint8]:
-        """Return pinned CPU memory, which the device copies by DMA."""
+        """Return pinned CPU memory, which the device copies by DMA, and which kernels reach at the same address."""
 
     def upload(self, at: int, data: NDArray[np.uint8]) -> None:
         """Copy bytes to the device. Pinned memory must not change until the copy is done."""
@@ -76,6 +72,9 @@ class Device(Protocol):
         """Wait until all work before the event is done."""
 
     def forget(self, event: int) -> None: ...
+
+    def idle(self) -> bool:
+        """Return whether all launches and copies are done, without waiting; raise if one has failed."""
 
     def wait(self) -> None:
         """Wait until all launches and copies are done; raise if one has failed."""

@@ -36,6 +36,7 @@ _FUNCTIONS: dict[str, list[Any]] = {
     "cuCtxPopCurrent_v2": [ctypes.POINTER(_WORD)],
     "cuStreamCreate": [ctypes.POINTER(_WORD), ctypes.c_uint],
     "cuStreamSynchronize": [_WORD],
+    "cuStreamQuery": [_WORD],
     "cuMemAlloc_v2": [ctypes.POINTER(_WORD), ctypes.c_size_t],
     "cuMemFree_v2": [_WORD],
     "cuMemcpyHtoDAsync_v2": [_WORD, ctypes.c_void_p, ctypes.c_size_t, _WORD],
@@ -67,7 +68,7 @@ _MAPPED = 3  # CPU memory that every context of the device can reach
 _OLDEST = (8, 0)  # compute capability that kernels can be compiled for
 _NON_BLOCKING = 1  # a stream that does not wait for the default one
 _NO_TIMES = 2  # an event that nobody measures with
-_OUT_OF_MEMORY, _FORKED = 2, 3
+_OUT_OF_MEMORY, _FORKED, _NOT_READY = 2, 3, 600
 
 
 class DriverError(RuntimeError):
@@ -223,11 +224,6 @@ class Gpu:
         self._do("cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(out), function, threads, shared)
         return out.value
 
-    def word(self) -> NDArray[np.int64]:
-        made = self._memory(8, _MAPPED).view(np.int64)
-        made[:] = 0
-        return made
-
     def allocate(self, size: int) -> int:
         return self._made("cuMemAlloc_v2", size)
 
@@ -235,11 +231,7 @@ class Gpu:
         self._release("cuMemFree_v2", at)
 
     def pinned(self, size: int) -> NDArray[np.uint8]:
-        return self._memory(size, 0)
-
-    def _memory(self, size: int, flags: int) -> NDArray[np.uint8]:
-        """Return CPU memory that is allocated by the driver."""
-        at = self._made("cuMemHostAlloc", size, flags)
+        at = self._made("cuMemHostAlloc", size, _MAPPED)
         memory = (ctypes.c_uint8 * size).from_address(at)
         weakref.finalize(memory, self._release, "cuMemFreeHost", at).atexit = False
         return np.ctypeslib.as_array(memory)
@@ -273,6 +265,13 @@ class Gpu:
     def download(self, data: NDArray[np.uint8], at: int) -> None:
         if len(data):
             self._do("cuMemcpyDtoHAsync_v2", data.ctypes.data, at, len(data), self.stream)
+
+    def idle(self) -> bool:
+        with self:
+            error = self._driver.cuStreamQuery(self.stream)
+        if error not in (0, _NOT_READY):
+            raise self._error("cuStreamQuery", error)
+        return not error
 
     def wait(self) -> None:
         self._do("cuStreamSynchronize", self.stream)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import operator
-import sys
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,8 +18,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from acronumba.analysis.waits import decisive
 from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.marshal import GRANULE, ROW, STREAM
+from acronumba.kernels.cuda.persistent import PIECE
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.kernels.cuda.writer import Grid
 from acronumba.locks import ForkLock
@@ -28,12 +29,22 @@ from acronumba.memory import Array, Words, address
 from acronumba.records import record
 from acronumba.runtime import state
 from acronumba.runtime.buffers import Arena, Buffers
-from acronumba.runtime.devices.arrays import DeviceMemory, sweep
+from acronumba.runtime.devices.arrays import sweep
 from acronumba.runtime.devices.device import Device, DeviceCopy
 from acronumba.runtime.devices.launches import Launches, launches
+from acronumba.runtime.devices.pending import PendingResults
 from acronumba.runtime.devices.persistent import GIVEN_UP, PersistentRun
 from acronumba.runtime.driver import Executable
-from acronumba.runtime.library.launch_words import UNWRITTEN, WARPS, WRITTEN
+from acronumba.runtime.library.launch_words import (
+    CRAMPED,
+    FAILED,
+    LATE,
+    LAUNCHED,
+    LOST,
+    UNWRITTEN,
+    WARPS,
+    WRITTEN,
+)
 from acronumba.runtime.minibatch import MiniBatch
 from acronumba.runtime.run import Run
 from acronumba.runtime.shared import Forms, Prepared
@@ -42,8 +53,6 @@ from acronumba.runtime.trace import STAGES
 
 _Row = tuple[int, int, int]  # of `Stream.regions`
 
-_APART = 1 << 14  # bytes between two results that are copied with them
-_PIECES = 64  # of results, at most: more pieces are copied as one
 _ROOM = 1 << 16  # bytes of the first buffer for parameters of launches
 _LAUNCHES = 256  # that the first table has room for
 _ARENAS = 4  # of which it is known where they are
@@ -63,8 +72,9 @@ class _Copy:
 class Stream:
     """Buffers, regions and tables of one run's launches: see `kernels.cuda.marshal`."""
 
-    def __init__(self, device: Device, spare: Callable[[int], int]) -> None:
+    def __init__(self, device: Device, spare: Callable[[int], int], read: int = 0) -> None:
         self.device = device
+        self.read = read  # most results of a launch that the CPU waits for
         self.spare = spare  # from a number of launches to the bytes of their steps, see `runtime.devices.persistent`
         self.words: Words = np.zeros(STREAM.count, np.int64)
         self.address = address(self.words)
@@ -72,7 +82,7 @@ class Stream:
         self.regions: Words = np.zeros(0, np.int64)
         # by arenas, as results may be held while others are computed: (shared regions, packed arrays, all regions)
         self.known: dict[tuple[_Row, ...], tuple[list[_Row], list[weakref.ref[Array]], Words]] = {}
-        self.pending: _Pending | None = None  # the results of the last run
+        self.pending: PendingResults | None = None  # the results of the last run
         self.shared: object = None  # owner of the copies of shared values in `regions`
         self.marks: Words = np.zeros(0, np.int64)  # see `kernels.cuda.marshal`
         self.staged: tuple[NDArray[np.uint8], DeviceCopy] | None = None  # for packed instances
@@ -93,6 +103,8 @@ class Stream:
             self.device_copy.address - self.start,
         )
         self["table"], self["capacity"] = address(self.table), launches
+        self.pieces: Words = np.zeros((launches * self.read + 1) * PIECE.count, np.int64)
+        self["pieces"] = address(self.pieces)
 
     def mark(self, arenas: Sequence[Arena]) -> None:
         """Make room for the marks of all granules of the last arena, which its results lie in."""
@@ -134,91 +146,6 @@ class Stream:
         return self.table.reshape(-1, ROW.count)[: self["launches"]]
 
 
-def together(pieces: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Merge ranges of memory, (start, end) each, into a few to copy, with the gaps between near ones."""
-    out: list[tuple[int, int]] = []
-    for start, end in sorted(pieces):
-        if out and start - out[-1][1] <= _APART:
-            out[-1] = out[-1][0], max(out[-1][1], end)
-        else:
-            out.append((start, end))
-    return out if len(out) <= _PIECES else [(out[0][0], out[-1][1])]
-
-
-class _Pending:
-    """Results of a run that are on the device.
-
-    Parameters
-    ----------
-    device
-        Where.
-    arena
-        Whose copy on the device they lie in.
-    start, size
-        The part of the arena that the run has used: address, bytes.
-    word
-        What says whether the run has failed, if it can.
-    persistent
-        That gets it back.
-    forms
-        Of shared arrays that stay on the device: parts of these may be results.
-    """
-
-    def __init__(
-        self, device: Device, arena: Arena, start: int, size: int, word: Words | None, persistent: PersistentRun,
-        forms: Forms | None,
-    ) -> None:  # fmt: skip
-        self.device, self.arena, self.start, self.size, self.word = device, arena, start, size, word
-        self.persistent, self.forms = persistent, forms
-
-    def __del__(self, ends: Callable[[], bool] = sys.is_finalizing) -> None:
-        if self.word is not None and not ends():
-            self.persistent.give(self.word)
-
-    def check(self) -> None:
-        """Raise if the blocks of the run have waited for each other in vain; all is done when this is asked."""
-        if self.word is not None and self.word[0]:
-            raise RuntimeError(GIVEN_UP)
-
-    def export(self) -> None:
-        """Note that others have the memory."""
-        self.arena.exported = True
-
-    def all(self) -> None:
-        """Copy all of them."""
-        if self.size:
-            self._copy([(self.start, self.start + self.size)])
-        self.size = 0
-
-    def some(self, starts: Words, sizes: Words) -> None:
-        """Copy the results at these addresses, of these sizes in bytes, to the CPU."""
-        inside = (starts >= self.start) & (starts + sizes <= self.start + self.size)
-        if self.forms is not None and not inside.all():
-            self.forms.refresh_at(starts[~inside])
-        begins = starts[inside]
-        self._copy(together(zip(begins.tolist(), (begins + sizes[inside]).tolist(), strict=True)))
-
-    def memory(self, arrays: Sequence[Array]) -> DeviceMemory:
-        """Return a reader of the results that leaves them on the device."""
-        device_copy = self.arena.device_copy
-        assert isinstance(device_copy, DeviceCopy)
-        if self.forms is not None:
-            self.forms.refresh(arrays)
-        end = self.arena.address + self.arena.size
-        shift = device_copy.address - self.arena.address
-        return DeviceMemory(arrays, self.device, self.arena.address, end, shift, self)
-
-    def _copy(self, pieces: Sequence[tuple[int, int]]) -> None:
-        device_copy = self.arena.device_copy
-        assert isinstance(device_copy, DeviceCopy)
-        block = np.asarray(self.arena.block)
-        for start, end in pieces:
-            low, high = start - self.arena.address, end - self.arena.address
-            self.device.download(block[low:high], device_copy.address + low)
-        self.persistent.wait()
-        self.check()
-
-
 class Launching:
     """Loads kernels and launches their functions, with scratch memory for them.
 
@@ -252,12 +179,16 @@ class Launching:
         """Call compiled code that launches."""
         error = function(self._words, *args)
         if error < 0:
-            words = self.launches
-            words["scratch"], words["scratch_size"] = self._room_for("scratch", stream["batch"])
-            words["warps"], words["warps_size"] = self._room_for("warps", stream["warp"] * WARPS * words["blocks"])
+            self._widen(stream)
             error = function(self._words, *args)
         if error:
             self.device.reject(error)
+
+    def _widen(self, stream: Stream) -> None:
+        """Make room for the scratch memory of a stream's launches."""
+        words = self.launches
+        words["scratch"], words["scratch_size"] = self._room_for("scratch", stream["batch"])
+        words["warps"], words["warps_size"] = self._room_for("warps", stream["warp"] * WARPS * words["blocks"])
 
     def _room_for(self, name: str, size: int) -> tuple[int, int]:
         """Return the address and the size, at least `size` bytes, of scratch memory of a name."""
@@ -302,6 +233,7 @@ class DeviceExecutor(Launching):
         self._packed: dict[int, tuple[weakref.ref[Array], DeviceCopy | None]] = {}  # memory of packed instances
         self._write, self._send, self._loop = calls["write"], calls["send"], calls["launch"]
         self._apart, self._together, self._all = calls["apart"], calls["together"], calls["whole"]
+        self._rounds, self._dismiss = calls["rounds"], calls["dismiss"]
 
     def attach(self, executable: Executable) -> None:
         self.arenas, self.memory_policy, self.recorded = (
@@ -324,7 +256,8 @@ class DeviceExecutor(Launching):
         drive = self.engine.address["drive"]
         self.launches = launches(device.driver, device.stream, device.processors, functions, drive)
         self._words = self.launches.address
-        self.persistent = PersistentRun(device, codes, executable.options.persistent)
+        self._read = max(map(len, decisive(plan.program).values()), default=0) if self.host.waiting else 0
+        self.persistent = PersistentRun(device, codes, executable.options.persistent, self._read)
         self.launches["whole"] = int(not self.persistent.able)
 
     # ------------------------------------------------------------------------------------------------------- memory
@@ -332,7 +265,7 @@ class DeviceExecutor(Launching):
     def _stream(self, buffers: Buffers) -> Stream:
         """Return the stream of a state table."""
         if not isinstance(buffers.stream, Stream):
-            buffers.stream = Stream(self.device, self.persistent.room)
+            buffers.stream = Stream(self.device, self.persistent.room, self._read)
         assert isinstance(buffers.stream, Stream)
         return buffers.stream
 
@@ -460,7 +393,11 @@ class DeviceExecutor(Launching):
 
     def whole(self, m: MiniBatch) -> bool:
         """Run all stages in one call if the regions are cached and no memory must grow; else some stages, or none."""
-        if not m.stable or m.last < _EXECUTE or m.timed or m.by_caller or self.host.waiting:
+        if m.last < _EXECUTE or m.timed or m.by_caller:
+            return False
+        if self.host.waiting:
+            return not m.watched and self._all_rounds(m)
+        if not m.stable:
             return False
         with self._lock, self.device:
             sweep()
@@ -479,6 +416,78 @@ class DeviceExecutor(Launching):
         if status != state.DONE:
             self.memory_policy.grow(m, status)
         return False
+
+    def _all_rounds(self, m: MiniBatch) -> bool:
+        """Run all rounds of a program that waits for values, by one kernel that stays where that is faster."""
+        buffers, about, way = m.buffers, self.persistent.about, self.persistent
+        with self._lock, self.device:
+            sweep()
+            stream = self._regions(m)
+            way["phase"] = 0
+            try:
+                while True:
+                    done = self._rounds(self._words, stream.address, buffers.address, about)
+                    if done in (UNWRITTEN, WRITTEN, CRAMPED):  # what follows needs the driver
+                        self._let_go()
+                    if done == UNWRITTEN:
+                        self._make_room(m, stream)
+                        stream = self._regions(m)
+                    elif done == CRAMPED:
+                        self._widen(stream)
+                    elif done == WRITTEN:
+                        self._fetch(m, stream, self._launch(stream))
+                    elif done == FAILED:
+                        self._fail(m, stream)
+                    elif done == LATE:
+                        self._look_after()
+                    elif done == LOST:
+                        raise RuntimeError(GIVEN_UP)
+                    elif done < 0:
+                        self.device.reject(-done)
+                    if done == LAUNCHED or (done in (WRITTEN, FAILED) and not buffers["more"]):
+                        break
+            finally:
+                self._let_go()
+            start, size = buffers["arena"], buffers["arena_used"]
+            first = m.arenas[-1].address
+            stream.pending = PendingResults(
+                self.device, m.arenas, first, start + size - first, None, way, m.prepared.forms
+            )
+        return True
+
+    def _pending(
+        self, m: MiniBatch, arenas: Sequence[Arena], start: int, size: int, word: Words | None
+    ) -> PendingResults:
+        return PendingResults(self.device, arenas, start, size, word, self.persistent, m.prepared.forms)
+
+    def _fetch(self, m: MiniBatch, stream: Stream, word: Words | None) -> None:
+        """Copy back what the program waits for, and the failures of nodes."""
+        pieces = stream.pieces.reshape(-1, PIECE.count)[: stream["bring"]]
+        pending = self._pending(m, m.arenas[-1:], m.buffers["arena"], m.buffers["arena_used"], word)
+        pending.some(pieces[:, PIECE.at["to"]], 8 * pieces[:, PIECE.at["words"]])
+        if self._fallible and stream["end"] < stream["tail"]:
+            self._note_failures(m, stream, pending)
+
+    def _let_go(self) -> None:
+        """Wait until the kernel that stays between rounds has left."""
+        while self._dismiss(self.persistent.about) == LATE:
+            self._look_after()
+
+    def _look_after(self) -> None:
+        """Raise if the kernel that stays has failed, as it says nothing for long."""
+        way = self.persistent
+        there, way["there"] = way["there"], 0  # unless there is no error
+        if self.device.idle() and not way.says():
+            raise RuntimeError("the kernel of a mini-batch has ended without a word")
+        way["there"] = there
+
+    def _make_room(self, m: MiniBatch, stream: Stream) -> None:
+        """Make room for what compiled code has asked for."""
+        if missing := stream["missing"]:
+            stream.room(2 * (len(stream.buffer) + missing), m.buffers["batches"] + _LAUNCHES)
+            stream["missing"] = 0
+        else:
+            self.memory_policy.grow(m, self.launches["status"])
 
     def stops(self, m: MiniBatch) -> Sequence[int]:
         if m.timed:
@@ -522,7 +531,9 @@ class DeviceExecutor(Launching):
         needed now: all results if the program waits for values, and failures of nodes.
         """
         start, size = m.buffers["arena"], m.buffers["arena_used"]
-        stream.pending = _Pending(self.device, m.arenas[-1], start, size, word, self.persistent, m.prepared.forms)
+        stream.pending = PendingResults(
+            self.device, m.arenas[-1:], start, size, word, self.persistent, m.prepared.forms
+        )
         if self.host.waiting:
             stream.pending.all()
         if self._fallible and stream["end"] < stream["tail"]:
@@ -573,15 +584,18 @@ class DeviceExecutor(Launching):
             taken.append(time.perf_counter() - start)
         return taken
 
-    def _note_failures(self, m: MiniBatch, stream: Stream, pending: _Pending) -> None:
+    def _note_failures(self, m: MiniBatch, stream: Stream, pending: PendingResults) -> None:
         """Copy failures of nodes to where kernels on the CPU store them."""
-        buffers = m.buffers
         low, high = stream["end"] - stream.start, stream["tail"] - stream.start
         self.device.download(stream.buffer[low:high], stream.device_copy.address + low)
         self.persistent.wait()
         pending.check()
-        if not stream.buffer[low:high].any():
-            return
+        if stream.buffer[low:high].any():
+            self._fail(m, stream)
+
+    def _fail(self, m: MiniBatch, stream: Stream) -> None:
+        """Note the failures that have come back."""
+        buffers = m.buffers
         buffers["failures"] = 1
         start, fail = buffers.columns["bstart"], buffers.columns["fail"]
         table = buffers.table.rows

@@ -16,14 +16,14 @@ from acronumba.memory import Words, address
 from acronumba.records import record
 from acronumba.runtime.library.launch_words import FUNCTION, GRID, KERNEL, LAUNCH
 
-EXPORTS = ("write", "send", "launch", "apart", "together", "whole")
+EXPORTS = ("write", "send", "launch", "apart", "together", "whole", "rounds", "dismiss")
 
 
 def launch_module() -> tree.Module:
-    """Return the module of `runtime.library.launch` and `launch_steps`."""
+    """Return the module of `runtime.library.launch` and what it uses."""
     from acronumba.emit.parse import parse_files
 
-    files = [f"acronumba.runtime.library.{name}" for name in ("launch_steps", "launch")]
+    files = [f"acronumba.runtime.library.{name}" for name in ("launch_steps", "launch", "launch_rounds")]
     return tree.Module("launches", parse_files(files), EXPORTS)
 
 

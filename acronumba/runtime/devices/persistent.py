@@ -20,7 +20,7 @@ import numpy as np
 
 from acronumba.errors import AcronumbaError
 from acronumba.kernels.cuda.generate import CudaCode
-from acronumba.kernels.cuda.persistent import BARRIER, STEP, PersistentCode, persistent
+from acronumba.kernels.cuda.persistent import BARRIER, PIECE, POST, STEP, PersistentCode, persistent
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.memory import Words, address
 from acronumba.runtime.library.launch_words import ABOUT
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 GIVEN_UP = "the blocks of a mini-batch have waited for each other in vain: with_options(persistent=False)"
 LOOKS = 1 << 25  # times that a block looks whether others have come: many seconds
+STAY = 1 << 11  # times that the kernel looks for the next round: some milliseconds
+_BOUND = 1 << 20  # times that the CPU looks for the values of a round, before it asks the driver for errors: likewise
 _TRIALS = 3  # of each way, after one that is not counted
 _LONG = 0.1  # seconds of trials, after which there are no more
 _LATE = 64  # runs whose results nobody has asked for, at most, before all is waited for
@@ -49,13 +51,16 @@ class PersistentRun:
         The kernels, in the order of their functions' numbers.
     wanted : bool, optional
         Whether to run them together; None: whichever is faster, by measurement.
+    read : int, optional
+        The most results of a kernel that the CPU waits for.
     """
 
-    def __init__(self, device: Device, codes: Sequence[CudaCode], wanted: bool | None) -> None:
+    def __init__(self, device: Device, codes: Sequence[CudaCode], wanted: bool | None, read: int = 0) -> None:
         self.together: dict[tuple[int, int], bool] = {}  # by size: whether that was faster
         self.seconds: dict[tuple[int, int], tuple[float, float]] = {}  # by size: of both ways, together and apart
         self._device = device
         self._wanted = wanted
+        self._read = read
         self._stages = max((len(code.entries) for code in codes), default=0)
         self._code: PersistentCode | None = None
         self._resident = 0
@@ -73,13 +78,28 @@ class PersistentRun:
         self._array = np.zeros(ABOUT.count, np.int64)
         self.about = address(self._array)  # see `runtime.library.launch`
         self._words = self._array.data
-        for k, name in enumerate(("steps", "count", "barrier")):
+        for k, name in enumerate(("steps", "count", "barrier", "post")):
             self._words[ABOUT.at["parameters"] + k] = self.about + 8 * ABOUT.at[name]
         self["looks"] = LOOKS
         if self._code:
             self["most"], self["handle"], self["shared"] = self._resident, self._handle, self._code.shared
             self["room"], self["stages"] = self._code.room, self._stages
             self["functions"] = sum(len(code.entries) for code in codes)
+        self._ways = np.full(64, -1 if wanted and self._code else 0, np.int64)
+        self["ways"], self["bound"] = address(self._ways), _BOUND if device.timed else 1
+        if self._code and read:
+            self._stay()
+
+    def _stay(self) -> None:
+        """Allocate what a kernel needs that stays between rounds."""
+        self._mapped = memory = self._device.pinned(POST.size + BARRIER.size).view(np.int64)
+        memory[:] = 0
+        post, begin = memory[: POST.count], memory[POST.count :]
+        begin[BARRIER.at["word"]] = address(post) + 8 * POST.at["lost"]
+        begin[BARRIER.at["stay"]] = STAY
+        self["rounds"], self["begin"] = address(post), address(begin)
+        self["place"] = place = self._device.allocate(BARRIER.size)
+        weakref.finalize(self, self._device.free, place).atexit = False
 
     def __getitem__(self, name: str) -> int:
         return self._words[ABOUT.at[name]]
@@ -102,10 +122,16 @@ class PersistentRun:
         """Whether mini-batches can be run together."""
         return self._code is not None
 
+    def says(self) -> bool:
+        """Return whether the kernel that stays between rounds has said that it has left, or that a round is done."""
+        post = self._mapped
+        return bool(post[POST.at["left"]] or post[POST.at["done"]] == post[POST.at["turn"]])
+
     def room(self, launches: int) -> int:
         """Return the bytes that `note` needs at most."""
         steps = self._stages * launches  # and there are as many levels at most
-        return 64 + BARRIER.size + (STEP.size + 16) * steps + 16 if self._code else 0
+        pieces = PIECE.size * (self._read * launches + 1)
+        return 64 + BARRIER.size + (STEP.size + 16) * steps + 16 + pieces if self._code else 0
 
     def way(self, size: tuple[int, int]) -> bool | None:
         """Return whether mini-batches of a size are run together; None: not yet measured."""
@@ -117,7 +143,7 @@ class PersistentRun:
         """Return the word that blocks of the next run set if a barrier times out; see `give`."""
         if not self._spare and len(self._late) >= _LATE:
             self.wait()
-        word = self._spare.pop() if self._spare else self._device.word()
+        word = self._spare.pop() if self._spare else self._device.pinned(8).view(np.int64)
         word[0] = 0
         self["word"] = address(word)
         return word
@@ -139,6 +165,7 @@ class PersistentRun:
             together()
         elif size not in self.together:
             self.together[size] = self._faster(size, word, together, apart)
+            self._ways[size[0]] |= self.together[size] << size[1]
         else:
             try:
                 together()
@@ -148,6 +175,7 @@ class PersistentRun:
     def _give_up(self, error: Exception, size: tuple[int, int], apart: Callable[[], None]) -> None:
         log.warning("kernels are launched one by one from now on: %s", error)
         self.together[size] = False
+        self._ways[size[0]] &= ~(1 << size[1])
         apart()
 
     def _faster(

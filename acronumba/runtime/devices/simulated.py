@@ -5,24 +5,63 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from acronumba.kernels.cuda.cpu_memory import CpuMemory
 from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.persistent import PersistentCode
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.locks import ForkLock
-from acronumba.memory import Words, address, aligned
+from acronumba.memory import address, aligned
 from acronumba.runtime.devices.launches import Driver
 
+_REST = 0.05  # of the times that threads take turns, after which the CPU does
 _ILLEGAL = 700  # the driver's number of an illegal address
 
 
+class _Beside:
+    """A kernel that runs beside the CPU: they take turns, so that all depends on the seed alone."""
+
+    def __init__(self, run: Callable[[Callable[[], None]], None], chance: random.Random) -> None:
+        self.over = False
+        self.error: BaseException | None = None
+        self._run, self._chance = run, chance
+        self._mine, self._theirs = threading.Semaphore(0), threading.Semaphore(0)
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def _work(self) -> None:
+        self._mine.acquire()
+        try:
+            self._run(self._rest)
+        except BaseException as error:  # raised in the thread that asks
+            self.error = error
+        self.over = True
+        self._theirs.release()
+
+    def _rest(self) -> None:
+        if self._chance.random() < _REST:
+            self._theirs.release()
+            self._mine.acquire()
+
+    def go_on(self) -> None:
+        """Let the kernel run for a while."""
+        self._mine.release()
+        self._theirs.acquire()
+
+
 class SimulatedDevice:
-    """The simulator as a device: its memory is apart from the CPU's, and accesses to it are checked."""
+    """The simulator as a device: its memory is apart from the CPU's, and accesses to it are checked.
+
+    A kernel that waits for the CPU runs while `idle` is asked; all else waits for it.
+    """
 
     name = "the simulator"
     number: int | None = None
@@ -36,6 +75,7 @@ class SimulatedDevice:
         from acronumba.emit.interpret import InterpreterMemory
 
         self.memory = InterpreterMemory()
+        self.cpu = CpuMemory()
         self.seed = seed
         self.launches = 0
         self._lock = ForkLock()
@@ -44,12 +84,15 @@ class SimulatedDevice:
         self._numbers = itertools.count()  # of functions
         self._loaded: dict[int, tuple[Any, str, int]] = {}
         self._error: BaseException | None = None
+        self._beside: _Beside | None = None
+        self._turns = threading.RLock()
+        self._chance = random.Random(seed)
         self._callbacks = {
             "launch": self._callback(self._launch, 11),
             "cooperate": self._callback(self._cooperate, 10),
             "upload": self._callback(self._upload, 4),
             "record": self._callback(lambda event, stream: None, 2),
-            "reach": self._callback(lambda event: None, 1),
+            "reach": self._callback(lambda event: self.reach(event), 1),
         }
         self.driver = Driver(**{k: ctypes.cast(f, ctypes.c_void_p).value or 0 for k, f in self._callbacks.items()})
 
@@ -64,7 +107,9 @@ class SimulatedDevice:
 
         handles = []
         for code in codes:
-            gpu = Simulator(code.source, self.memory, self.seed, simulated_names(code.operations, self.memory))
+            gpu = Simulator(
+                code.source, self.memory, self.seed, simulated_names(code.operations, self.memory), self.cpu
+            )
             handles.append([next(self._numbers) for _ in code.entries])
             many = code.parameters
             self._loaded |= {h: (gpu, entry, many) for h, entry in zip(handles[-1], code.entries, strict=True)}
@@ -93,20 +138,26 @@ class SimulatedDevice:
     def _launch(self, handle: int, blocks: int, *rest: int) -> None:
         y, z, threads, threads_y, threads_z, shared, stream, params, extra = rest
         assert (y, z, threads_y, threads_z, shared, stream, extra) == (1, 1, 1, 1, 0, self.stream, 0)
-        gpu, entry, many = self._loaded[handle]
-        words = ctypes.c_int64.from_address
-        args = [words(words(params + 8 * k).value).value for k in range(many)]
-        self.launches += 1
-        gpu.launch(entry, blocks, threads, *args)
+        with self._turn():
+            gpu, entry, many = self._loaded[handle]
+            words = ctypes.c_int64.from_address
+            args = [words(words(params + 8 * k).value).value for k in range(many)]
+            self.launches += 1
+            gpu.launch(entry, blocks, threads, *args)
 
     def _cooperate(self, handle: int, blocks: int, *rest: int) -> None:
         y, z, threads, threads_y, threads_z, shared, stream, places = rest
         assert (y, z, threads, threads_y, threads_z, stream) == (1, 1, THREADS, 1, 1, self.stream)
-        gpu, entry, many = self._loaded[handle]
-        words = ctypes.c_int64.from_address
-        self.launches += 1
-        args = [words(words(places + 8 * k).value).value for k in range(many)]
-        gpu.launch(entry, blocks, threads, *args, shared=shared)
+        with self._turn():
+            gpu, entry, many = self._loaded[handle]
+            words = ctypes.c_int64.from_address
+            self.launches += 1
+            args = [words(words(places + 8 * k).value).value for k in range(many)]
+            if args[-1]:  # it waits for the CPU
+                run = partial(gpu.launch, entry, blocks, threads, *args, shared=shared)
+                self._beside = _Beside(lambda rest: run(rest=rest), self._chance)
+                return
+            gpu.launch(entry, blocks, threads, *args, shared=shared)
 
     def _upload(self, at: int, source: int, size: int, stream: int) -> None:
         self.upload(at, np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(source)))
@@ -115,12 +166,28 @@ class SimulatedDevice:
         found, self._error = self._error, None
         raise found or RuntimeError(f"error {error}")
 
-    def word(self) -> Words:
-        made = np.zeros(1, np.int64)
-        self.memory.add(made)
-        return made
+    def idle(self) -> bool:
+        with self._turns:
+            kernel = self._beside
+            if kernel is not None:
+                kernel.go_on()
+                if kernel.over:
+                    self._beside = None
+                    if kernel.error is not None:
+                        raise kernel.error
+        return self._beside is None
 
-    def wait(self) -> None: ...
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Hold what follows until no kernel runs beside any more."""
+        with self._turns:
+            while not self.idle():
+                pass
+            yield
+
+    def wait(self) -> None:
+        with self._turn():
+            pass
 
     @property
     def allocated(self) -> dict[int, NDArray[np.uint8]]:
@@ -143,26 +210,33 @@ class SimulatedDevice:
         self._freed.append(at)
 
     def pinned(self, size: int) -> NDArray[np.uint8]:
-        return aligned(size)
+        made = aligned(size)
+        self.cpu.add(made)
+        return made
 
     def copy(self, to: int, at: int, size: int) -> None:
-        view, start = self.memory.place(at, size, 1, "copy", False)
-        self.upload(to, np.frombuffer(view, np.uint8, size, start))
+        with self._turn():
+            view, start = self.memory.place(at, size, 1, "copy", False)
+            self.upload(to, np.frombuffer(view, np.uint8, size, start))
 
     def event(self) -> int:
         return 0
 
-    def reach(self, event: int) -> None: ...
+    def reach(self, event: int) -> None:
+        with self._turn():
+            pass
 
     def forget(self, event: int) -> None: ...
 
     def upload(self, at: int, data: NDArray[np.uint8]) -> None:
-        view, start = self.memory.place(at, len(data), 1, "upload", True)
-        np.frombuffer(view, np.uint8, len(data), start)[:] = data
+        with self._turn():
+            view, start = self.memory.place(at, len(data), 1, "upload", True)
+            np.frombuffer(view, np.uint8, len(data), start)[:] = data
 
     def download(self, data: NDArray[np.uint8], at: int) -> None:
-        view, start = self.memory.place(at, len(data), 1, "download", False)
-        data[:] = np.frombuffer(view, np.uint8, len(data), start)
+        with self._turn():
+            view, start = self.memory.place(at, len(data), 1, "download", False)
+            data[:] = np.frombuffer(view, np.uint8, len(data), start)
 
 
 @functools.cache

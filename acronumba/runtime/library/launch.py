@@ -31,20 +31,24 @@ from acronumba.runtime.library.words import ARENA, ARENA_USED, ROUNDS, RUN_BATCH
 from acronumba.runtime.state import DONE, EXECUTED, TO_EXECUTE
 
 from acronumba.runtime.library.launch_words import (  # isort: skip
-    ABOUT_HANDLE, ABOUT_PARAMETERS, ABOUT_SHARED, ABOUT_WIDEST, FUNCTION_BLOCKS, FUNCTION_BYTES, FUNCTION_HANDLE,
-    KERNEL_BYTES, KERNEL_COUNT, KERNEL_FIRST, LAUNCHED, LAUNCH_BLOCKS, LAUNCH_COOPERATE, LAUNCH_DRIVE,
-    LAUNCH_FUNCTIONS, LAUNCH_KERNELS, LAUNCH_LAUNCH, LAUNCH_MOST, LAUNCH_NODES, LAUNCH_P, LAUNCH_REACH, LAUNCH_RECORD,
-    LAUNCH_SCRATCH_SIZE, LAUNCH_STATUS, LAUNCH_STREAM, LAUNCH_UPLOAD, LAUNCH_WARPS_SIZE, LAUNCH_WHOLE, OWN, ROW_BYTES,
-    ROW_KERNEL, ROW_NODES, ROW_P, STREAM_ARENA, STREAM_BATCH, STREAM_DELTA, STREAM_END, STREAM_EVENT, STREAM_LAUNCHES,
-    STREAM_LEVELS, STREAM_MISSING, STREAM_MOST, STREAM_START, STREAM_TABLE, STREAM_TAIL, STREAM_TOP,
-    STREAM_TOTAL, STREAM_USED, STREAM_WARP, UNWRITTEN, WARPS, WRITTEN,
+    ABOUT_BASE, ABOUT_HANDLE, ABOUT_PARAMETERS, ABOUT_POST, ABOUT_SHARED, ABOUT_WIDEST, FUNCTION_BLOCKS,
+    FUNCTION_BYTES, FUNCTION_HANDLE, KERNEL_BYTES, KERNEL_COUNT, KERNEL_FIRST, LAUNCHED, LAUNCH_BLOCKS,
+    LAUNCH_COOPERATE, LAUNCH_DRIVE, LAUNCH_FUNCTIONS, LAUNCH_KERNELS, LAUNCH_LAUNCH, LAUNCH_MOST, LAUNCH_NODES,
+    LAUNCH_P, LAUNCH_REACH, LAUNCH_RECORD, LAUNCH_SCRATCH_SIZE, LAUNCH_STATUS, LAUNCH_STREAM, LAUNCH_UPLOAD,
+    LAUNCH_WARPS_SIZE, LAUNCH_WHOLE, OWN, ROW_BYTES, ROW_KERNEL, ROW_NODES, ROW_P, STREAM_ARENA, STREAM_BATCH,
+    STREAM_BRING, STREAM_COPIED, STREAM_DELTA, STREAM_END, STREAM_EVENT, STREAM_LAUNCHES, STREAM_LEVELS,
+    STREAM_MISSING, STREAM_MOST, STREAM_START, STREAM_TABLE, STREAM_TAIL, STREAM_TOP, STREAM_TOTAL, STREAM_USED,
+    STREAM_WARP, UNWRITTEN, WARPS, WRITTEN,
 )  # fmt: skip
 
 
 def write(words: i64, stream: i64, state: i64) -> i64:
-    error = low_half(call_address_i64(ld(words, LAUNCH_REACH), ld(stream, STREAM_EVENT)))
-    if error != 0:
-        return -error
+    if ld(stream, STREAM_COPIED) != 0:
+        error = low_half(call_address_i64(ld(words, LAUNCH_REACH), ld(stream, STREAM_EVENT)))
+        if error != 0:
+            return -error
+        st(stream, STREAM_COPIED, 0)
+    st(stream, STREAM_BRING, 0)
     st(stream, STREAM_TOP, ld(stream, STREAM_START))
     st(stream, STREAM_END, ld(stream, STREAM_TAIL))
     st(stream, STREAM_LAUNCHES, 0)
@@ -85,6 +89,7 @@ def copy(words: i64, stream: i64, end: i64) -> i64:
         )
     if error == 0:
         error = low_half(call_address_i64(ld(words, LAUNCH_RECORD), ld(stream, STREAM_EVENT), ld(words, LAUNCH_STREAM)))
+        st(stream, STREAM_COPIED, 1)
     return error
 
 
@@ -136,6 +141,8 @@ def apart(words: i64, stream: i64) -> i64:
 
 
 def together(words: i64, stream: i64, about: i64) -> i64:
+    st(about, ABOUT_BASE, 0)
+    st(about, ABOUT_POST, 0)
     ready(words, stream)
     end = steps(words, stream, about)
     if ready(words, stream) == 0:
@@ -143,11 +150,16 @@ def together(words: i64, stream: i64, about: i64) -> i64:
     error = copy(words, stream, end)
     if error != 0:
         return error
+    return cooperate(words, about, ld(about, ABOUT_WIDEST))
+
+
+def cooperate(words: i64, about: i64, blocks: i64) -> i64:
+    """Launch the one kernel."""
     return low_half(
         call_address_i64(
             ld(words, LAUNCH_COOPERATE),
             ld(about, ABOUT_HANDLE),
-            ld(about, ABOUT_WIDEST),
+            blocks,
             1,
             1,
             THREADS,

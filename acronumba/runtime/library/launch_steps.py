@@ -9,7 +9,8 @@ function with panels of weights is a multiple of their number, where that is pos
 a function in each level. If there are more functions than blocks, the level becomes two.
 
 *Places.* A function that runs in three levels or more gets a place for its panel of weights while there is room; the
-others share one, as large as the largest.
+others share one, as large as the largest. If the kernel stays between rounds, each function counts as one that does:
+places are then the same in all rounds.
 """
 
 from __future__ import annotations
@@ -19,14 +20,15 @@ from acronumba.kernels.cuda.persistent import TAGS
 from acronumba.kernels.cuda.stream import TAG_BYTES
 
 from acronumba.runtime.library.launch_words import (  # isort: skip
-    ABOUT_BARRIER, ABOUT_COUNT, ABOUT_FUNCTIONS, ABOUT_LEVELS, ABOUT_LOOKS, ABOUT_MOST, ABOUT_ROOM, ABOUT_STAGES,
-    ABOUT_STEPS, ABOUT_WIDEST, ABOUT_WORD, BARRIER_BYTES, BARRIER_COME, BARRIER_LOOKS, BARRIER_WORD, FUNCTION_BYTES,
-    FUNCTION_COUNT, FUNCTION_GRIDS, FUNCTION_PLACE, FUNCTION_TAGS, FUNCTION_USES, GRID_BYTES, GRID_COST, GRID_COUNTED,
-    GRID_KEPT, GRID_LEVEL, GRID_NODES, GRID_PANELS, GRID_TIMES, KERNEL_BYTES, KERNEL_COUNT, KERNEL_FIRST,
-    LAUNCH_BLOCKS, LAUNCH_FUNCTIONS, LAUNCH_GRIDS, LAUNCH_KERNELS, LAUNCH_PROCESSORS, LAUNCH_SCRATCH, LAUNCH_WARPS,
-    ROW_BATCH, ROW_BYTES, ROW_KERNEL, ROW_LEVEL, ROW_NODES, ROW_P, ROW_SCRATCH, ROW_STARTS, STEP_BLOCKS, STEP_BYTES,
-    STEP_FIRST, STEP_FUNCTION, STEP_KEPT, STEP_NODES, STEP_P, STEP_SCRATCH, STEP_TAGS, STEP_WANTED, STEP_WARPS,
-    STREAM_BATCH, STREAM_DELTA, STREAM_LAUNCHES, STREAM_LEVELS, STREAM_TABLE, STREAM_TAIL, STREAM_WARP, WARPS,
+    ABOUT_BARRIER, ABOUT_BASE, ABOUT_COUNT, ABOUT_FUNCTIONS, ABOUT_LEVELS, ABOUT_LOOKS, ABOUT_MOST, ABOUT_POST,
+    ABOUT_ROOM, ABOUT_STAGES, ABOUT_STEPS, ABOUT_TOTAL, ABOUT_WIDEST, ABOUT_WORD, BARRIER_BYTES, BARRIER_COME,
+    BARRIER_LOOKS, BARRIER_WORD, FUNCTION_BYTES, FUNCTION_COUNT, FUNCTION_GRIDS, FUNCTION_PLACE, FUNCTION_TAGS,
+    FUNCTION_USES, GRID_BYTES, GRID_COST, GRID_COUNTED, GRID_KEPT, GRID_LEVEL, GRID_NODES, GRID_PANELS, GRID_TIMES,
+    KERNEL_BYTES, KERNEL_COUNT, KERNEL_FIRST, LAUNCH_BLOCKS, LAUNCH_FUNCTIONS, LAUNCH_GRIDS, LAUNCH_KERNELS,
+    LAUNCH_PROCESSORS, LAUNCH_SCRATCH, LAUNCH_WARPS, ROW_BATCH, ROW_BYTES, ROW_KERNEL, ROW_LEVEL, ROW_NODES, ROW_P,
+    ROW_SCRATCH, ROW_STARTS, STEP_BLOCKS, STEP_BYTES, STEP_FIRST, STEP_FUNCTION, STEP_KEPT, STEP_NODES, STEP_P,
+    STEP_SCRATCH, STEP_TAGS, STEP_WANTED, STEP_WARPS, STREAM_BATCH, STREAM_DELTA, STREAM_LAUNCHES, STREAM_LEVELS,
+    STREAM_TABLE, STREAM_TAIL, STREAM_WARP, WARPS,
 )  # fmt: skip
 
 OFTEN = 3  # levels in which a function runs that gets a place of its own
@@ -93,13 +95,14 @@ def steps(words: i64, stream: i64, about: i64) -> i64:
     st(about, ABOUT_LEVELS, 0)
     st(about, ABOUT_WIDEST, 1)
     begin = 0
-    wanted = 0
+    wanted = ld(about, ABOUT_BASE)
     for level in range(levels):
         wanted = write_level(words, stream, about, order, begin, ld(ends, level), wanted)
         begin = ld(ends, level)
     st(about, ABOUT_STEPS, first + ld(stream, STREAM_DELTA))
     st(about, ABOUT_COUNT, begin)
     st(about, ABOUT_BARRIER, out + ld(stream, STREAM_DELTA))
+    st(about, ABOUT_TOTAL, wanted)
     return first + STEP_BYTES * begin
 
 
@@ -153,6 +156,8 @@ def give_places(words: i64, about: i64) -> None:
         kept = kept_by(words, function, room)
         st(function, FUNCTION_PLACE, 0)
         st(function, FUNCTION_TAGS, 0)
+        if ld(about, ABOUT_POST) != 0:
+            st(function, FUNCTION_USES, OFTEN)
         uses = ld(function, FUNCTION_USES)
         if kept > 0 and uses > 0:
             total = total + kept

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from acronumba.emit.words import RecordLayout
 from acronumba.kernels.cuda.marshal import ROW, STREAM
-from acronumba.kernels.cuda.persistent import BARRIER, STEP
+from acronumba.kernels.cuda.persistent import BARRIER, PIECE, POST, STEP
 from acronumba.kernels.cuda.sums import TASKS
 from acronumba.kernels.cuda.tiles import THREADS
 
-LAUNCHED, WRITTEN, UNWRITTEN = range(3)  # results of `whole`
+# Results of `whole` and `rounds`. Of `rounds` alone: PAUSED: call again. CRAMPED: there is not enough scratch memory.
+# FAILED: nodes have failed. LATE: the GPU takes long. LOST: its blocks have waited for each other in vain.
+LAUNCHED, WRITTEN, UNWRITTEN, PAUSED, CRAMPED, FAILED, LATE, LOST = range(8)
 WARPS = THREADS // 32
 OWN = 1 << 28  # bytes of scratch of all warps, as long as one block has enough
 
@@ -65,7 +67,8 @@ ABOUT = RecordLayout("""
 steps           what the one kernel is told: address of its steps,
 count           ... how many,
 barrier         ... address of its barrier
-parameters[3]   addresses of these
+post            ... address of words of POST, or 0
+parameters[4]   addresses of these
 word            `word` of the barrier
 looks           `looks` of it
 widest          how many blocks the widest step has
@@ -76,11 +79,20 @@ room            ... of them for panels of weights that stay
 functions       how many functions there are,
 stages          ... most of a kernel
 levels          how many levels the steps have
+base            how often blocks have come before the steps,
+total           ... and have come when all is done
+ways            int64[64]: by the bits of the number of launches: the bits of numbers of nodes that one kernel runs
+rounds          address of words of POST, for a kernel that stays between rounds
+place           the GPU's address of its barrier,
+begin           ... address of words that it begins with
+there           whether the kernel is there
+phase           of a round: 0: to be recorded; 1: its launches are written; 2: the kernel has been told
+bound           how often the CPU looks before it returns LATE
 """)
 
 _TABLES = {
     "LAUNCH_": LAUNCH, "KERNEL_": KERNEL, "FUNCTION_": FUNCTION, "GRID_": GRID, "ABOUT_": ABOUT, "STREAM_": STREAM,
-    "ROW_": ROW, "STEP_": STEP, "BARRIER_": BARRIER, "TASKS_": TASKS,
+    "ROW_": ROW, "STEP_": STEP, "BARRIER_": BARRIER, "TASKS_": TASKS, "POST_": POST, "PIECE_": PIECE,
 }  # fmt: skip
 _PLACES: dict[str, int] = {}
 for _prefix, _table in _TABLES.items():

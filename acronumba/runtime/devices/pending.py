@@ -1,0 +1,117 @@
+"""Results of a run that are on a device, and are copied to the CPU on demand."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from acronumba.memory import Array, Words
+from acronumba.runtime.buffers import Arena
+from acronumba.runtime.devices.arrays import DeviceMemory
+from acronumba.runtime.devices.device import Device, DeviceCopy
+from acronumba.runtime.devices.persistent import GIVEN_UP, PersistentRun
+from acronumba.runtime.shared import Forms
+
+_APART = 1 << 14  # bytes between two results that are copied with them
+_PIECES = 64  # of results, at most: more pieces are copied as one
+
+
+def together(pieces: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Merge ranges of memory, (start, end) each, into a few to copy, with the gaps between near ones."""
+    out: list[tuple[int, int]] = []
+    for start, end in sorted(pieces):
+        if out and start - out[-1][1] <= _APART:
+            out[-1] = out[-1][0], max(out[-1][1], end)
+        else:
+            out.append((start, end))
+    return out if len(out) <= _PIECES else [(out[0][0], out[-1][1])]
+
+
+class PendingResults:
+    """Results of a run that are on the device.
+
+    Parameters
+    ----------
+    device
+        Where.
+    arenas
+        In whose copies on the device they lie.
+    start, size
+        The part of the last arena that the run has used: address, bytes; it may have used all of the others.
+    word
+        What says whether the run has failed, if it can.
+    persistent
+        That gets it back.
+    forms
+        Of shared arrays that stay on the device: parts of these may be results.
+    """
+
+    def __init__(
+        self, device: Device, arenas: Sequence[Arena], start: int, size: int, word: Words | None,
+        persistent: PersistentRun, forms: Forms | None,
+    ) -> None:  # fmt: skip
+        self.device, self.word, self.persistent, self.forms = device, word, persistent, forms
+        self.arenas = [(arena, arena.address, arena.size) for arena in arenas[:-1]]
+        self.arenas.append((arenas[-1], start, size))
+
+    def __del__(self, ends: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self.word is not None and not ends():
+            self.persistent.give(self.word)
+
+    def check(self) -> None:
+        """Raise if the blocks of the run have waited for each other in vain; all is done when this is asked."""
+        if self.word is not None and self.word[0]:
+            raise RuntimeError(GIVEN_UP)
+
+    def export(self) -> None:
+        """Note that others have the memory."""
+        for arena, _, _ in self.arenas:
+            arena.exported = True
+
+    def all(self) -> None:
+        """Copy all of them."""
+        if self.arenas[-1][2] or len(self.arenas) > 1:
+            self._copy([(arena, [(start, start + size)]) for arena, start, size in self.arenas])
+        self.arenas = [(self.arenas[-1][0], 0, 0)]
+
+    def some(self, starts: Words, sizes: Words) -> None:
+        """Copy the results at these addresses, of these sizes in bytes, to the CPU."""
+        found = []
+        elsewhere = np.ones(len(starts), bool)
+        for arena, start, size in self.arenas:
+            inside = (starts >= start) & (starts + sizes <= start + size)
+            elsewhere &= ~inside
+            begins = starts[inside]
+            pieces = (
+                together(zip(begins.tolist(), (begins + sizes[inside]).tolist(), strict=True)) if len(begins) else []
+            )
+            found.append((arena, pieces))
+        if self.forms is not None and elsewhere.any():
+            self.forms.refresh_at(starts[elsewhere])
+        self._copy(found)
+
+    def memory(self, arrays: Sequence[Array]) -> DeviceMemory:
+        """Return a reader of the results that leaves those in the last arena on the device."""
+        arena, *_ = self.arenas[-1]
+        if self.forms is not None:
+            self.forms.refresh(arrays)
+        if len(self.arenas) > 1:
+            self._copy([(one, [(at, at + many)]) for one, at, many in self.arenas[:-1]])
+            self.arenas = self.arenas[-1:]
+        device_copy = arena.device_copy
+        assert isinstance(device_copy, DeviceCopy)
+        shift = device_copy.address - arena.address
+        return DeviceMemory(arrays, self.device, arena.address, arena.address + arena.size, shift, self)
+
+    def _copy(self, pieces: Sequence[tuple[Arena, Sequence[tuple[int, int]]]]) -> None:
+        for arena, those in pieces:
+            device_copy = arena.device_copy
+            assert isinstance(device_copy, DeviceCopy)
+            block = np.asarray(arena.block)
+            for start, end in those:
+                low, high = start - arena.address, end - arena.address
+                self.device.download(block[low:high], device_copy.address + low)
+        self.persistent.wait()
+        self.check()
