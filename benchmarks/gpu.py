@@ -5,14 +5,16 @@
 
 In this order, until the time is up (`--minutes`):
 
-1. every model's results are compared with the plain calls, several at the same time; so are the gradients of its
+1. what the GPU can do at most (`acronumba_bench.gpu.floors`);
+2. mini-batches of a few models, back to back and after pauses, and their stages on the processor (`timeline`);
+3. every model's results are compared with the plain calls, several at the same time; so are the gradients of its
    parameters, with those of the processor, from random cotangents of its results;
-2. compute-sanitizer, where it is installed, watches one model's memory and its races, there and back;
-3. what the GPU can do at most (`acronumba_bench.gpu.floors`), and what PyTorch's libraries reach;
-4. steps of training (loss, gradients, update) of the losses of `acronumba_bench.lessons`, in turns with inference,
+4. mini-batches take turns with PyTorch one by one, by hand, and by hand in a CUDA graph, where PyTorch is installed,
+   and, of the small size, with our kernels on the processor. What differs is not timed;
+5. steps of training (loss, gradients, update) of the losses of `acronumba_bench.lessons`, in turns with inference,
    with the same steps on the processor, and with PyTorch by hand, where it is installed;
-5. mini-batches take turns with PyTorch one by one, by hand, and by hand in a CUDA graph, where PyTorch is installed,
-   and, of the small size, with our kernels on the processor. What differs is not timed.
+6. compute-sanitizer, where it is installed, watches one model's memory and its races, there and back; and what
+   PyTorch's libraries reach.
 
 `--only inference` or `--only training` leaves the other half out.
 
@@ -43,6 +45,8 @@ from relay import Request, answer, relay, serve
 HEAVY = {"berxit", "berxit_emulated"}  # of these, few instances are compared: the plain calls take long
 DIFFERS = 1e-3  # relative to the largest number: what differs by more is not timed
 WATCHED = "tree_lstm"  # by compute-sanitizer
+TIMELINES = ("tree_lstm", "birnn", "stack_rnn")  # models of which a mini-batch is looked at closely
+PAUSES = (0.0, 1e-4, 1e-2)  # seconds before a mini-batch
 FEW = 8  # instances from which on PyTorch one by one takes no turn: it takes as much longer as there are more
 PACKAGES = ("numpy", "numba", "llvmlite", "numba-cuda", "cuda-core", "cuda-bindings", "torch")
 KINDS = {"check": "checks", "gradients": "gradients"}  # of comparisons: where the report has them
@@ -260,6 +264,32 @@ def row(
     return out
 
 
+def timeline(model: str, size: str | int, batch: int, device: str, rounds: int) -> dict[str, Any]:
+    """Return the milliseconds of a mini-batch of packed data, back to back and after pauses, and of its stages."""
+    import statistics
+
+    from acronumba import pack
+    from acronumba.bench.workloads import inputs
+    from acronumba_bench.workloads import WORKLOADS
+
+    workload = WORKLOADS[model]
+    xs, p = inputs(workload, size, batch, None)
+    ours, packed, shared = workload.model.on(device), pack(xs), pack(p)
+    taken: dict[float, list[float]] = {pause: [] for pause in PAUSES}
+    for k in range(rounds + 3):
+        for pause, times in taken.items():
+            time.sleep(pause)
+            begun = time.perf_counter()
+            list(ours.batch(packed, p=shared))
+            times += [time.perf_counter() - begun] if k >= 3 else []
+    stages = [ours.trace(packed, p=shared).data.seconds for _ in range(3)]
+    return {
+        "model": model, "size": size, "instances": batch,
+        "after a pause of": {f"{pause * 1e3:g} ms": 1e3 * statistics.median(times) for pause, times in taken.items()},
+        "stages": {name: 1e3 * statistics.median(s[name] for s in stages) for name in stages[0]},
+    }  # fmt: skip
+
+
 def step(lesson: str, size: str | int, batch: int, device: str, rounds: int) -> dict[str, Any]:
     """Time steps of training."""
     from acronumba_bench import training
@@ -270,7 +300,7 @@ def step(lesson: str, size: str | int, batch: int, device: str, rounds: int) -> 
 
 CHILD: dict[str, Callable[..., Any]] = {
     "about": about, "check": check, "gradients": gradients, "compiled": compiled, "floor": floor, "library": library,
-    "row": row, "step": step,
+    "row": row, "step": step, "timeline": timeline,
 }  # fmt: skip
 
 
@@ -285,6 +315,7 @@ class Report:
         self.begun = time.monotonic()
         self.data: dict[str, Any] = {
             "checks": {}, "gradients": {}, "sanitizer": {}, "floors": {}, "libraries": {}, "rows": [], "steps": [],
+            "timelines": [],
         }  # fmt: skip
         self.data |= {"failed": {}, "left out": []}
 
@@ -301,7 +332,7 @@ class Report:
             self.data["floors"][request.args["part"]] = result
         elif request.do == "library":
             self.data["libraries"][request.args["part"]] = result
-        elif request.do in ("row", "step"):
+        elif request.do in ("row", "step", "timeline"):
             self.data[f"{request.do}s"].append(result)
         if "error" in reply:
             shown = reply["error"]
@@ -412,31 +443,36 @@ def measure(args: argparse.Namespace, sizes: list[str | int], report: Report) ->
         report.data["left out"] += [request.name for request in left]
 
     ask([Request(do="about", args={"device": device})])
-    pairs = [(model, size) for size in sizes for model in args.models]
-    for do in [do for do, half in (("check", "inference"), ("gradients", "training")) if args.only in (None, half)]:
-        ask([Request(do=do, args={"model": m, "size": s, "device": device}, cap=120.0) for m, s in pairs], args.jobs)
     if on_gpu:
-        sanitize(report, device, sizes[0], end)
         from acronumba_bench.gpu.floors import PARTS
 
         ask([Request(do="floor", args={"part": part, "device": device}, cap=30.0) for part in PARTS])
-        if report.data.get("versions", {}).get("torch", "none") != "none":
-            ask([Request(do="library", args={"part": part, "device": device}, cap=40.0)
-                 for part in ("recurrent", "products")])  # fmt: skip
-    if args.only != "inference":
-        those = [(m, s, b) for s in sizes for b in args.batch for m in args.models if m in LESSONS]
-        those = [(m, s, b) for m, s, b in those if not report.differs(m, s, "gradients")]
-        given = {"device": device, "rounds": args.rounds}
-        ask([Request(do="step", args={"lesson": m, "size": s, "batch": b, **given}, cap=45.0) for m, s, b in those])
+    given = {"device": device, "rounds": args.rounds}
+    if args.only != "training":
+        closely = [m for m in args.models if m in TIMELINES] or args.models[:1]
+        ask([Request(do="timeline", args={"model": m, "size": sizes[0], "batch": b, **given}, cap=30.0)
+             for m in closely for b in args.batch])  # fmt: skip
+    pairs = [(model, size) for size in sizes for model in args.models]
+    for do in [do for do, half in (("check", "inference"), ("gradients", "training")) if args.only in (None, half)]:
+        ask([Request(do=do, args={"model": m, "size": s, "device": device}, cap=120.0) for m, s in pairs], args.jobs)
     rows = []
     for size in sizes if args.only != "training" else ():
         for batch in args.batch:
             for model in args.models:
                 if not report.differs(model, size):
-                    given = {"model": model, "size": size, "batch": batch, "device": device, "rounds": args.rounds}
-                    rows.append(Request(do="row", args={**given, "floors": report.data["floors"]}, cap=45.0))
+                    those = {"model": model, "size": size, "batch": batch, **given, "floors": report.data["floors"]}
+                    rows.append(Request(do="row", args=those, cap=45.0))
     rows.sort(key=lambda request: request.args["model"] not in BATCHED)  # what has baselines first
     ask(rows)
+    if args.only != "inference":
+        steps = [(m, s, b) for s in sizes for b in args.batch for m in args.models if m in LESSONS]
+        steps = [(m, s, b) for m, s, b in steps if not report.differs(m, s, "gradients")]
+        ask([Request(do="step", args={"lesson": m, "size": s, "batch": b, **given}, cap=45.0) for m, s, b in steps])
+    if on_gpu:
+        sanitize(report, device, sizes[0], end)
+        if report.data.get("versions", {}).get("torch", "none") != "none":
+            ask([Request(do="library", args={"part": part, "device": device}, cap=40.0)
+                 for part in ("recurrent", "products")])  # fmt: skip
     report.data["slowest"] = slowest(report.data["rows"])
     report.write()
 

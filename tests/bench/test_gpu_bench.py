@@ -125,7 +125,8 @@ def test_the_whole_program_in_the_simulator(gpu: ModuleType, tmp_path: Path, cap
     data = json.loads(file.read_text())
     assert data["versions"]["python"] and data["device"] == "simulator"
     assert data["checks"]["doubled 4"]["verdict"] in ("equal", "close")
-    (row,) = data["rows"]
+    (row,), (looked,) = data["rows"], data["timelines"]
+    assert len(looked["after a pause of"]) == 3 and looked["stages"]["execute"] > 0
     assert (row["launches"], row["nodes"], row["reasons"]) == (1, 2, {})
     assert set(row["seconds"]) == {"ours, objects", "ours, packed", "ours, on the processor"}
     assert data["gradients"]["doubled 4"] | {"first": 0} == {"verdict": "close", "error": 0.0, "first": 0, "arrays": 1}
@@ -135,13 +136,13 @@ def test_the_whole_program_in_the_simulator(gpu: ModuleType, tmp_path: Path, cap
         "multiply and add",
     }  # fmt: skip
     assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == [
-        "about simulator", "check doubled 4 simulator", "gradients doubled 4 simulator",
-        "step doubled 4 2 simulator 1", "row doubled 4 2 simulator 1",
+        "about simulator", "timeline doubled 4 2 simulator 1", "check doubled 4 simulator",
+        "gradients doubled 4 simulator", "row doubled 4 2 simulator 1", "step doubled 4 2 simulator 1",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("half", "wanted"), [
-    ("training", ["about", "gradients", "step"]), ("inference", ["about", "check", "row"]),
+    ("training", ["about", "gradients", "step"]), ("inference", ["about", "timeline", "check", "row"]),
 ])  # fmt: skip
 def test_one_half_alone(gpu: ModuleType, half: str, wanted: list[str], capsys: Any) -> None:
     rest = "--device simulator --models doubled --size 4 --batch 2 --rounds 1 --only".split()
@@ -199,3 +200,22 @@ def test_compute_sanitizer(
     assert report.data["sanitizer"]["racecheck"].startswith("found: " if status else "ERROR SUMMARY: 0 errors")
     gpu.sanitize(report, "cuda", 4, time.monotonic())
     assert report.data["sanitizer"]["memcheck"] == "no time left"
+
+
+def test_what_comes_first_on_a_gpu(gpu: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """All requests that the program makes there, in their order; each is answered without a GPU."""
+    monkeypatch.setattr("acronumba.runtime.devices.driver.missing", lambda ordinal=0: "")
+    monkeypatch.setattr(gpu.shutil, "which", lambda name: None)
+    close = {"verdict": "close", "error": 0.0}
+    timed = {"workload": "doubled", "size": 4, "instances": 2, "seconds": {}, "verdicts": {}, "launches": 1, "nodes": 2}
+    answers = {
+        "about": {"versions": {"torch": "2"}}, "floor": {}, "timeline": {}, "check": close, "gradients": close,
+        "row": timed, "step": {**timed, "errors": {"x": 0.0}, "wrong": False}, "library": {},
+    }  # fmt: skip
+    for name, result in answers.items():
+        monkeypatch.setitem(gpu.CHILD, name, lambda result=result, **_: result)
+    assert gpu.main("--models doubled --size 4 --batch 2".split()) == 0, capsys.readouterr().out
+    came = [line.split(":")[0].split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert list(dict.fromkeys(came)) == [
+        "about", "floor", "timeline", "check", "gradients", "row", "step", "compute-sanitizer", "library",
+    ]  # fmt: skip
