@@ -233,8 +233,9 @@ def verified(model: Batched, call: Call, done: Done) -> Done:
 def run(model: Batched, call: Call, trace: bool = False, start: float = 0.0, found: Fit | None = None) -> Done:
     """Run a mini-batch; in groups if the types of its instances are incompatible. `found`: a known fit, packed."""
     begin, spent = start or time.perf_counter(), 0.0
-    with compiling(model.__wrapped__):
-        found = found or existing(model, call)
+    if found is None:
+        with compiling(model.__wrapped__):
+            found = existing(model, call)
     if found is None:
         before = time.perf_counter()
         try:

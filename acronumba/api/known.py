@@ -1,16 +1,15 @@
-"""The last mini-batch of a model whose arguments were all packed, to find its specialisation again in a few checks.
+"""The specialisation of a model's last mini-batch of packs, found again in a few checks.
 
 In: the arguments of `Model.batch`. Out: the `Call` and the `Fit` that `bind` and `existing` return. These depend on
 the function and its signature, the device, the options after tuning, the specialisations in the order of their use, the
 code and the outer variables that the compiler has read, the shared values, and the columns. The guard of the
-specialisation compares the code, signature included, and the outer variables. Packs and snapshots never change, so it
-is enough that they are the same objects; other packs are bound as ever. All else is compared here, at each call. Where
-anything differs, the general way is taken.
+specialisation compares the code, signature included, and the outer variables. Snapshots never change, so it is enough
+that they are the same objects; the columns, which must be packs, are bound as ever, and not kept alive. All else is
+compared here, at each call. Where anything differs, the general way is taken.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -45,10 +44,13 @@ class Model(Protocol):
 
 @record(kw_only=True, eq=False)
 class Known:
-    """A mini-batch of packs, and all that its specialisation was chosen by."""
+    """A specialisation, and all that it was chosen by, but for the columns."""
 
-    call: Call
-    fit: Fit
+    compiled: Compiled
+    columns: int  # how many
+    count: int  # of instances
+    shared: Mapping[str, Value]  # all of them snapshots
+    frozen: frozenset[str]
     device: str
     table: Table  # of tuning; with the same one, function and number of instances the options are the same
     options: Options  # with the results of tuning
@@ -60,7 +62,8 @@ def note(model: Model, call: Call, fit: Fit, options: Options, entries: list[Com
     packed = fit.packed is not None and not fit.packed.errors and all(map(is_packed, call.columns))
     if packed and len(call.frozen) == len(call.shared) and call.numbers is None and not model.tensors:
         model._known = Known(
-            call=call, fit=fit, device=model.device, table=table(), options=options, entries=entries
+            compiled=fit.compiled, columns=len(call.columns), count=call.count, shared=call.shared, frozen=call.frozen,
+            device=model.device, table=table(), options=options, entries=entries,
         )  # fmt: skip
 
 
@@ -74,30 +77,27 @@ def tuned(model: Model, device: str, count: int) -> Options:
 def again(model: Model, columns: Sequence[Value], shared: Mapping[str, Value]) -> tuple[Call, Fit] | None:
     """Return what `bind` and `existing` return for these arguments if it is found here, else None."""
     known = model._known
-    if known is None or len(columns) != len(known.call.columns):
-        return None
-    last, (compiled, _, rows) = known.call, known.fit
-    if len(shared) != len(last.shared):
+    if known is None or len(columns) != known.columns or len(shared) != len(known.shared):
         return None
     for name, value in shared.items():
-        if type(value) is not Snapshot or last.shared.get(name) is not value.value:
+        if type(value) is not Snapshot or known.shared.get(name) is not value.value:
             return None
-    same, count = all(map(operator.is_, columns, last.columns)), last.count
-    if not same:
-        count = len(columns[0]) if all(map(is_packed, columns)) else 0
-        if not count or any(len(column) != count for column in columns):
-            return None
-    entries = known.entries
+    count = len(columns[0]) if all(map(is_packed, columns)) else 0
+    if not count or (known.columns > 1 and any(len(column) != count for column in columns)):
+        return None
+    compiled, entries = known.compiled, known.entries
     if entries != [compiled] and (compiled not in entries or any(c.used > compiled.used for c in entries)):
         return None
-    if count != last.count and tuned(model, known.device, count) is not known.options:
+    if count != known.count and tuned(model, known.device, count) is not known.options:
         return None
     if compiled.fn is not model.__wrapped__ or model.device != known.device or table() is not known.table:
         return None
-    call = Call(columns=tuple(columns), shared=last.shared, frozen=last.frozen, count=count)
+    call = Call(columns=tuple(columns), shared=known.shared, frozen=known.frozen, count=count)
     leaves = compiled.guard.leaves(call.shared, call.frozen) if model._numbered(call) is call else None
-    packed = None if leaves is None else rows if same else compiled.pack_exact(call.columns)
-    if leaves is None or packed is None:
+    if leaves is None or not compiled.guard.accepts(call.columns):
+        return None
+    packed = compiled.pack(call.columns, whole=True)
+    if packed is None:
         return None
     compiled.used = call.at
     return call, Fit(compiled, leaves, packed)

@@ -321,13 +321,14 @@ class Executable:
             If a user's schedule is none.
         """
         roots = np.ascontiguousarray(roots, np.int64)
-        instances, start = _others(len(roots), skip), time.perf_counter()
+        instances, start = _others(len(roots), skip) if skip else None, time.perf_counter()
         roots = roots if instances is None else roots[instances]
         prepared = self.shared.prepare(shared, stable)
         m = self._mini_batch(roots, prepared, keep, stable, timed, last, recorded_reads, tight=tight)
         try:
             self._with_threads(m, self._stages)
-            self.memory_policy.check_whole(m.buffers)
+            if self.options.memory_limit is not None:
+                self.memory_policy.check_whole(m.buffers)
         except TooLarge as error:
             if recorded_reads is not None:
                 raise Astray from None
@@ -548,9 +549,9 @@ class Executable:
             )
 
 
-def _others(count: int, out: Collection[int]) -> Words | None:
-    """Return the numbers of the instances that run; None: all."""
-    return np.array([k for k in range(count) if k not in out], np.int64) if out else None
+def _others(count: int, out: Collection[int]) -> Words:
+    """Return the numbers of the instances that run."""
+    return np.array([k for k in range(count) if k not in out], np.int64)
 
 
 def _leads(leads: Mapping[int, tuple[int, ...]]) -> Words:

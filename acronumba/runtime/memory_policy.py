@@ -101,8 +101,7 @@ class MemoryPolicy:
 
     def check_whole(self, buffers: Buffers) -> None:
         """Raise `TooLarge` if a mini-batch, which has run, has used buffers of earlier runs that exceed the limit."""
-        if self.options.memory_limit is not None:
-            self._check(buffers)
+        self._check(buffers)
 
     def check_back(self, need: int, more: int) -> None:
         """Raise MemoryError if a backward pass needs too much: `need` bytes, `more` of them still to be allocated."""

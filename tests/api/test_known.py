@@ -83,6 +83,18 @@ def test_the_guard_of_a_specialisation_has_the_code_of_its_function() -> None:
     assert {(id(step), name) for name in (".__code__", ".__defaults__", ".__kwdefaults__")} <= seen.keys()
 
 
+def test_packs_are_not_kept_alive() -> None:
+    f, p = model(plain), pack(weights(0))
+    for _ in range(2):
+        xs = pack(vectors(0, 3))
+        f.batch(xs, p=p)
+    held = xs._store.heap.words
+    before = sys.getrefcount(held)
+    del xs
+    f.batch(pack(vectors(1, 3)), p=p)
+    assert sys.getrefcount(held) < before
+
+
 def test_few_python_calls() -> None:
     f, xs, p = model(plain).with_options(threads=1), pack(vectors(0, 5)), pack(weights(0))
     for _ in range(3):
