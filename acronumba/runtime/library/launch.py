@@ -42,6 +42,9 @@ from acronumba.runtime.library.launch_words import (  # isort: skip
 )  # fmt: skip
 
 
+NEAR = 1 << 16  # bytes between two parts of the buffer that are copied with them: that takes less than another call
+
+
 def write(words: i64, stream: i64, state: i64) -> i64:
     if ld(stream, STREAM_COPIED) != 0:
         error = low_half(call_address_i64(ld(words, LAUNCH_REACH), ld(stream, STREAM_EVENT)))
@@ -76,14 +79,17 @@ def ready(words: i64, stream: i64) -> i64:
 
 
 def copy(words: i64, stream: i64, end: i64) -> i64:
-    """Copy the arguments, and the buffer from the failures of nodes to `end`, to the GPU, and record the event."""
-    start, low, delta = lds(stream, STREAM_START, STREAM_END, STREAM_DELTA)
+    """Copy the arguments, and the buffer from the failures of nodes to `end`, to the GPU, and record the event.
+
+    The two are one copy unless they lie far apart.
+    """
+    start, top, low, delta = lds(stream, STREAM_START, STREAM_TOP, STREAM_END, STREAM_DELTA)
+    if low < end and low - top <= NEAR:
+        top = end
     error = low_half(
-        call_address_i64(
-            ld(words, LAUNCH_UPLOAD), start + delta, start, ld(stream, STREAM_TOP) - start, ld(words, LAUNCH_STREAM)
-        )
+        call_address_i64(ld(words, LAUNCH_UPLOAD), start + delta, start, top - start, ld(words, LAUNCH_STREAM))
     )
-    if error == 0 and low < end:
+    if error == 0 and top < low and low < end:
         error = low_half(
             call_address_i64(ld(words, LAUNCH_UPLOAD), low + delta, low, end - low, ld(words, LAUNCH_STREAM))
         )
