@@ -209,7 +209,8 @@ class _Known:
     def read(self, params: object, grads: object, state: dict[str, Any], kinds: Sequence[str]) -> bool:
         """Take gradients, if everything is as it was; return whether it is."""
         mine, of_memory = self._skeletons
-        same = params is self._given[0] and state is self._given[1] and kinds == self._kinds and self.holds
+        same = params is self._given[0] and state is self._given[1] and "step" in state
+        same = same and kinds == self._kinds and self.holds
         same = same and all(map(is_, map(state.get, self._kinds), self._memory))
         if not (same and mine.is_unchanged() and of_memory.is_unchanged() and self._watched.are_unchanged()):
             return False

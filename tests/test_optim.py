@@ -150,6 +150,17 @@ def test_a_momentum_that_comes_later_has_no_state() -> None:
     assert np.allclose(p["w"], 0.6)
 
 
+@pytest.mark.parametrize("make", [optim.SGD, optim.Adam])
+def test_a_state_that_was_cleared_begins_anew(make: Any) -> None:
+    p, g = {"w": np.ones(4)}, {"w": np.ones(4)}
+    opt = make(0.1)
+    for _ in range(3):
+        opt.update(p, g)
+    opt.state.clear()
+    opt.update(p, g)
+    assert opt.state["step"] == 1
+
+
 def test_what_has_no_gradient_stays() -> None:
     p = {"w": np.ones(2), "v": np.ones(2)}
     opt = optim.Adam(0.1)
