@@ -75,7 +75,7 @@ def tuned(model: Model, device: str, count: int) -> Options:
 
 
 def again(model: Model, columns: Sequence[Value], shared: Mapping[str, Value]) -> tuple[Call, Fit] | None:
-    """Return what `bind` and `existing` return for these arguments if it is found here, else None."""
+    """Return the results of `bind` and `existing` for these arguments if they are known, else None."""
     known = model._known
     if known is None or len(columns) != known.columns or len(shared) != len(known.shared):
         return None
