@@ -13,6 +13,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from acronumba.errors import Loc
 
 _FROM_ONE = "tile_rows gates rows heavy_blocks group_nodes group_bytes alone_nodes tile_bytes fewest_rows unit".split()
 
@@ -123,6 +127,7 @@ class Strategy:
     row_elements: int = 16  # of a row that is worth a node of its own, if nothing dearer is done with it
     refactor: bool = True  # a recursive call computes the matrix product of its result that its caller would
     table_rows: int = 256  # of a shared table whose products are computed for all rows
+    without: tuple[str, ...] = ()  # decisions that are not taken, by `decision`
 
     # how kernels run (`runtime`)
     unit: int = 4000  # nanoseconds of work that are worth a thread
@@ -131,10 +136,21 @@ class Strategy:
 
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):
-            if f.name != "figures":
+            if f.name not in ("figures", "without"):
                 _check(f.name, getattr(self, f.name), f.default)
+        if not isinstance(self.without, tuple) or not all(isinstance(name, str) for name in self.without):
+            raise ValueError(f"without cannot be {self.without!r}")
         if not isinstance(self.figures, Figures | None):
             raise ValueError(f"figures cannot be {self.figures!r}")
+
+    def takes(self, kind: str, loc: Loc) -> bool:
+        """Whether a decision is taken: `kind` is that of its note (`ir.notes`), `loc` its place."""
+        return not self.without or decision(kind, loc) not in self.without
+
+
+def decision(kind: str, loc: Loc) -> str:
+    """Return the name of a decision of an analysis about an expression."""
+    return f"{kind} {loc.function} {loc.line}:{loc.column}"
 
 
 DEFAULT = Strategy()

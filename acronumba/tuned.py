@@ -159,7 +159,7 @@ def _table(data: Any) -> Table:
 
 def _choice(data: Any) -> Choice:
     tried = tuple(Tried(**one) for one in data["tried"])
-    changes = dict(data["changes"])
+    changes: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data["changes"].items()}
     most = [] if data["most"] is None else [data["most"]]
     if changes.keys() & {"figures"} or not all(map(_is_number, (*most, data["measured"]))):
         raise ValueError("no choice")

@@ -118,6 +118,7 @@ class _Moving:
         for product in self.products(function, made, used):
             mine = [(*calls[v], v, w) for v, w in product.pieces if v in calls and used[v] == 1]
             mine = [one for one in mine if self.makes(number, one[0].function, one[1], one[3])]
+            mine = [one for one in mine if self.strategy.takes("refactored", one[0].loc)]
             if len(mine) > 1:
                 sums[product.op] = product
                 for call, k, v, weights in mine:

@@ -1,8 +1,11 @@
 """Search for the best strategy of a model, by number of instances: by the cost model, then by measurements.
 
-In: a model with instances. Out: a `tuned.Choice` for each range of numbers of instances. Strategies that generate the
-same code as the default are skipped, and those that are far worse by the cost model. The others take turns with the
-default in one process, in CPU time of the thread; the best ones are measured again, on fresh turns. One is chosen if
+In: a model with instances. Out: a `tuned.Choice` for each range of numbers of instances. A strategy changes how all
+kernels are generated (`CANDIDATES`), or leaves out one decision of the analyses about one expression of the model
+(`decisions_of`): what is split off a kernel, moved out of a loop, computed for a whole table or by the callee. The
+mini-batch is recorded with each strategy, which compiles no kernel: those that are far worse by the cost model are
+left, and so are those that generate code which is known. The others must give the bits of the default, and take turns
+with it in one process, in CPU time of the thread; the best ones are measured again, on fresh turns. One is chosen if
 the whole interval of the ratio is below 1; then others are tried on top of it. The second measurement is needed, since
 most gains of 10% in the first turns are noise.
 """
@@ -13,20 +16,32 @@ import dataclasses
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from acronumba.api.model import Model
 from acronumba.bench.batch_times import estimated
 from acronumba.bench.measure import Ratio, ratio, timed
+from acronumba.config import Options
+from acronumba.errors.codes import reject
+from acronumba.ir.notes import Note
 from acronumba.kernels.cost import of_kernel
-from acronumba.strategy import Strategy
+from acronumba.runtime.trace import TraceData
+from acronumba.strategy import Strategy, decision
 from acronumba.tuned import Choice, Tried
 
-CANDIDATES: Mapping[str, Mapping[str, Any]] = {
+Changes: TypeAlias = "Mapping[str, Any]"  # fields of `Strategy`
+
+CANDIDATES: Mapping[str, Changes] = {
     "not split": {"split": False},
-    "products in the call": {"refactor": True},
+    "smaller operations split": {"split_worth": 1.0},
+    "products in the caller": {"refactor": False},
+    "no tables of products": {"table_rows": 0},
+    "cheap values computed again": {"dear": 12},
     "blocks of 24 rows": {"rows": 24},
     "blocks of 96 rows": {"rows": 96},
     "blocks of 192 rows": {"rows": 192},
@@ -35,11 +50,19 @@ CANDIDATES: Mapping[str, Mapping[str, Any]] = {
     "functions in one loop": {"long": 1 << 20},
     "panels always in one order": {"turn_bytes": 1 << 39},
 }
-_HOPELESS = 1.5  # times the default that the cost model says
+# What the analyses decide about an expression, by the kind of their notes, and what is done without.
+DECISIONS: Mapping[str, str] = {
+    "hoisted": "not split at {}",
+    "moved": "in each step at {}",
+    "once": "not once for all at {}",
+    "refactored": "product in the caller of {}",
+}
+_HOPELESS = 1.25  # times the default that the cost model says
+_MOST = 10  # decisions that are measured: the best by the cost model
 _SCREEN, _VALIDATE = 7, 25  # turns
 _LOOKS = 0.985  # largest ratio in the first turns for a second measurement
 _SHORT = 2e-3  # seconds: a shorter run is repeated until it takes this long
-_SECONDS = 20.0  # that the turns of one comparison take at most: slow models get fewer
+_SECONDS = 10.0  # that the turns of one comparison take at most: slow models get fewer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +70,7 @@ class Variant:
     """The model with a strategy, ready to run a mini-batch."""
 
     name: str
-    changes: Mapping[str, Any]
+    changes: Changes
     model: Model[..., Any]
     estimate: float  # seconds of the kernels
     run: Callable[[], object]
@@ -83,20 +106,8 @@ def _tune_one(
     step: Callable[[int, str], None],
 ) -> Choice:  # fmt: skip
     default = variant(model, "default", {}, columns, shared)
-    base, chosen, tried = default, default, dict[str, Tried]()
-    texts = {text_of(default, columns, shared)}
-    left: list[Variant] = []
-    for name, changes in CANDIDATES.items():
-        step(1, f"{name}, {n} instances")
-        one = variant(model, name, changes, columns, shared)
-        text = text_of(one, columns, shared)
-        if text in texts:
-            continue
-        texts.add(text)
-        by_model = one.estimate / default.estimate
-        tried[name] = Tried(name=name, estimated=by_model)
-        if by_model < _HOPELESS:
-            left.append(one)
+    base = chosen = default
+    left, tried = _promising(default, n, columns, shared, step)
     while left:
         screened = turns([base, *left], _SCREEN)
         good = []
@@ -113,14 +124,81 @@ def _tune_one(
             tried[one.name] = _told(one.name, one.estimate / default.estimate, valid)
             if valid.high < 1.0:
                 chosen = base = one
+                more = [(v, both(one.changes, v.changes)) for _, v in good if v is not one]
                 left = [
-                    variant(model, f"{one.name}, {v.name}", {**one.changes, **v.changes}, columns, shared)
-                    for _, v in good
-                    if v is not one and not one.changes.keys() & v.changes.keys()
+                    variant(model, f"{one.name}, {v.name}", changes, columns, shared)
+                    for v, changes in more
+                    if changes is not None
                 ]
                 tried.update({v.name: Tried(name=v.name, estimated=v.estimate / default.estimate) for v in left})
                 break
     return Choice(most=most, measured=n, name=chosen.name, changes=chosen.changes, tried=tuple(tried.values()))
+
+
+def _promising(
+    default: Variant, n: int, columns: Sequence[Any], shared: Mapping[str, Any], step: Callable[[int, str], None]
+) -> tuple[list[Variant], dict[str, Tried]]:
+    """Return the strategies that are worth measuring, and the estimates of all."""
+    trace = default.model.trace(*columns, **shared)
+    assert trace.ran is not None
+    found, tried = [], dict[str, Tried]()
+    decisions = decisions_of(trace.ran.compiled.plan.notes)
+    for name, changes in {**CANDIDATES, **decisions}.items():
+        if name not in decisions:
+            step(1, f"{name}, {n} instances")
+        one = _ready(default.model, name, changes, columns, shared)
+        recorded = trace.ran.record(one.model.options, trace.data)
+        if name in decisions and recorded is trace.data:  # the same plan
+            continue
+        seconds = estimate_of(recorded, one.model.options)
+        tried[name] = Tried(name=name, estimated=seconds / default.estimate)
+        if seconds < _HOPELESS * default.estimate:
+            found.append(dataclasses.replace(one, estimate=seconds))
+    best = sorted((one for one in found if one.name in decisions), key=lambda one: one.estimate)[:_MOST]
+    texts, left, wanted = {text_of(default, columns, shared)}, [], bits_of(default.run())
+    for one in found:
+        text = text_of(one, columns, shared) if one.name not in decisions or one in best else None
+        if text in texts:
+            del tried[one.name]
+        elif text is not None:
+            texts.add(text)
+            left.append(one)
+            if bits_of(one.run()) != wanted:
+                raise reject("ACR799", message="a strategy changed the bits of a result", seen=one.name)
+    return left, tried
+
+
+def decisions_of(notes: Iterable[Note]) -> dict[str, Changes]:
+    """Return the strategies that leave out one decision of the analyses, by name."""
+    names: dict[str, str] = {}
+    for note in notes:
+        if note.kind in DECISIONS:
+            line = f"{note.loc.function} line {note.loc.line}"
+            names.setdefault(decision(note.kind, note.loc), DECISIONS[note.kind].format(line))
+    many = Counter(names.values())
+    return {
+        f"{name}, column {key.rpartition(':')[2]}" if many[name] > 1 else name: {"without": (key,)}
+        for key, name in names.items()
+    }
+
+
+def both(a: Changes, b: Changes) -> Changes | None:
+    """Return two changes at once; None if they are of one parameter."""
+    if a.keys() & b.keys() - {"without"}:
+        return None
+    without = tuple(dict.fromkeys([*a.get("without", ()), *b.get("without", ())]))
+    return {**a, **b, **({"without": without} if without else {})}
+
+
+def bits_of(value: Any) -> Any:
+    """Return a result in a form that is equal for two results if all their bits are."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, Mapping):
+        return [(bits_of(k), bits_of(v)) for k, v in value.items()]
+    if isinstance(value, Sequence | set) and not isinstance(value, str | bytes):
+        return [type(value).__name__, *map(bits_of, value)]
+    return bits_of(vars(value)) if hasattr(value, "__dict__") else repr(value)
 
 
 def _told(name: str, by_model: float, valid: Ratio) -> Tried:
@@ -132,15 +210,27 @@ def _median(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def variant(
-    model: Model[..., Any], name: str, changes: Mapping[str, Any], columns: Sequence[Any], shared: Mapping[str, Any]
+    model: Model[..., Any], name: str, changes: Changes, columns: Sequence[Any], shared: Mapping[str, Any]
 ) -> Variant:
     """Return the model with a strategy; it has run once."""
+    one = _ready(model, name, changes, columns, shared)
+    trace = one.model.trace(*columns, **shared).data
+    return dataclasses.replace(one, estimate=estimate_of(trace, one.model.options))
+
+
+def _ready(
+    model: Model[..., Any], name: str, changes: Changes, columns: Sequence[Any], shared: Mapping[str, Any]
+) -> Variant:
+    """Return the model with a strategy, without an estimate."""
     one = model.with_options(strategy=Strategy(**changes), threads=1)
-    trace = one.trace(*columns, **shared).data
-    on = one.options.decisions, None, one.options.precision
+    return Variant(name=name, changes=changes, model=one, estimate=0.0, run=lambda: one.batch(*columns, **shared))
+
+
+def estimate_of(trace: TraceData, options: Options) -> float:
+    """Return the seconds of the kernels of a mini-batch by the cost model."""
+    on = options.decisions, None, options.precision
     estimates = {name: of_kernel(spec, *on) for name, spec in zip(trace.kernels, trace.specs, strict=True)}
-    seconds = sum(estimated(record, estimates[record.kernel]) for record in trace.batches)
-    return Variant(name=name, changes=changes, model=one, estimate=seconds, run=lambda: one.batch(*columns, **shared))
+    return sum(estimated(record, estimates[record.kernel]) for record in trace.batches)
 
 
 def text_of(one: Variant, columns: Sequence[Any], shared: Mapping[str, Any]) -> str:

@@ -27,6 +27,19 @@ from acronumba.strategy import DEFAULT, Figures, Strategy
 from acronumba_bench import costs
 from acronumba_bench.workloads import WORKLOADS
 
+
+@model
+def hoisting(words: list[int], *, w: np.ndarray, e: np.ndarray) -> Any:
+    h, out = e[0], []
+    for k in words:
+        x = e[k]
+        for _ in words:
+            h = np.tanh(w @ h + w @ np.tanh(w @ np.tanh(x)))
+        h = np.tanh(w @ h + w @ x)
+        out.append(np.tanh(w @ h))
+    return out, h
+
+
 FILE = """
 import numpy as np
 from acronumba import model
@@ -170,6 +183,47 @@ def test_what_is_slower_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tried["faster at first"].high > 1 > tried["always faster"].high
     assert tried["slower"].ratio == pytest.approx(1.4)
     assert tried["slower"].high is None
+
+
+@pytest.mark.long
+def test_decisions_are_left_out_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The times say that one product should stay in the step, and another in the step of its own loop."""
+    monkeypatch.setattr(tune_model, "CANDIDATES", {"not split": {"split": False}})
+    faster = {"not split": 1.1}
+
+    def turns(variants: Any, count: int) -> dict[str, list[float]]:
+        out = {}
+        for v in variants:
+            each = 0.9 ** len(v.changes.get("without", ())) * faster.get(v.name, 1.0)
+            out[v.name] = [each * (1 + 1e-3 * (k % 3)) for k in range(count)]
+        return out
+
+    monkeypatch.setattr(tune_model, "turns", turns)
+    p = {"w": np.eye(32, dtype=np.float32), "e": np.ones((300, 32), np.float32)}
+    (choice,) = tune_model.tune(hoisting, {2: [[[1, 2, 290], [4]]]}, p)
+    moved, split = "moved hoisting", "hoisted hoisting"
+    assert [name.rpartition(" ")[0] for name in sorted(choice.changes["without"])] == [split, split, moved]
+    assert {t.name.partition(" at ")[0] for t in choice.tried} >= {"not split", "in each step"}
+    table = tuned.Table(models={"m": (choice,)})
+    assert tuned._table(json.loads(json.dumps(dataclasses.asdict(table)))) == table
+
+
+def test_any_decisions_may_be_left_out() -> None:
+    """The same bits, whatever is left out; many programs were tried."""
+    p = {"w": np.eye(32, dtype=np.float32) * 0.7, "e": np.random.default_rng(0).standard_normal((300, 32), np.float32)}
+    xs = [[1, 2, 290], [4], [], [7, 7, 8, 1]]
+    compiled = hoisting._compiled([xs], p)
+    keys = [changes["without"][0] for changes in tune_model.decisions_of(compiled.plan.notes).values()]
+    want = tune_model.bits_of(hoisting.batch(xs, **p))
+    keys = [key for key in keys if not key.startswith("once")]
+    for without in (keys, keys[:1]):
+        one = hoisting.with_options(strategy=Strategy(without=tuple(without)))
+        assert tune_model.bits_of(one.batch(xs, **p)) == want
+        kept = tune_model.decisions_of(one._compiled([xs], p).plan.notes)
+        left = {c["without"][0] for c in kept.values()}
+        assert not left & set(without) or len(without) < len(keys)  # what others need goes with them
+    with pytest.raises(ValueError, match="without"):
+        Strategy(without=["hoisted"])  # type: ignore[arg-type]
 
 
 def test_intervals_hold_what_noise_does() -> None:

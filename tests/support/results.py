@@ -267,6 +267,17 @@ def fewer(label: str) -> int:
     return sum(row["batches"][label] < row["batches"]["default"] for row in rows)
 
 
+def exact_schedules() -> list[dict[str, int]]:
+    """Return, by number of expressions, in how many of some small graphs a schedule or the bound is the optimum."""
+    found: list[dict[str, int]] = result("schedules-znver4-2cores")["exact"]
+    return found
+
+
+def unrefactored(leaves: str) -> list[float]:
+    """Return how many times as long trees with such leaves take without refactoring, for all sizes and counts."""
+    return [row["times"] for row in result("refactor-znver4-2cores")["rows"] if row["leaves"] == leaves]
+
+
 # -------------------------------------------------------------------------------------------------- small passes
 
 

@@ -45,6 +45,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "row_elements": (0, 16, 1000),
     "table_rows": (0, 256),
     "refactor": (True, False),
+    "without": ((), ("hoisted cells 84:20", "once cells 84:12"), ("moved attention 97:4",)),
     "unit": (1, 4000),
     "launch": (0, 400, 10**6),
     "figures": (None, Figures(), Figures(weights=1.0, multiply=5.0)),

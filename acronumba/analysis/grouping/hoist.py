@@ -142,7 +142,7 @@ class _Numbers:
             k
             for k, op in enumerate(self.ops)
             if self.cycle[k] < 0 and not self.fixed[k] and is_worth(op, strategy) and not self.between(k)
-            if flow.places[k] not in waiting
+            if flow.places[k] not in waiting and strategy.takes("hoisted", op.loc)
         ]
         self.near: list[list[int]] = [[] for _ in self.ops]  # who reads it in the same run of the block
         self.kept = [False] * len(self.ops)  # stored whatever the numbers are

@@ -232,5 +232,6 @@ class _Mover:
             if v not in fixed:
                 tensors = [results[a] for a in i.args if isinstance(a, ir.Var) and a in chosen and a in results]
                 if is_worth(i, self.strategy) or (tensors and stored(i) <= sum(map(stored, tensors))):
-                    choose(v)
+                    if self.strategy.takes("moved", i.loc):
+                        choose(v)
         return [i for v, i in known.items() if v in chosen]

@@ -24,6 +24,7 @@ from acronumba.ir.ops import TENSORS
 from acronumba.ir.types import BoolT, FloatT, IntT, TensorT
 from acronumba.ir.visit import Names
 from acronumba.records import record
+from acronumba.strategy import Strategy
 
 
 @record()
@@ -50,15 +51,15 @@ def embed_then_project(program: ir.Program, options: Options) -> ir.Program:
     if not (options.reuse and options.hoist):
         return program
     functions = tuple(
-        _Tables(program, f, free, options.decisions.table_rows).run()
+        _Tables(program, f, free, options.decisions).run()
         for f, free in zip(program.functions, same_for_all(program, options), strict=True)
     )
     return replace(program, functions=functions)
 
 
 class _Tables:
-    def __init__(self, program: ir.Program, function: ir.Function, free: Iterable[ir.Var], most: int) -> None:
-        self.most = most  # rows of a table
+    def __init__(self, program: ir.Program, function: ir.Function, free: Iterable[ir.Var], strategy: Strategy) -> None:
+        self.strategy = strategy
         self.program, self.function = program, function
         self.free = frozenset(free)
         self.fixed = fixed_variables(function)
@@ -97,7 +98,9 @@ class _Tables:
         if op.op == "take":
             table, index = op.args
             shape = self.shape(table)
-            if op.attrs != (0,) or shape is None or len(shape) != 2 or shape[0] > self.most or not self.number(index):
+            if op.attrs != (0,) or shape is None or len(shape) != 2 or not self.number(index):
+                return None
+            if shape[0] > self.strategy.table_rows:
                 return None
             assert isinstance(index, ir.Var)
             return _Row(index, table, shape[0], (), False)
@@ -113,6 +116,8 @@ class _Tables:
     def product(self, op: ir.Op) -> _Row | None:
         x, y = op.args
         matrix = self.shape(x) or self.shape(y)
+        if not self.strategy.takes("once", op.loc):
+            return None
         assert isinstance(op.out.type, TensorT)
         if matrix is None or len(matrix) != 2 or not op.out.type.dtype.startswith("float"):
             return None

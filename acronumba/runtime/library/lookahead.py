@@ -22,11 +22,12 @@ the usual end. Otherwise the component is searched, as far as `effort` says, unt
         component and pruned. A schedule restricted to the keys of a component is feasible for the component, and
         pruning adds nothing: so there are never more batches than the best of these three has.
 
-Each is compared with the schedule by depth in the component. Without an `effort`, a search is skipped if a third of the
-batches above the bound (about the number that a search saves) costs less time than the search: on a CPU a batch is
-cheap, and a schedule that takes longer to find than it saves is no gain. If that is so even if one batch were enough,
-the bound is not computed either, until it is requested (`bound`: a trace). If a search pays, 2 and 3 are still left out
-if the first search has left too few batches above the bound.
+Each is compared with the schedule by depth in the component. Without an `effort`, a search is skipped if three quarters
+of the batches above the bound (about the number that the first search saves) cost less time than the search: on a CPU a
+batch is cheap, and a schedule that takes longer to find than it saves is no gain. A batch costs its launch, or the
+reading of its weights. If a search does not pay even if one batch were enough, the bound is not computed either, until
+it is requested (`bound`: a trace). If a search pays, 2 and 3, which save a third of what is left, are still left out if
+the first search has left too few batches above the bound.
 
 The bound is of ED-Batch (Chen et al. 2023), whose condition for a safe batch implies a tight one; soft tightness,
 pruning and the guarantee are new here. All tables are linear in the nodes and edges of a component.
@@ -62,15 +63,19 @@ from acronumba.runtime.state import DONE, GROW_CHAINS
 from acronumba.runtime.library.words import (  # isort: skip
     ABLE, AGENDA_LENGTHS, AGENDA_STEP, AGENDA_WORDS, ARGS, BEST, BFIRST, BKEY, BOUND, BSTART, BUDGET, CCAP, CHAINS,
     COUNTED, COUNTS, DEEPEST, DEGREE, DEPTH, DEPTH_LENGTHS, DEPTH_WORDS, DUE, EFFORT, EFIRST, EFROM, FRESH, GKINDS,
-    GROUPS, HEIGHT, KEY, KEYS, KIND, K_LISTS, K_TENSORS, K_WORDS, LATE, LAUNCH, LEVEL, LFIRST, LIST_ITEMS,
-    LIST_LENGTH, LOCAL, LONGEST, MEMBERS, MIXED, N, ORDER, OWN, PEAK, PLACE, QUEUE, RAN_AT, READY, RECORD_HEAD,
-    REMAIN, RESTRICTED, RSTART, SCORE, SFIRST, SIZE, SKIND, SNEXT, SPARE, TABLE, TOUCHED, WORD,
+    GROUPS, HEIGHT, KEY, KEYS, KIND, K_LISTS, K_SHARES, K_STAGES, K_TENSORS, K_WORDS, LATE, LAUNCH, LEVEL, LFIRST,
+    LIST_ITEMS, LIST_LENGTH, LOCAL, LONGEST, MEMBERS, MIXED, N, ORDER, OWN, PEAK, PLACE, QUEUE, RAN_AT, READY,
+    RECORD_HEAD, REMAIN, RESTRICTED, RSTART, SCORE, SFIRST, SIZE, SKIND, SNEXT, SPARE, STAGE_WEIGHTS, STAGE_BYTES,
+    TABLE, TOUCHED, WORD,
 )  # fmt: skip
 
 NEAR = 8  # so many heights below the largest count in the score of a kind
 TIGHT = 1000.0  # more than any share
-SEARCH = 60  # nanoseconds per node that one more search takes
-SAVES = 3  # one in so many batches above the bound is saved by it
+START = 6000  # nanoseconds that one more search takes,
+SEARCH = 60  # and per node
+WHOLE = 12  # of as many batches above the bound
+FIRST = 9  # the first search saves so many,
+MORE = 4  # and a further one
 
 
 def lookahead(ST: i64, improve: i64) -> i64:
@@ -86,7 +91,7 @@ def lookahead(ST: i64, improve: i64) -> i64:
         batches = ld32(bfirst, c + 1) - ld32(bfirst, c)
         least = batches
         if ld32(size, c) > 1 and batches > 1:
-            if improve != 0 and ld(ST, EFFORT) < 0 and pays(ST, c, batches - 1) == 0:
+            if improve != 0 and ld(ST, EFFORT) < 0 and pays(ST, c, batches - 1, FIRST) == 0:
                 unknown = 1
             elif ld(ST, N) > ld(ST, CCAP):
                 return GROW_CHAINS
@@ -165,11 +170,19 @@ def chains(ST: i64, c: i64, back: i64) -> i64:
     return total
 
 
-def pays(ST: i64, c: i64, batches: i64) -> i64:
-    """Return whether one more search of component c may be worth its time, if it can save at most so many batches."""
-    bstart, bfirst = lds(ST, BSTART, BFIRST)
-    members = ld32(bstart, ld32(bfirst, c + 1)) - ld32(bstart, ld32(bfirst, c))
-    if batches * ld(ST, LAUNCH) > members * SEARCH * SAVES:
+def pays(ST: i64, c: i64, batches: i64, share: i64) -> i64:
+    """Return whether one more search of component c is worth its time if it saves a share of so many batches."""
+    kind, order, table, bstart, bfirst = lds(ST, KIND, ORDER, TABLE, BSTART, BFIRST)
+    low = ld32(bfirst, c)
+    high = ld32(bfirst, c + 1)
+    reading = 0  # nanoseconds for the weights of all batches
+    for b in range(low, high):
+        k = table + 8 * K_WORDS * ld32(kind, ld32(order, ld32(bstart, b)))
+        for s in range(ld(k, K_STAGES)):
+            reading = reading + ld(ld(k, K_SHARES) + STAGE_BYTES * s, STAGE_WEIGHTS)
+    each = max(ld(ST, LAUNCH), reading // max(high - low, 1))
+    members = ld32(bstart, high) - ld32(bstart, low)
+    if batches * share * each > (START + members * SEARCH) * WHOLE:
         return 1
     return 0
 
@@ -182,7 +195,7 @@ def search(ST: i64, c: i64, least: i64) -> i64:
     low = ld32(ld(ST, BSTART), first)
     effort = ld(ST, EFFORT)
     more = 1
-    if effort < 0 and pays(ST, c, depths - least) == 0:
+    if effort < 0 and pays(ST, c, depths - least, FIRST) == 0:
         return DONE
     status = graph(ST, c)
     if status != DONE:
@@ -192,7 +205,7 @@ def search(ST: i64, c: i64, least: i64) -> i64:
     chains(ST, c, 1)
     count = consider(ST, look(ST, 0), count, effort)
     if effort < 0:
-        more = pays(ST, c, count - least)
+        more = pays(ST, c, count - least, MORE)
     if count > least and (effort < 0 or effort > 1) and more != 0:
         count = consider(ST, look(ST, 1), count, 1)
     if count > least and (effort < 0 or effort > 2) and more != 0:
