@@ -382,7 +382,8 @@ class _GradientRun:
         bad = {*packed.errors, *done.failures, *done.crowded}
         good = [j for j in range(len(members)) if j not in bad] if bad else range(len(members))
         if done.back.loss is None:
-            for j, result in zip(good, done.result.some(good), strict=True):
+            results = done.result.some(good) if done.losses is None else done.losses
+            for j, result in zip(good, results, strict=True):
                 self._set(members[j], result)
         else:
             self.late |= {members[j]: partial(done.result, j) for j in good}
@@ -453,7 +454,7 @@ class _GradientRun:
         losses = [self._fetched(self.losses, k) for k in self.good]
         classes = {*map(type, losses)}
         dtype = np.dtype(classes.pop()) if len(classes) == 1 and classes <= _SCALARS else _dtype_of(losses)
-        total = np.sum(np.array(losses, np.float64)) * share
+        total = np.add.reduce(np.array(losses, np.float64)) * share
         return np.asarray(total, dtype if dtype.kind == "f" else np.float64)[()]
 
 

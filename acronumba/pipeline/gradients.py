@@ -35,6 +35,7 @@ class ForwardAndBackward:
     """Result of the forward and backward pass of a mini-batch."""
 
     result: Decoder  # of results, by the numbers of instances that did not fail
+    losses: Sequence[Value] | None  # the results, if they are scalars that are on the CPU
     failures: Mapping[int, Failure]
     crowded: Sequence[int]  # instances that did not fit into memory beside the others
     mean: bool  # whether gradients are those of the mean, not of the sum
@@ -199,8 +200,19 @@ class Trained:
         self.back.forward.shared.give(run.prepared)
         failures = {k: failure for k, failure in run.errors.items() if k not in crowded}
         return ForwardAndBackward(
-            result=compiled.decoder(run, packed), failures=failures, crowded=crowded, mean=mean, back=done, asked=arrays
-        )
+            result=compiled.decoder(run, packed), losses=self._losses(run, seeds.records, done), failures=failures,
+            crowded=crowded, mean=mean, back=done, asked=arrays,
+        )  # fmt: skip
+
+    def _losses(self, run: Run, records: Words, done: Done) -> Sequence[Value] | None:
+        """Return the losses of the instances that did not fail, if they are results and scalars on the CPU."""
+        t = self.compiled.program.result
+        there = run.pending is not None or done.loss is not None or self.compiled.lowered.wrap is not None
+        if there or not isinstance(t, TensorT) or t.shape:
+            return None
+        records, losses = np.ascontiguousarray(records), np.empty(len(records), t.dtype)
+        self.back.library.call("read_scalars", address(records), len(records), losses.itemsize, address(losses))
+        return list(losses)
 
     def _seeds(self, run: Run, good: Words, share: float) -> Seeds:
         """Return the seeds of the backward pass: the losses of instances that did not fail, in order."""

@@ -49,7 +49,8 @@ from acronumba.runtime.summing import Collected, Sums, forms_of, tables_of
 from acronumba.runtime.tables import Tables
 from acronumba.runtime.trace import BackRecord
 
-_CALLED = ("transpose", "make_room", "join", "pack_all", "collect", "rows_of_links")  # from Python
+# Functions that are called from Python.
+_CALLED = ("transpose", "make_room", "join", "pack_all", "collect", "rows_of_links", "read_scalars")
 _LINKS = 1 << 16  # bytes of the first room for links
 _PLACES = 1 << 20  # bytes of the first memory for results
 _ZEROS = 1 << 12  # bytes of the first zeros

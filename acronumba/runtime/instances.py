@@ -46,6 +46,8 @@ class Own:
     def table(self, adder: Callable[[str], int]) -> Words:
         """Return the rows of OWN; `adder`: from a dtype to the kernel that adds up adjoints."""
         out = np.zeros((len(self.places) + 1, OWN.count), np.int64)
+        if not self.arrays:
+            return out
         adders = {dtype: adder(dtype.name) for dtype in {a.dtype for a in self.first}}
         out[:-1, [OWN.at["data"], OWN.at["instance"]]] = self.places
         out[:-1, OWN.at["size"]] = [a.nbytes for a in self.first]

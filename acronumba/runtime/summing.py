@@ -30,6 +30,7 @@ from acronumba.runtime.tables import Rows, Tables, made_of, rows_in
 WORDS = max(map(len, (sums.OUTER, sums.COLUMNS, sums.ROWS)))  # of a job
 
 
+_NAMES = {np.dtype(name): name for name in ("float32", "float64")}
 _HEAD, _REST = (0,) * FIXED, (0,) * WORDS
 
 
@@ -190,8 +191,8 @@ class Sums:
             else:
                 jobs.append(_job((dtype, "columns", (rows, count, flops, to, first), tasks, count, total, count)))
         self.reached = self.totals.keys() - blank
-        for k, g in self.totals.items():
-            self._begun(k, g)
+        for k in self.totals.keys() & blank:
+            self._begun(k, self.totals[k])
         return self._clearing + jobs
 
     def _inside(self, inner: tuple[int, int]) -> Array:
@@ -219,7 +220,7 @@ class Sums:
     def _columns(self, key: Key, total: Array, rows: Words) -> Job:
         """Return the job of a sum of arrays of the shape of the total."""
         self._hold.append(rows)
-        dtype, count = total.dtype.name, len(rows)
+        dtype, count = _NAMES[total.dtype], len(rows)
         job = address(rows), count, total.size, address(total), self._is_first(key)
         return Job(dtype, "columns", job, -(-total.size // self.on.lanes(TYPES[dtype])), count, total, count)
 
@@ -284,7 +285,7 @@ class Sums:
 
     def _table_rows(self, dtype: str, count: int, numbers: Words, rows: Words, total: Array) -> Job:
         most, width = len(total), total.size // len(total)
-        index = numbers.clip(0, most - 1)
+        index = np.minimum(np.maximum(numbers, 0), most - 1)  # `clip` asks for the limits of int64 first
         block = np.empty(2 * count + most + 2, np.int64)
         at, order = address(index), address(block)
         starts, counts = order + 8 * count, order + 8 * (2 * count + 1)

@@ -30,7 +30,7 @@ from acronumba.runtime.library.records import halves, node_of, result_of, result
 
 from acronumba.runtime.library.words import (  # isort: skip
     ARGS, BATCHES, BKEY, BSTART, DEPTH, KEYTAB, KIND, K_ARGS, K_DIMS, K_LISTS, K_RESULTS, K_TENSORS,
-    K_WORDS, LIST_ITEMS, LIST_LENGTH, N, MOST, OFFSET, ORDER, RECORD_BYTES, RECORD_HEAD, ROW, SIZES, TABLE,
+    K_WORDS, LIST_ITEMS, LIST_LENGTH, N, MOST, OFFSET, ORDER, RECORD_BYTES, RECORD_DATA, RECORD_HEAD, ROW, SIZES, TABLE,
 )  # fmt: skip
 
 from acronumba.runtime.library.back_words import (  # isort: skip
@@ -67,6 +67,12 @@ def transpose(ST: i64, W: i64, BT: i64) -> None:
             add_up_parts(W, BT, head, ld(ld(W, B_SIZES), k), k)
     add_up_own(W, BT, ld(W, B_HEADS) + HEAD_BYTES * (n * ld(W, B_MOST) + ld(W, B_SHAREDS)))
     st32(ld(BT, BSTART), ld(W, B_BATCHES), ld(W, B_MADE))
+
+
+def read_scalars(records: i64, count: i64, size: i64, to: i64) -> None:
+    """Copy the elements of tensors without axes, given their value records; `size`: bytes of each."""
+    for k in range(count):
+        copy_bytes(to + size * k, ld(ld(records, k), RECORD_DATA), size)
 
 
 def join(ST: i64) -> None:
