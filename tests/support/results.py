@@ -298,6 +298,26 @@ def one_structure(model: str, size: int, instances: int, who: str, ours: str = "
     return found
 
 
+def step_cost(model: str, size: int, which: str) -> float:
+    """Return the "calls" or "milliseconds" of a step, or how many times longer "NumPy by hand" takes."""
+    (row,) = [r for r in result("steps-znver4-2cores")["rows"] if (r["model"], r["size"]) == (model, size)]
+    found: float = row[which]
+    return found
+
+
+def steps_table() -> str:
+    """Return the fixed costs of a step, with the goal of each figure that has one."""
+    lines = ["model         H   instances   calls  goal      ms  goal   NumPy by hand  goal"]
+    for row in result("steps-znver4-2cores")["rows"]:
+        goals = row["goals"]
+        calls, ms, times = (f"{goals[n]:g}" if n in goals else "" for n in ("calls", "milliseconds", "NumPy by hand"))
+        lines.append(
+            f"{row['model']:10}{row['size']:5}{row['instances']:12}{row['calls']:8}{calls:>6}"
+            f"{row['milliseconds']:8.2f}{ms:>6}{row['NumPy by hand']:16.2f}{times:>6}".rstrip()
+        )
+    return "\n".join(lines) + "\n"
+
+
 def one_structure_table() -> str:
     """Return the times of others relative to ours, in Markdown."""
     others = ("JAX, one structure", "JAX, levels in buckets", "onnxruntime, one shape")
@@ -487,4 +507,5 @@ TEXTS: dict[str, Callable[[], str]] = {
     "equal-emeraldrapids-2cores": equal_table,
     "schedules-znver4-2cores": schedules_table,
     "first-lesson-emeraldrapids-2cores": lesson_table,
+    "steps-znver4-2cores": steps_table,
 }
