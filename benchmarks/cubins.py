@@ -32,12 +32,14 @@ from acronumba.kernels.cuda.cubins import machines
 from acronumba.kernels.cuda.generate import CudaCode, generate
 from acronumba.kernels.cuda.persistent import persistent
 from acronumba.kernels.cuda.tiles import THREADS
+from acronumba.strategy import Strategy
 from acronumba_bench.gpu import cycles, sass
 from acronumba_bench.gpu.launch import Launch
 from acronumba_bench.gpu.operands import Unknown
 from acronumba_bench.workloads import WORKLOADS
 
 GPUS = {"8.0": ((8, 0), ""), "9.0a": ((9, 0), "a")}
+ON_DEVICE = Strategy(refactor=False)
 SHARED = {"8.0": 164 << 10, "9.0a": 228 << 10}  # bytes of a multiprocessor, of which each block takes 1,024 more
 PACKAGES = ("numba", "numba-cuda", "cuda-core", "nvidia-nvjitlink", "nvidia-cuda-nvcc", "nvidia-cuda-nvdisasm")
 
@@ -53,7 +55,7 @@ def rows(name: str, size: str, gpu: str) -> Iterator[dict[str, Any]]:
     """Compile all kernels of a model."""
     workload = WORKLOADS[name]
     xs, p = inputs(workload, size, 2, None)
-    f = workload.model
+    f = workload.model.with_options(strategy=ON_DEVICE)
     one = specialise(f, bind(f, (xs,), {"p": p}))[0]
     for spec in one.plan.kernels:
         code = generate(spec, one.options.decisions, one.options.precision)
@@ -69,7 +71,8 @@ def estimates(name: str, size: str, nodes: list[int], steps: bool) -> Iterator[d
     """Estimate the cycles of each function of a model, and of steps of its kernels, for batches of so many nodes."""
     workload = WORKLOADS[name]
     xs, p = inputs(workload, size, 2, None)
-    one = specialise(workload.model, bind(workload.model, (xs,), {"p": p}))[0]
+    f = workload.model.with_options(strategy=ON_DEVICE)
+    one = specialise(f, bind(f, (xs,), {"p": p}))[0]
     for spec in one.plan.kernels:
         code = generate(spec, one.options.decisions, one.options.precision)
         made = machines(code, *GPUS["9.0a"])

@@ -14,6 +14,7 @@ from acronumba.api.dispatch import bind, specialise
 from acronumba.bench.workloads import inputs
 from acronumba.ir.spec import KernelSpec
 from acronumba.kernels.cuda import compat, cubins, generate, persistent
+from acronumba.strategy import Strategy
 from acronumba_bench.gpu import cycles, sass
 from acronumba_bench.gpu.emulate import Issued, turns_of
 from acronumba_bench.gpu.launch import Launch, blocks_of
@@ -30,7 +31,8 @@ needs_tools = pytest.mark.skipif(
 def kernels(name: str, size: int) -> tuple[KernelSpec, ...]:
     workload = WORKLOADS[name]
     columns, p = inputs(workload, size, 1, None)
-    return specialise(workload.model, bind(workload.model, (columns,), {"p": p}))[0].plan.kernels
+    f = workload.model.with_options(strategy=Strategy(refactor=False))  # as on a device
+    return specialise(f, bind(f, (columns,), {"p": p}))[0].plan.kernels
 
 
 @needs_tools
@@ -50,7 +52,7 @@ def test_machine_code_has_the_results_of_the_definition(nodes: int) -> None:
 
 
 # Of functions of the zoo (size 256), for batches of so many nodes, with the packages that `make test-cuda` installs.
-GOLDEN = [("tree_lstm", 1, 0, 16, 3_730), ("tree_lstm", 0, 1, 16, 2_169), ("birnn", 1, 0, 64, 3_087)]
+GOLDEN = [("tree_lstm", 1, 0, 16, 3_730), ("tree_lstm", 0, 0, 16, 4_700), ("birnn", 1, 0, 64, 3_087)]
 
 
 @needs_tools
