@@ -168,7 +168,7 @@ class Simulated:
         memory.add(steps)
         memory.add(barrier)
         gpu = simulator.Simulator(code.source, memory, self.seed)
-        at = steps.ctypes.data, len(steps), barrier.ctypes.data
+        at = steps.ctypes.data, len(steps), barrier.ctypes.data, 0  # there are no further rounds
         gpu.launch("run", blocks, THREADS, *at, shared=code.shared)
 
 

@@ -186,7 +186,7 @@ class Launch:
         taken = []
         for times in (2, 3):
             words = [[row.get(name, 0) for name in STEP.at] for row in rows * times]
-            steps = self.memory.place(np.array(words, np.int64)), len(words), self.memory.place(barrier)
+            steps = self.memory.place(np.array(words, np.int64)), len(words), self.memory.place(barrier), 0
             blocks = max(row["blocks"] for row in rows)
             one = Block(_read(machine.code, "run"), self.memory, steps, THREADS, blocks, 0, code.shared)
             taken.append(cycles.cycles([one.run()]))
