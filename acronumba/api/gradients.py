@@ -440,8 +440,8 @@ class _GradientRun:
         value = self._value(share)
         rest = 1.0 if self.means else share
         grads = self.wanted.structures(self.totals, self.parts, rest, wide=self.wide, one=one)
-        losses, aux = (self._results(of) for of in (self.losses, self.aux))
-        return Gradients(value=value, grads=grads, losses=losses, aux=aux if self.choices.aux else None)
+        aux = self._results(self.aux) if self.choices.aux else None
+        return Gradients(value=value, grads=grads, losses=self._results(self.losses), aux=aux)
 
     def _results(self, of: Sequence[Value]) -> Results:
         return Results(len(of), Decoder.of(partial(self._fetched, of))) if self.late else Results.of(of)

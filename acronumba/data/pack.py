@@ -91,7 +91,7 @@ class Batch:
         """Every array that addresses of the batch point into; they must live as long as the addresses are used."""
         if len(self.heaps) == 1:
             return self.heaps[0].buffers
-        return tuple(buffer for heap in self.heaps for buffer in heap.buffers)
+        return tuple(chain.from_iterable([heap.buffers for heap in self.heaps]))
 
     @property
     def objects(self) -> Owned:

@@ -197,7 +197,7 @@ class Workspace:
         self.packer = Packer(of.library, of.packings[1])
         self.zeros: Words = np.zeros(_ZEROS // 8, np.int64)
         self.zeros_at = address(self.zeros)
-        self._arrays: dict[str, tuple[Words, int]] = {}  # with their addresses
+        self.arrays: dict[str, tuple[Words, int]] = {}  # with their addresses
         self._places: dict[str, NDArray[np.uint8]] = {}
         self._prepared: Prepared | None = None
         self.inputs: Words  # int64[3, shared]: see `_inputs`
@@ -206,14 +206,11 @@ class Workspace:
             self.kernels.add_function(of.adder(dtype), *of.backend.adder(dtype), cost=500)
 
     def array(self, name: str, length: int) -> tuple[Words, int]:
-        """Return an uninitialised int64 array of at least `length` words, and its address; reuses the last one."""
-        known = self._arrays.get(name)
-        if known is None or len(known[0]) < length:
-            made = np.empty(length + length // 4, np.int64)
-            known = made, address(made)
-            if length <= _KEPT:
-                self._arrays[name] = known
-        return known
+        """Return an uninitialised int64 array of at least `length` words, and its address; keep it for later."""
+        made = np.empty(length + length // 4, np.int64)
+        if length <= _KEPT:
+            self.arrays[name] = made, address(made)
+        return made, address(made)
 
     def place(self, name: str, size: int, dtype: str) -> Array:
         """Return uninitialised bytes aligned to 64; a name always returns the same memory."""
@@ -453,13 +450,16 @@ class _BackwardRun:
         heads = n * most + shareds + owns
         self.state.room((2 + of.most) * buffers["batches"] + shareds + owns + 1, entries + heads)
         workspace.words[:] = 0
-        tables = {}
+        tables, known = {}, workspace.arrays
         for name, length in (
             ("heads", words.HEAD.count * heads), ("firsts", shareds + owns + 1), ("row_of", n + 1), ("alive", n + 1),
             ("rows", row_bytes // 8 + sums.SUM.count * heads + 1), ("of", entries + 1), ("there", entries + 1),
             ("turns", entries + 1), ("counts", of.rows.parts + 1),
         ):  # fmt: skip
-            tables[name], view[at[name]] = workspace.array(name, length)
+            last = known.get(name)
+            tables[name], view[at[name]] = (
+                last if last is not None and len(last[0]) >= length else workspace.array(name, length)
+            )
         self.heads, self.firsts, counts = tables["heads"], tables["firsts"], tables["counts"][: of.rows.parts + 1]
         for name, k in (("arrays", 0), ("sizes", 1), ("adds", 2)):
             view[at[name]] = workspace.inputs_at + k * workspace.inputs.strides[0]

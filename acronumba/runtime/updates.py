@@ -69,7 +69,7 @@ DTYPES = ("float32", "float64")
 MOST = 4  # arrays that a rule takes
 _PIECE = 1 << 16  # elements that a sum of squares is added up from
 _LINE = 16  # elements: threads do not share a cache line
-_SHARE = 1 << 16  # elements: a thread of its own is not worth it for fewer
+_SHARE = 1 << 18  # elements: a thread of its own is not worth it for fewer
 
 Arrays: TypeAlias = Sequence[Array]
 
