@@ -21,6 +21,7 @@ from acronumba.api.failures import plain_failure
 from acronumba.api.plain import SOON, PlainCall
 from acronumba.api.results import Done, Results
 from acronumba.api.specialisations import FEW, Cache, Fit, fitting, keep, likely
+from acronumba.api.structures import float_arrays
 from acronumba.config import Options, verify_level
 from acronumba.data.decoder import Decoder
 from acronumba.data.source_guard import Changed
@@ -421,6 +422,8 @@ def exception_of(
     model: Batched, instance: Sequence[Value], call: Call, failure: BaseException, soon: bool = False
 ) -> BaseException:
     """Return the plain call's exception, or else the recorded one; `soon`: stop the plain call after few steps."""
+    if homes:
+        refresh_stale(float_arrays(list(call.shared.values())))
     plain = model._plain_call(call.shared)
     return plain_failure(replace(plain, steps=SOON) if soon else plain, instance, failure)
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from acronumba import model, pack
+from acronumba import model, on_device, optim, pack, residence
 from acronumba.api.dispatch import bind, specialise
 from acronumba.errors import AcronumbaError
 from acronumba.kernels.cuda import compat, cubins, generate, marshal
@@ -82,6 +82,38 @@ def test_steps_of_training_through_the_driver(driver: Driver, monkeypatch: pytes
         assert done.count("cuLaunchKernel") >= 6
         if step > 1:
             assert not {"cuMemAlloc_v2", "cuMemFree_v2", "cuMemHostAlloc", "cuModuleLoadData"} & set(done)
+    assert driver.calls.count("cuCtxPushCurrent_v2") == driver.calls.count("cuCtxPopCurrent_v2")
+
+
+def test_training_that_stays_there_through_the_driver(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step allocates nothing, copies nothing back, and waits for nothing."""
+    xs, p = sequences(3, 1), {"w": weights(), "b": weights()[0].copy()}
+    q, opt, other = {name: a.copy() for name, a in p.items()}, optim.Adam(0.1), optim.Adam(0.1)
+    one = gpu.Gpu(0, driver)
+    monkeypatch.setattr(names, "open_device", lambda name: one)
+    monkeypatch.setattr(residence, "open_device", lambda name: one)
+    mine = model(of_chain.__wrapped__).with_options(persistent=False)
+    f, packed = mine.on("simulator").value_and_grad, pack(xs)
+    with on_device(p, opt, device="simulator"):
+        for step in range(4):
+            driver.calls.clear()
+            value, grads = f.batch(packed, **p)
+            grads = dict(zip(p, grads, strict=True))
+            norm = optim.clip(grads, 1.0)
+            opt.update(p, grads)
+            if step > 1:
+                calls = set(driver.calls)
+                assert calls <= {"cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuMemcpyHtoDAsync_v2", "cuLaunchKernel",
+                                 "cuEventSynchronize", "cuEventRecord", "cuStreamSynchronize"}  # fmt: skip
+                assert "cuMemcpyDtoHAsync_v2" not in calls
+        about = grads["w"].__cuda_array_interface__
+        assert about["shape"] == (5, 5) and about["typestr"] == "<f4" and about["data"][0] == grads["w"].address
+        assert float(value) > 0 and float(norm) > 0
+    for _ in range(4):
+        grads = dict(zip(q, of_chain.value_and_grad.batch(packed, **q).grads, strict=True))
+        optim.clip(grads, 1.0)
+        other.update(q, grads)
+    np.testing.assert_allclose(p["w"], q["w"], atol=1e-5)
     assert driver.calls.count("cuCtxPushCurrent_v2") == driver.calls.count("cuCtxPopCurrent_v2")
 
 

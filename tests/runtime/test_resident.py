@@ -285,6 +285,9 @@ def test_an_instance_that_fails_leaves_a_step_of_the_others() -> None:
         opt.update(p, raised.value.results.grads)  # type: ignore[attr-defined]
         losses = raised.value.results.losses  # type: ignore[attr-defined]
         assert losses[3] is None and losses[0].dtype == np.float32
+        with pytest.raises(InstanceErrors) as again:  # the plain call, which finds the exception, reads what is there
+            THERE.value_and_grad.batch(*columns, p=p)
+        assert isinstance(again.value.errors[3], IndexError)
         assert trained(THERE.value_and_grad, p, opt, steps=1)[0] > 0
     other.update(q, loss.value_and_grad.batch(*COLUMNS, p=q).grads)
     trained(loss.value_and_grad, q, other, steps=1)
