@@ -428,3 +428,17 @@ def test_two_sets_of_weights_are_copied_once() -> None:
         for p, result in zip((first, second), wanted, strict=True):
             alike(there.batch(xs, p=p)[0], result)
     assert len(copied) == 4  # what launches need
+
+
+def test_a_run_may_end_in_a_cycle_of_garbage() -> None:
+    """Its buffers come back to the pool, its memory on the device does not."""
+    w = weights()
+    there = model(chain.__wrapped__).on("simulator")
+    for xs in (sequences(3, 2), sequences(3, 2), sequences(2, 4)):
+        circle: list[Any] = [there.batch(xs, w=w)]
+        circle.append(circle)
+        for x, mine in zip(xs, circle[0], strict=True):
+            alike(mine, chain(x, w=w))
+        del circle, mine
+        gc.collect()
+        np.empty(100_000)  # others get the memory

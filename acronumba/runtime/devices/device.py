@@ -88,4 +88,10 @@ class DeviceCopy:
         self.size = size
         self.address = device.allocate(max(self.size, 1))
         self.region = start, start + size, self.address - start  # see `kernels.cuda.marshal`
-        weakref.finalize(self, device.free, self.address).atexit = False  # the end of the process frees it, too
+        self._end = weakref.finalize(self, device.free, self.address)
+        self._end.atexit = False  # the end of the process frees it, too
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still has its memory: see `executor.Stream.alive`."""
+        return self._end.alive

@@ -87,8 +87,14 @@ class Stream:
         self.marks: Words = np.zeros(0, np.int64)  # see `kernels.cuda.marshal`
         self.staged: tuple[NDArray[np.uint8], DeviceCopy] | None = None  # for packed instances
         self["event"] = event = device.event()
-        weakref.finalize(self, device.forget, event).atexit = False
+        self._end = weakref.finalize(self, device.forget, event)
+        self._end.atexit = False
         self.room(_ROOM, _LAUNCHES)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still has its memory: a run that ends in a cycle of garbage gives its buffers back without."""
+        return self._end.alive
 
     def room(self, size: int, launches: int) -> None:
         """Allocate a buffer of `size` bytes, and tables for so many launches."""
@@ -264,7 +270,7 @@ class DeviceExecutor(Launching):
 
     def _stream(self, buffers: Buffers) -> Stream:
         """Return the stream of a state table."""
-        if not isinstance(buffers.stream, Stream):
+        if not isinstance(buffers.stream, Stream) or not buffers.stream.alive:
             buffers.stream = Stream(self.device, self.persistent.room, self._read)
         assert isinstance(buffers.stream, Stream)
         return buffers.stream
@@ -272,8 +278,8 @@ class DeviceExecutor(Launching):
     def begin(self, m: MiniBatch, fresh: bool) -> None:
         m.buffers["single"] = int(self.host.waiting)
         m.buffers["run_slice"] = UNLIMITED
-        if fresh:
-            stream = self._stream(m.buffers).address
+        before, stream = m.buffers.stream, self._stream(m.buffers).address
+        if fresh or m.buffers.stream is not before:
             for k, params in enumerate(m.buffers.table.params):
                 if k not in self._once:
                     params[-2] = stream
@@ -385,7 +391,7 @@ class DeviceExecutor(Launching):
 
     def _arena_copy(self, arena: Arena) -> DeviceCopy:
         device_copy = arena.device_copy
-        if not isinstance(device_copy, DeviceCopy):
+        if not isinstance(device_copy, DeviceCopy) or not device_copy.alive:
             arena.device_copy = device_copy = device_copy_of(self.device, arena.address, arena.size)
         return device_copy
 
