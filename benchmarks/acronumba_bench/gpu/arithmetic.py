@@ -454,6 +454,11 @@ def _tensor(i: Instruction, block: Block) -> Step:
     return step
 
 
+def _digits(x: Any) -> Lanes:
+    """Return the 32 bits of numbers, the lowest first."""
+    return np.asarray(x, U32)[..., None] >> np.arange(32, dtype=U32) & 1
+
+
 ARITHMETIC: dict[str, Callable[[Instruction, Block], Step]] = {
     "MOV": _simple(lambda x: x, integer), "VIADD": _simple(lambda a, b: a + b, integer), "R2UR": _copied,
     "IABS": _simple(lambda x: np.abs(np.asarray(x, U32).view(I32)).view(U32), integer),
@@ -464,5 +469,6 @@ ARITHMETIC: dict[str, Callable[[Instruction, Block], Step]] = {
     "FFMA": _simple(_fused, floating), "MUFU": _function, "I2F": _converted, "I2FP": _converted, "F2I": _converted,
     "LDC": _copied, "CS2R": _copied, "S2R": _special, "S2UR": _special, "SHFL": _shuffled, "P2R": _predicates_packed,
     "P2UR": _predicates_packed, "R2P": _predicates_unpacked, "HFMA2": _halves, "FCHK": _checked, "VOTE": _vote,
-    "VOTEU": _vote, "HMMA": _tensor,
+    "VOTEU": _vote, "HMMA": _tensor, "POPC": _simple(lambda x: _digits(x).sum(-1, dtype=U32), integer),
+    "FLO": _simple(lambda x: np.asarray(31 - _digits(x)[..., ::-1].argmax(-1), U32), integer),
 }  # fmt: skip

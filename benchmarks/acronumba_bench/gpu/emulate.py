@@ -433,7 +433,7 @@ def _nothing(i: Instruction, block: Block) -> Step:
 
 
 _FLOW = {"BRA", "CALL", "RET", "EXIT", "BSYNC", "WARPSYNC", "BAR"}
-_UNIFORM = {"MOV", "IADD3", "IMAD", "LEA", "SHF", "LOP3", "ISETP", "SEL", "LDC", "PLOP3", "P2UR"}
+_UNIFORM = {"MOV", "IADD3", "IMAD", "LEA", "SHF", "LOP3", "ISETP", "SEL", "LDC", "PLOP3", "P2UR", "POPC", "FLO"}
 _MADE: dict[str, Callable[[Instruction, Block], Step]] = {
     **ARITHMETIC, "LDS": _load, "LD": _load, "LDG": _load, "STS": _store, "ST": _store, "STG": _store,
     "LDGSTS": _copy, "BRA": _branch, "CALL": _call, "RET": _return, "EXIT": _exit, "BSSY": _begin,
