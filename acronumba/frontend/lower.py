@@ -392,7 +392,8 @@ def _sweep(sweep: Walker, fn: types.FunctionType, params: Sequence[Type], shared
         program=program,
         reads=reads,
         inherited=inherited,
-        demanded=frozenset(sweep.demanded | sweep.facts.folded),
+        # A global that an earlier sweep read may be out of reach now, behind a line that always fails.
+        demanded=frozenset((sweep.demanded | sweep.facts.folded) & sweep.constants.keys()),
         globals=tuple(sweep.globals.values()),
         source_guard=sweep.source_guard,
         fields={cls: dict(table) for cls, table in sweep.facts.fields.items()},

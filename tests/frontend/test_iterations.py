@@ -72,3 +72,9 @@ def test_another_program_of_a_complete_walk_is_a_fault(monkeypatch: pytest.Monke
     monkeypatch.setattr(lower, "_function_texts", lambda program: {next(texts)})
     with pytest.raises(InternalError, match="a complete walk gives another program"):
         model(halved)._interpret([np.arange(5, dtype=np.float32)], [3])
+
+
+def test_a_global_that_only_an_earlier_walk_reaches_is_no_matter() -> None:
+    """With heads of no elements, `generate` fails at its first product; before that is known, it reads `END`."""
+    with pytest.raises(Exception, match=r"cannot reshape array of size \d+ into shape \(\d+,8,0\)"):
+        decoder.generate.batch(decoder.instances(1), p=decoder.params(4))
