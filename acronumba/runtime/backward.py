@@ -437,8 +437,11 @@ class _BackwardRun:
 
     # ---- transposition
 
-    def _transpose(self) -> Words:
-        """Make the batches, again with more memory if it was too small. Return the number of rows of each sum."""
+    def _fill(self) -> tuple[int, dict[str, Words]]:
+        """Fill the words that `transpose` reads, but for places in memory that may have to grow.
+
+        Return the bytes of its tables, and these.
+        """
         of, buffers, workspace, seeds, at = self.of, self.buffers, self.workspace, self.seeds, words.BACK.at
         view, call, n, most = self.words, of.library.call, self.n, self.most
         own, shareds = self.own.table(of.adder), len(self.prepared.table)
@@ -460,7 +463,7 @@ class _BackwardRun:
             tables[name], view[at[name]] = (
                 last if last is not None and len(last[0]) >= length else workspace.array(name, length)
             )
-        self.heads, self.firsts, counts = tables["heads"], tables["firsts"], tables["counts"][: of.rows.parts + 1]
+        self.heads, self.firsts = tables["heads"], tables["firsts"]
         for name, k in (("arrays", 0), ("sizes", 1), ("adds", 2)):
             view[at[name]] = workspace.inputs_at + k * workspace.inputs.strides[0]
         for name, given in (
@@ -471,6 +474,13 @@ class _BackwardRun:
         view[at["table"]], view[at["most"]], view[at["owns"]] = of.rows.table, most, owns
         view[at["shared"]], view[at["shareds"]] = self.prepared.records_at, shareds
         view[at["losses_count"]] = len(seeds.records)
+        return row_bytes + 8 * (words.HEAD.count + sums.SUM.count) * heads, tables
+
+    def _transpose(self) -> Words:
+        """Make the batches, again with more memory if it was too small. Return the number of rows of each sum."""
+        of, buffers, workspace, view, at = self.of, self.buffers, self.workspace, self.words, words.BACK.at
+        table_bytes, tables = self._fill()
+        counts = tables["counts"][: of.rows.parts + 1]
         start = workspace.words.copy()
         while True:
             links, place = of.links.take(of.links.wanted), of.places.take(of.places.wanted)
@@ -479,9 +489,9 @@ class _BackwardRun:
             view[at["zeros"]] = workspace.zeros_at
             view[at["links"]], view[at["links_end"]] = links.address, links.address + links.size
             view[at["place"]], view[at["place_end"]] = place.address, place.address + place.size
-            call("transpose", buffers.address, workspace.at, self.state.at)
+            of.library.call("transpose", buffers.address, workspace.at, self.state.at)
             used, placed = view[at["links"]] - links.address, view[at["place"]] - place.address
-            self.bytes = self.before + used + placed + row_bytes + 8 * (words.HEAD.count + sums.SUM.count) * heads
+            self.bytes = self.before + used + placed + table_bytes
             of.forward.memory_policy.check_back(self.bytes, placed - place.size)
             largest = view[at["largest"]]
             if not view[at["lost"]] and placed <= place.size and largest <= workspace.zeros.nbytes:
