@@ -278,6 +278,18 @@ def unrefactored(leaves: str) -> list[float]:
     return [row["times"] for row in result("refactor-znver4-2cores")["rows"] if row["leaves"] == leaves]
 
 
+def tuned_models() -> list[dict[str, Any]]:
+    """Return the choices of `tune` for models of the zoo, with the seconds of the search."""
+    found: list[dict[str, Any]] = result("decisions-znver4-2cores")["rows"]
+    return found
+
+
+def left_out() -> list[float]:
+    """Return the times of the models of which a decision is left out, relative to the default."""
+    rows = [row for row in tuned_models() if "without" in row["changes"]]
+    return [next(t["ratio"] for t in row["tried"] if t["name"] == row["name"]) for row in rows]
+
+
 # -------------------------------------------------------------------------------------------------- small passes
 
 
