@@ -88,7 +88,7 @@ def bind(model: Batched, columns: Sequence[Value], shared: Mapping[str, Value]) 
         model._signature = Signature(model.__wrapped__, model.bound, by_name=model.tensors)
     check_device(model.device)
     for column in columns if homes else ():
-        refresh_stale(column if isinstance(column, list | tuple) else [column])
+        refresh_stale([] if is_packed(column) else float_arrays(column))
     call = model._signature.bind([rows_of(c) for c in columns] if model.tensors else columns, shared)
     return model._numbered(call)
 

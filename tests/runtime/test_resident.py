@@ -339,6 +339,11 @@ def walk(x: np.ndarray, k: int, n: Node) -> np.ndarray:
 
 
 @model
+def weight(n: Node) -> Any:
+    return np.sum(n.w)
+
+
+@model
 def down(x: np.ndarray, k: int, *, root: Node) -> Any:
     return np.sum(walk(x, k, root) ** 2)
 
@@ -356,6 +361,7 @@ def test_shared_objects_that_are_packed_and_arrays_as_instances_are_current() ->
             value, grads = down.on(device).value_and_grad.batch(xs, [1, 0, 2], root=root)
             opt.update(root, grads)
         found.append([float(value), *map(float, down.on(device).batch([root.w, xs[0]], [0, 1], root=root))])
+        found[-1] += map(float, weight.on(device).batch([root, Node(root.w)]))
         if home is not None:
             home.__exit__(None, None, None)
     np.testing.assert_allclose(*found, rtol=1e-5)
