@@ -6,14 +6,19 @@ In: a file, and the name of a model in it. Out: the model with example instances
 from __future__ import annotations
 
 import argparse
+import contextlib
+import difflib
 import importlib
 import importlib.util
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from acronumba.errors import AcronumbaError
 
 if TYPE_CHECKING:
     import inspect
@@ -29,10 +34,25 @@ def example_of(args: argparse.Namespace) -> tuple[Model, Columns, Shared] | None
     file, _, name = str(args.model).rpartition(":")
     if not file or not name:
         code = re.fullmatch(r"(?:ACR)?(\d+)", args.model, re.IGNORECASE)
-        what = f"error ACR{code[1]}" if code else f"{args.command} FILE.py:MODEL"
+        what = f"error ACR{code[1]}" if code else f"{args.command} {_suggested(args.model)}"
         print(f"{'A code is explained by' if code else 'Say which model'}: acronumba {what}", file=sys.stderr)
         return None
     return find_example(file, name, args.n)
+
+
+def _suggested(given: str) -> str:
+    """Return FILE.py:MODEL for the name of a file, of a module or of a model of the zoo."""
+    name = f"acronumba.zoo.{given}" if given.isidentifier() else given
+    with contextlib.suppress(AcronumbaError):
+        if models := _models(_load(name)):
+            return f"{name}:{models[0]}"
+    return "FILE.py:MODEL"
+
+
+def _models(module: ModuleType) -> list[str]:
+    from acronumba.api.model import Model
+
+    return [name for name, value in vars(module).items() if isinstance(value, Model)]
 
 
 def find_example(file: str, name: str, count: int | None = None) -> tuple[Model, Columns, Shared]:
@@ -48,9 +68,10 @@ def find_example(file: str, name: str, count: int | None = None) -> tuple[Model,
     module = _load(file)
     model = getattr(module, name, None)
     if not isinstance(model, Model):
-        models = [k for k, v in vars(module).items() if isinstance(v, Model)]
+        models = _models(module)
         seen = f"models: {', '.join(models) or 'none'}"
-        rewrite = f"{file}:{models[0]}" if models else "put `@model` before the function"
+        near = [*difflib.get_close_matches(name, models, 1), *models]
+        rewrite = f"{file}:{near[0]}" if near else "put `@model` before the function"
         raise reject("ACR710", message=f"{file} has no model `{name}`", seen=seen, rewrite=rewrite)
     if hasattr(module, "example"):
         columns, shared = module.example()
@@ -81,12 +102,20 @@ def _keyword_only(model: Model) -> list[inspect.Parameter]:
 
 def _load(file: str) -> ModuleType:
     """Import a module by its file, or by its name."""
+    from acronumba.errors.codes import reject
+
     path = Path(file)
     if path.suffix != ".py" and re.fullmatch(r"\w+(\.\w+)*", file) and not path.exists():
-        return importlib.import_module(file)
+        sys.path.insert(0, os.getcwd())  # as `python -m` does
+        try:
+            return importlib.import_module(file)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{file}.".startswith(f"{error.name}."):
+                raise  # of what the module imports
+            raise reject(
+                "ACR710", message=f"there is no module {file}", rewrite="give the path of a Python file"
+            ) from None
     if not path.is_file():
-        from acronumba.errors.codes import reject
-
         raise reject("ACR710", message=f"there is no file {file}", rewrite="give the path of a Python file")
     sys.path.insert(0, str(path.resolve().parent))
     spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
@@ -103,7 +132,6 @@ class _Seen(BaseException):
 
 def _observe(module: ModuleType, model: Model) -> tuple[Columns, Shared] | None:
     """Run `main` until it first calls the model, and return the arguments of that call."""
-    import contextlib
     import io
 
     from acronumba.api.dispatch import Batched, watched

@@ -247,7 +247,7 @@ def _effects(e: Explained) -> Iterator[RenderableType]:
     if table.row_count:
         yield table
     yield from _listed("the same with", same)
-    yield from _listed('the same, as they serve schedule="depth"', elsewhere)
+    yield from _listed('the same, because only schedule="depth" uses them', elsewhere)
 
 
 def _differences(changed: Count, now: Count) -> Iterator[str]:

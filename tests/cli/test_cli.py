@@ -127,6 +127,30 @@ def test_a_command_that_was_meant(capsys):
     assert "acronumba error ACR101" in capsys.readouterr().err
 
 
+def test_a_model_that_was_meant(file, capsys):
+    path = file(EXAMPLE)
+    names = {path: f"{path}:double", "birnn": "acronumba.zoo.birnn:tag", "nowhere.py": "FILE.py:MODEL"}
+    for given, meant in names.items():
+        assert main(["trace", str(given)]) == 2
+        assert capsys.readouterr().err == f"Say which model: acronumba trace {meant}\n"
+    assert main(["trace", f"{path}:othr"]) == 1
+    assert f"instead: {path}:other" in capsys.readouterr().err
+    assert main(["trace", "acronumba.zoo.birn:tag"]) == 1
+    assert "there is no module acronumba.zoo.birn" in capsys.readouterr().err
+
+
+def test_a_module_is_found_in_the_current_folder(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "of_this_folder.py"
+    path.write_text("import missing_from_everywhere\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    with pytest.raises(ModuleNotFoundError, match="missing_from_everywhere"):
+        main(["trace", "of_this_folder:double"])
+    path.write_text(MODEL + EXAMPLE)
+    assert main(["trace", "of_this_folder:double", "-n", "1"]) == 0
+    assert "1 node in 1 batch" in capsys.readouterr().out
+
+
 def test_show_of_an_unknown_stage(file, capsys):
     assert main(["show", file(EXAMPLE) + ":double", "--stage", "nothing"]) == 2
     assert "host" in capsys.readouterr().err
