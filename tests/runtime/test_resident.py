@@ -360,8 +360,8 @@ def test_shared_objects_that_are_packed_and_arrays_as_instances_are_current() ->
         for _ in range(2):
             value, grads = down.on(device).value_and_grad.batch(xs, [1, 0, 2], root=root)
             opt.update(root, grads)
-        found.append([float(value), *map(float, down.on(device).batch([root.w, xs[0]], [0, 1], root=root))])
-        found[-1] += map(float, weight.on(device).batch([root, Node(root.w)]))
+        held = list(map(float, weight.on(device).batch([root, Node(root.w)])))
+        found.append([float(value), *held, *map(float, down.on(device).batch([root.w, xs[0]], [0, 1], root=root))])
         if home is not None:
             home.__exit__(None, None, None)
     np.testing.assert_allclose(*found, rtol=1e-5)
