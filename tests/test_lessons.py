@@ -14,6 +14,7 @@ from tests.support.lessons import FOLDER, LESSONS, cells, solve
 from tests.support.wrong_answers import WRONG
 
 LOOK = re.compile(r"^open (\S+\.html)#(\S+)$", re.M)
+NOT_LIVE = ("10_service", "11_pytorch")  # without a button "Run this page"
 NOW = ("02_dataflow_graph", "03_depth", "09_is_it_right")  # those that compile least
 
 
@@ -30,6 +31,22 @@ def test_a_lesson_is_solved(lesson: str, tmp_path: Path, monkeypatch: pytest.Mon
     assert links, "a lesson ends in the explorer"
     for page, moment in links:
         check_moment(tmp_path / page, {k: v[0] for k, v in parse_qs(moment).items()})
+
+
+@pytest.mark.parametrize(
+    "lesson",
+    [
+        pytest.param(name, marks=pytest.mark.long if name in NOW else pytest.mark.slow)
+        for name in LESSONS
+        if name not in NOT_LIVE
+    ],
+)
+def test_a_lesson_is_solved_in_the_browser(lesson: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine is the browser's; Python is this one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ACRONUMBA_LESSONS", "1")
+    monkeypatch.setenv("ACRONUMBA_ENGINE", "interpreted")
+    solve(lesson, tmp_path, WRONG[lesson])
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
