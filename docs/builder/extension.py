@@ -56,6 +56,8 @@ def _adapt(app: Any, name: str, source: list[str]) -> None:
     folder, _, model = name.partition("/")
     if name == "zoo/index":
         text += gallery.toctree(entry.name for entry in gallery.entries() if not entry.is_example)
+    elif name == "lessons/index":
+        text = text.replace("download, too.", 'download, and so has the <a href="README.ipynb">README</a>.')
     elif folder == "lessons":
         download = f'<p>Download this lesson as a notebook: <a href="{model}.ipynb">without solutions</a> or <a '
         download += f'href="solutions/{model}.ipynb">with solutions</a>.</p>'

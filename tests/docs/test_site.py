@@ -107,6 +107,22 @@ def test_what_is_wrong_with_a_site_is_found(tmp_path: Path) -> None:
         page.unlink()
 
 
+@pytest.mark.parametrize(
+    ("page", "links"),
+    [
+        ("lessons/03_depth", ["03_depth.ipynb", "solutions/03_depth.ipynb"]),
+        ("lessons/index", ["README.ipynb"]),
+    ],
+)
+def test_pages_lead_to_their_notebooks(page: str, links: list[str]) -> None:
+    pytest.importorskip("jupyter_cache")
+    from builder import extension
+
+    text = [(DOCS / f"{page}.md").read_text(encoding="utf-8")]
+    extension._adapt(None, page, text)
+    assert re.findall(r'href="([^"]+\.ipynb)"', text[0]) == links
+
+
 @built
 def test_a_built_site_is_whole_and_loads_nothing_from_the_network() -> None:
     from builder import links
