@@ -32,8 +32,9 @@ import numpy as np
 
 from acronumba.optim import Optimiser
 from acronumba.storage import leaves, load, save, shapes
+from acronumba.views.console import in_notebook
 from acronumba.views.curves import Line, Panel, curves_svg, curves_text
-from acronumba.views.learning import Bar
+from acronumba.views.learning import Bar, Live
 
 __all__ = ["Epochs", "Watch", "checkpoint", "resume"]
 
@@ -101,8 +102,9 @@ class Watch:
     """Counts the steps of a training loop and shows its progress.
 
     As a context manager it shows a bar at a terminal: steps, loss, the last measurement, instances per second, time
-    left. Measurements on held-out data are also printed, a line each, and at the end the mean of the last losses. The
-    first loss that is NaN or infinite is printed, and `over` is then true.
+    left; in a notebook it shows its curves while they grow. Measurements on held-out data are also printed, a line
+    each, and at the end the mean of the last losses. The first loss that is NaN or infinite is printed, and `over` is
+    then true.
 
     Parameters
     ----------
@@ -137,10 +139,14 @@ class Watch:
         self.losses: list[float] = []
         self.tests: list[tuple[int, float]] = []
         self._bar = Bar(steps)
+        self._live: Live | None = None  # in a notebook
         self._ends: deque[tuple[float, int]] = deque(maxlen=_RECENT + 1)  # when a step ended, and its instances
 
     def __repr__(self) -> str:
         return f"<Watch: step {self.step} of {self.steps}>"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": curves_svg(self.panels)}
 
     @property
     def step(self) -> int:
@@ -175,6 +181,8 @@ class Watch:
         self._ends.append((time.perf_counter(), instances))
         if self.show:
             self._bar.show(self.step, self._told())
+            if self._live is not None:
+                self._live.update()
             if not math.isfinite(self.losses[-1]) and all(map(math.isfinite, self.losses[-2:-1])):
                 print(f"step {self.step:5}   the loss is {self.losses[-1]}: `loss.find_nan` tells where it comes from")
 
@@ -206,7 +214,9 @@ class Watch:
 
     def __enter__(self) -> Watch:
         self._ends.clear()
-        if self.show:
+        if self.show and in_notebook():
+            self._live = Live(self)
+        elif self.show:
             self._bar.start(self.step)
         return self
 
@@ -214,6 +224,9 @@ class Watch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bar.stop()
+        if self._live is not None:
+            self._live.update(now=True)
+            self._live = None
         tested = self.tests[-1][0] if self.tests else 0
         if self.show and error is None and self.step > tested:
             print(f"step {self.step:5}   loss {np.mean(self.losses[max(tested, self.step - _RECENT) :]):.4g}")

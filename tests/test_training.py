@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+import sys
+import types
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -153,6 +155,31 @@ def test_a_loss_that_is_not_finite_ends_the_loop(capsys: pytest.CaptureFixture[s
         watch.took(loss, 1)
         assert watch.over
         assert f"step     2   the loss is {loss}: `loss.find_nan`" in capsys.readouterr().out
+
+
+def test_a_notebook_shows_the_curves_while_they_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    class Handle:
+        def __init__(self, shown: Any) -> None:
+            self.update(shown)
+
+        def update(self, shown: Any) -> None:
+            seen.append(shown._repr_mimebundle_()["text/html"])
+
+    display = types.SimpleNamespace(display=lambda shown, display_id: Handle(shown))
+    monkeypatch.setitem(
+        sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: types.SimpleNamespace(kernel=1))
+    )
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    with training.Watch(100) as watch:
+        for k in range(100):
+            watch.took(1 / (k + 1), 8)
+    assert len(seen) == 3 and len(set(seen)) == 3  # none, the first, all
+    assert all(page.startswith("<svg ") for page in seen) and "100" in seen[-1]
+    with training.Watch(1, show=False) as watch:
+        watch.took(1.0, 8)
+    assert len(seen) == 3
 
 
 def test_lines_are_printed_and_say_nothing_of_time(capsys: pytest.CaptureFixture[str]) -> None:

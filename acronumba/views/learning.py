@@ -1,12 +1,13 @@
-"""A progress bar of training, below the printed output.
+"""The progress of training: a bar below the printed output of a terminal, or an output of a notebook that is updated.
 
 In: the number of steps done, and a text. Out: a line on standard error, at a terminal only, with the time left; it
-vanishes at the end.
+vanishes at the end. In a notebook: an object, such as a curve, shown again as it changes.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -59,3 +60,22 @@ class Bar:
         if self._shown is not None:
             progress, self._shown = self._shown[0], None
             progress.stop()
+
+
+class Live:
+    """An object that a notebook shows again as it changes: at most each second, and in a tenth of the time."""
+
+    def __init__(self, shown: object) -> None:
+        from IPython.display import display
+
+        self._shown = shown
+        self._handle = display(shown, display_id=True)
+        self._next = 0.0  # when it may be shown again
+
+    def update(self, *, now: bool = False) -> None:
+        """Show it again, if it is time or `now`."""
+        begin = time.perf_counter()
+        if now or begin >= self._next:
+            self._handle.update(self._shown)
+            end = time.perf_counter()
+            self._next = end + max(1.0, 9 * (end - begin))
