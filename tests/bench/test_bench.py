@@ -337,7 +337,7 @@ def test_scaling_is_drawn(tmp_path: Path) -> None:
     assert views.plot_scaling(result, tmp_path / "plot.png").stat().st_size > 1000
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_starts(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starts, "_WARM", 1)
     assert main("bench --starts --models birnn --size 8".split()) == 0

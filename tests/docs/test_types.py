@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.chosen import one_in
+
 PAGES = ("README.md", "docs/first_model.md", "docs/training.md")
 CHECKERS = {
     "mypy": ["--python-executable", sys.executable, "--cache-dir", "cache"],
@@ -51,7 +53,7 @@ def errors_of(checker: str, file: Path) -> str:
 
 
 @checked_by
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", one_in(2, PAGES, mark="slow"))
 def test_code_of_pages_has_types(root: Path, tmp_path: Path, page: str, checker: str) -> None:
     program = tmp_path / "program.py"
     program.write_text("".join(PROGRAM.findall((root / page).read_text(encoding="utf-8"))), encoding="utf-8")

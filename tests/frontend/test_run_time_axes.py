@@ -57,13 +57,13 @@ def test_values(models: types.ModuleType, name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", one_in(30, NAMES))
+@pytest.mark.parametrize("name", one_in(15, one_in(2, NAMES, mark="slow")))
 def test_values_of_machine_code(models: types.ModuleType, name: str) -> None:
     check(models, name, "compiled")
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", one_in(40, NAMES))
+@pytest.mark.parametrize("name", one_in(10, one_in(4, NAMES, mark="slow")))
 def test_values_on_the_simulator(models: types.ModuleType, name: str) -> None:
     check(models, name, "simulated")
 

@@ -17,6 +17,7 @@ import pytest
 from acronumba import AcronumbaError, model, pack
 from acronumba.errors import TypeMismatch
 from acronumba.frontend import ordered
+from tests.support.chosen import one_in
 from tests.support.everywhere import same_everywhere
 from tests.support.plain_call import agree, outcomes, plain
 from tests.support.set_programs import Program, a_set, elements
@@ -105,7 +106,7 @@ def test_the_interpreter_has_the_order_of_python() -> None:
     agree(outcomes(model(history)._interpret, *columns), plain(history, *columns))
 
 
-@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(k, marks=pytest.mark.long) for k in range(5, 60))])
+@pytest.mark.parametrize("seed", one_in(5, one_in(3, range(60), mark="slow")))
 def test_random_programs(seed: int, tmp_path: Path) -> None:
     program = Program(seed)
     f = program.function(tmp_path)
@@ -258,7 +259,7 @@ def of_packs(given: set[str], xs: list[str]) -> Any:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", ["0", "1", "random"])
+@pytest.mark.parametrize("seed", ["0", pytest.param("1", marks=pytest.mark.slow), "random"])
 def test_the_order_is_that_of_the_process(seed: str, tmp_path: Path) -> None:
     words = [f"{c}{k}" for c in "aé中" for k in range(5)]
     columns: list[list[Any]] = [[set(words[:k]) for k in range(15)], [words[k // 2 :] for k in range(15)]]

@@ -16,6 +16,7 @@ import pytest
 
 from acronumba import model
 from acronumba.errors import AcronumbaError, InstanceErrors, Unsupported
+from tests.support.chosen import one_in
 from tests.support.plain_call import agree, compiled, outcomes, plain
 
 CORNERS = [0.0, -0.0, 1.0, 0.1, -2.5, 1e22, 1e23, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 1e16]
@@ -76,7 +77,7 @@ def random_spec(rand: random.Random, ints: bool) -> str:
     return f"{align}{rand.choice(['', '+', ' ', '-'])}{special}{zero}{width}{group}{digits}{kind}"
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.long) for k in range(1, 30))])
+@pytest.mark.parametrize("seed", one_in(8, one_in(4, range(32), mark="slow")))
 def test_random_formats(seed: int) -> None:
     rand = random.Random(seed)
     ints, floats = ([random_spec(rand, of) for _ in range(5)] for of in (True, False))
