@@ -254,7 +254,7 @@ MUTANTS = (
     ),
     Mutant(
         "gpu: rows are read in front of the gate", "kernels/cuda/streamed.py",
-        '        f.do(device("gate"))\n        # whether', "        # whether",
+        '        f.do(device("gate"))\n        self.front', "        self.front",
         "tests/runtime/test_persistent.py", "simulator",
     ),
     Mutant(

@@ -36,7 +36,7 @@ from tests.support.simt_runs import simulate_all
 from tests.support.zoo_models import ZOO
 
 
-@pytest.mark.parametrize(("module", "f"), one_in(8, ZOO, ids=[f.__name__ for _, f in ZOO]))
+@pytest.mark.parametrize(("module", "f"), one_in(4, one_in(2, ZOO, [f.__name__ for _, f in ZOO], "slow")))
 def test_the_zoo(module: Any, f: Any) -> None:
     p, xs = module.params(size=8), module.instances(2)
     for k in range(2):

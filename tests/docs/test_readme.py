@@ -60,7 +60,7 @@ def printed(root: Path, text: str, script: Path) -> list[str]:
         ("docs/serving.md", 2),
         pytest.param("docs/explorer.md", 2, marks=pytest.mark.long),
         ("docs/pytorch.md", 5),
-        pytest.param("docs/operations.md", 4, marks=pytest.mark.long),
+        pytest.param("docs/operations.md", 4, marks=pytest.mark.slow),
         ("docs/questions.md", 1),
         ("docs/rejected.md", 1),
         pytest.param("docs/weights.md", 6, marks=pytest.mark.long),

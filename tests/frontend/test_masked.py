@@ -33,7 +33,7 @@ def test_a_sample_of_writes(seed: int) -> None:
 
 @pytest.mark.long
 def test_a_sample_of_writes_as_machine_code() -> None:
-    right(list(masked.cells(60, 100)), "compiled")
+    right(list(masked.cells(25, 100)), "compiled")
 
 
 def chosen(a: Any, b: Any) -> Any:

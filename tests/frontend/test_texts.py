@@ -130,7 +130,8 @@ def texts(v: Any) -> Any:
     return str(v), f"{v!r:>40}", "%s" % (v,), f"{[v, v]}"
 
 
-LONG = ("mixed", "tuples", "lists", "lists_of_lists", "json", "pairs")  # one more case of some
+LONG = dict.fromkeys(("tuples", "lists", "lists_of_lists", "json", "pairs"), pytest.mark.long)  # one more of some
+LONG["mixed"] = pytest.mark.slow
 QUOTED = ["it's", '"', "'\"", "\\\n\t\r\0\x7f", "é\u0300\u2028\ue000\U0001f600\U000e0001", ""]
 VALUES: dict[str, list[Any]] = {
     "lists": [[1.5, 2.0], [], [0.1]], "strings": [*QUOTED, QUOTED], "lists_of_lists": [[[1], [2, 3]], []],
@@ -143,7 +144,7 @@ VALUES: dict[str, list[Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [pytest.param(k, marks=pytest.mark.long) if k in LONG else k for k in VALUES])
+@pytest.mark.parametrize("name", [pytest.param(k, marks=LONG[k]) if k in LONG else k for k in VALUES])
 def test_texts_of_other_values(name: str) -> None:
     values = VALUES[name]
     if name == "own":

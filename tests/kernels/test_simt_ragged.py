@@ -39,7 +39,7 @@ def same_alone(spec: KernelSpec, rows: Any, shared: Any, each: Any, strategy: St
             assert close(mine[i], expected), (own, i)
 
 
-@pytest.mark.parametrize(("name", "apart"), one_in(6, squares([*BLOCKS], [False, True])))
+@pytest.mark.parametrize(("name", "apart"), one_in(3, one_in(2, squares([*BLOCKS], [False, True]), mark="slow")))
 def test_a_node_has_the_bits_that_it_has_alone(name: str, apart: bool) -> None:
     spec = BLOCKS[name]
     each = lengths(spec, 4)
@@ -100,7 +100,7 @@ BANDS = [
 ]
 
 
-@pytest.mark.parametrize(("case", "odd"), one_in(5, squares(BANDS, [True, False])), ids=str)
+@pytest.mark.parametrize(("case", "odd"), one_in(3, one_in(2, squares(BANDS, [True, False]), mark="slow")), ids=str)
 def test_a_band_of_columns_is_computed(case: tuple[str, tuple[int, ...], int], odd: bool) -> None:
     """Infinities beyond the band are as in the plain call: with them, whole rows are computed."""
     name, extents, number = case
