@@ -16,11 +16,11 @@ from tests.support.wrong_answers import WRONG
 LOOK = re.compile(r"^open (\S+\.html)#(\S+)$", re.M)
 NOT_LIVE = ("10_service", "11_pytorch")  # without a button "Run this page"
 NOW = ("02_dataflow_graph", "03_depth", "09_is_it_right")  # those that compile least
+LATER = ("01_why_batch", "06_memory", "07_hoisting")  # those that compile most; `make docs` runs them, too
+MARKS = {**{name: [] for name in NOW}, **{name: [pytest.mark.slow] for name in LATER}}
 
 
-@pytest.mark.parametrize(
-    "lesson", [pytest.param(name, marks=() if name in NOW else pytest.mark.long) for name in LESSONS]
-)
+@pytest.mark.parametrize("lesson", [pytest.param(name, marks=MARKS.get(name, [pytest.mark.long])) for name in LESSONS])
 def test_a_lesson_is_solved(lesson: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if "import torch" in (FOLDER / f"{lesson}.md").read_text(encoding="utf-8"):
         pytest.importorskip("torch")

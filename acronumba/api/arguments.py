@@ -6,6 +6,7 @@ parameters; or an error in terms of the signature.
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import itertools
 import types
@@ -149,8 +150,12 @@ class Signature:
             if self._by_name and name in names[:columns]:
                 raise self._wrong(f"`{name}` has a column already", f"{name}=...")
             if name not in self.shared and name not in free:
-                kind = "varies by instance: pass its column by position" if name in names else "is not a parameter"
-                raise self._wrong(f"`{name}` {kind}", f"{name}=...", self._starred(shared) if name in names else "")
+                if name in names:
+                    by_position = f"`{name}` varies by instance: pass its column by position"
+                    raise self._wrong(by_position, f"{name}=...", self._starred(shared))
+                near = difflib.get_close_matches(name, [n for n in self.shared if n not in shared], 1)
+                rewrites = [f"did you mean `{n}`?" for n in near]
+                raise self._wrong(f"`{name}` is not a parameter", f"{name}=...", *rewrites)
         return [name for name in free if name in shared]
 
     def hint(self, name: str) -> Hint:

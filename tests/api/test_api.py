@@ -191,6 +191,7 @@ def test_fields_that_are_never_read_may_hold_anything():
         (lambda: scaled.batch([1.0], 2.0), "put `*` before `factor` and pass it by name"),
         (lambda: scaled.batch(x=[1.0]), "takes a column for each of"),
         (lambda: scaled.batch([1.0], nothing=1), "`nothing` is not a parameter"),
+        (lambda: scaled.batch([1.0], offsett=1), "did you mean `offset`?"),
         (lambda: classify.batch([Tree()]), "`p` is missing"),
         (lambda: divide.batch([1]), "column for `b` is missing\n  seen: 1 positional argument\n"),
         (lambda: scaled.batch(3.0), "must be a sequence of instances"),

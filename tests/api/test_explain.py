@@ -366,7 +366,7 @@ def test_effects_on_models_that_wait_are_those_of_runs(case: Any) -> None:
     assert_effects_are_those_of_runs(case.model, e, case.columns, case.shared, (*OPTIMISATIONS, "schedule"))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_model_that_computes_much_between_waits_is_explained_in_seconds() -> None:
     xs, p = berxit.instances(20), berxit.params()
     berxit.classify.batch(xs[:1], p=p)

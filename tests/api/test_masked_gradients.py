@@ -20,7 +20,7 @@ def test_random_masked_programs(number: int, ways: tuple[str, ...], tmp_path: Pa
     assert masked_gradients.largest_error(number, tmp_path, ways) < BOUND, masked_gradients.program(number)
 
 
-@pytest.mark.parametrize("ten", [pytest.param(k, marks=pytest.mark.slow if k else pytest.mark.long) for k in range(20)])
+@pytest.mark.parametrize("ten", [pytest.param(k, marks=pytest.mark.slow) for k in range(20)])
 def test_ten_more_of_them(ten: int, tmp_path: Path) -> None:
     errors = {k: masked_gradients.largest_error(k, tmp_path) for k in range(10 * ten, 10 * ten + 10)}
     assert max(errors.values()) < BOUND, errors

@@ -164,7 +164,7 @@ def small() -> Ablation:
         return ablate.ablate([WORKLOADS["branches"], WORKLOADS["birnn"]], size=8, batch=2, count=2)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_an_ablation_counts_and_times_every_variant(small: Ablation) -> None:
     assert [t.workload for t in small.tables] == ["branches", "birnn"]
     for table in small.tables:

@@ -56,7 +56,7 @@ def test_measuring_costs_turns(program: ModuleType) -> None:
     assert program.cost_of_turns(10.0, 8) == 10.0 * (8 * (2 + 5) + 2 * (2 + 5))  # what is slow gets fewer turns
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_model_is_measured(program: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "found.json"
     given = ["--models", "birnn", "--size", "16", "--batch", "3", "1", "--turns", "3", "--fresh", "6", "--share", "0"]

@@ -161,11 +161,11 @@ def test_gradients_that_differ_are_told_and_no_step_is_timed(
 
 def test_wrong_results_are_told_and_not_timed(gpu: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setitem(gpu.CHILD, "check", lambda **_: {"verdict": "different", "error": 0.5})
-    assert gpu.main("--device simulator --models doubled --size 4 --only inference".split()) == 1
+    assert gpu.main("--device simulator --models doubled --size 4 --batch 2 --rounds 1 --only inference".split()) == 1
     out = capsys.readouterr().out
     assert "wrong: doubled 4: different, 5.0e-01" in out and "row" not in out
     monkeypatch.setitem(gpu.CHILD, "check", lambda **_: 1 // 0)
-    assert gpu.main("--device simulator --models doubled --size 4 --only inference".split()) == 1
+    assert gpu.main("--device simulator --models doubled --size 4 --batch 2 --rounds 1 --only inference".split()) == 1
     assert "wrong: check doubled 4 simulator: ZeroDivisionError" in capsys.readouterr().out
 
 

@@ -177,7 +177,7 @@ def test_wrong_results_are_told(monkeypatch: pytest.MonkeyPatch, quick: None, tm
     assert "Not the results of the plain calls: functions, 512, 128: ours" in printed(result(wrong=("ours",)))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_command_measures(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "few.txt").write_text("3 1 4")
     given = ["bench", "--ragged", "--lengths", str(tmp_path), "--size", "16", "--batch", "3", "--rounds", "1"]

@@ -165,7 +165,7 @@ def test_the_table_has_times_ratios_and_what_is_missing() -> None:
     assert view.numbers(result())["rows"][0]["seconds"][BY_NUMPY]["median"] == 0.006
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_command_measures_training(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     given = ["bench", "--train", "--models", "tree_lstm", "mv_rnn", "--size", "8", "--batch", "3", "--rounds", "2"]
     assert main([*given, "--json", str(tmp_path / "steps.json")]) == 0

@@ -56,6 +56,7 @@ def total(rows):
 def first(rows, default=None):
     return rows[0] if rows else default
 """
+LATER = dict.fromkeys(("beam_decoder", "decoder", "drnn"), pytest.mark.slow)  # they take longest
 PAGES = {  # of each model, the form that is shown, and how many instances
     "tree_lstm": ("sentiment", 8),
     "child_sum_lstm": ("classify", 4),
@@ -159,7 +160,7 @@ def kernels_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("kernels_of_numpy")
-@pytest.mark.parametrize("name", one_in(12, PAGES))
+@pytest.mark.parametrize("name", one_in(12, [pytest.param(n, marks=LATER.get(n, ())) for n in PAGES]))
 def test_pages_show_what_is(name: str, root: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     path = root / "docs" / "zoo" / f"{name}.md"
     page = path.read_text(encoding="utf-8")

@@ -273,7 +273,7 @@ def test_a_pull_may_be_called_again_and_after_other_mini_batches() -> None:
     assert bits(list(first)) == bits(list(second))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_two_threads_train_two_models() -> None:
     def train(seed: int) -> list[bytes]:
         rng = np.random.default_rng(seed)

@@ -430,6 +430,7 @@ def test_two_sets_of_weights_are_copied_once() -> None:
     assert len(copied) == 4  # what launches need
 
 
+@pytest.mark.slow
 def test_a_run_may_end_in_a_cycle_of_garbage() -> None:
     """Its buffers come back to the pool, its memory on the device does not."""
     w = weights()

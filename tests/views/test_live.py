@@ -5,6 +5,7 @@ WebAssembly, with Python. A server on loopback has all files; no other host has 
 from __future__ import annotations
 
 import functools
+import html
 import http.server
 import importlib.util
 import os
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.support.browser import AXE, Page, start
+from tests.support.lessons import LESSONS, cells
 
 pytestmark = pytest.mark.long
 MISSING = "NOT RUN: no NumPy for WebAssembly; make live, or name a file by ACRONUMBA_PYODIDE_NUMPY"
@@ -82,10 +84,11 @@ def served(folder: Path) -> Iterator[str]:
     server.server_close()
 
 
-def made(build: ModuleType, folder: Path, page: str, numpy: Path | None) -> Path:
+def made(build: ModuleType, folder: Path, pages: dict[str, str], numpy: Path | None) -> Path:
     site = folder / "site"
     (site / "lessons").mkdir(parents=True)
-    (site / "lessons/01_one.html").write_text(page)
+    for name, page in pages.items():
+        (site / f"lessons/{name}.html").write_text(page, encoding="utf-8")
     build.build(folder / "live", site, numpy, build.HERE / "node_modules/pyodide")
     return folder / "live"
 
@@ -93,7 +96,7 @@ def made(build: ModuleType, folder: Path, page: str, numpy: Path | None) -> Path
 @pytest.fixture(scope="module")
 def stub(build: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     page = lesson(("a = 1", PLAIN), ("fail", SOLUTION), ("timed", TIMED), ("look", PLAIN))
-    folder = made(build, tmp_path_factory.mktemp("stub"), page, None)
+    folder = made(build, tmp_path_factory.mktemp("stub"), {"01_one": page}, None)
     (folder / "live/worker.js").write_text(WORKER)
     yield from served(folder)
 
@@ -156,6 +159,12 @@ def test_a_lesson_runs_when_it_is_told_to(driver: Any, stub: str) -> None:
     page.wait("document.querySelector('.live-out').textContent === 'ran b = 2\\n'")
 
 
+def page_of(name: str) -> str:
+    """Return a page with all cells of a lesson; solutions run with the others."""
+    found = (cell for cell in cells(name) if "skip-execution" not in cell.tags)
+    return lesson(*((html.escape(cell.code), PLAIN) for cell in found))
+
+
 @pytest.fixture(scope="module")
 def real(build: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     given = Path(os.environ.get("ACRONUMBA_PYODIDE_NUMPY") or build.KEPT)
@@ -163,7 +172,8 @@ def real(build: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         pytest.skip(MISSING)
     wrong = "from acronumba.learn import ask, expect\nask('?', 3)\nexpect(False, 'look again')"
     page = lesson((wrong, PLAIN), ("run = 1\nexpect(run, '')", PLAIN))
-    yield from served(made(build, tmp_path_factory.mktemp("real"), page, given))
+    pages = {"01_one": page, **{name: page_of(name) for name in LESSONS}}
+    yield from served(made(build, tmp_path_factory.mktemp("real"), pages, given))
 
 
 def test_python_runs_the_readme_as_compiled_code_does(driver: Any, real: str) -> None:
@@ -187,3 +197,20 @@ def test_python_runs_a_lesson(driver: Any, real: str) -> None:
     page.click(".live-start")
     page.wait("document.querySelectorAll('.live-out')[1].textContent === 'right\\n'", 120)
     assert "not yet: look again" in page.text(".live-out") and page.count(".live-out details") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LESSONS)
+def test_each_lesson_runs(driver: Any, real: str, build: ModuleType, name: str) -> None:
+    if name.startswith(build.STAY):
+        pytest.skip("it stays as it was stored: it needs threads, or PyTorch")
+    page = Page(driver, f"{real}/lessons/{name}.html")
+    page.click(".live-start")
+    state = "document.querySelector('[role=status]').textContent"
+    page.wait(f"['done', 'an error'].includes({state}) && !document.querySelector('.live-out[hidden]')", 300)
+    shown = page.js("[...document.querySelectorAll('.live-out')].map((at) => at.textContent)")
+    tags = [cell.tags for cell in cells(name) if "skip-execution" not in cell.tags]
+    for of, text in zip(tags, shown, strict=True):
+        assert "Traceback" not in text, text
+        assert "check" not in of or "not yet" in text, text
+        assert "solution" not in of or text.endswith("right\n"), text
