@@ -378,7 +378,7 @@ def test_a_model_that_computes_much_between_waits_is_explained_in_seconds() -> N
     assert told.count.rounds == 7
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_models_that_wait_are_explained_in_seconds() -> None:
     xs, p = graph_rnn.instances(60), graph_rnn.params()
     start = time.process_time()

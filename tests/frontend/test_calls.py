@@ -375,7 +375,7 @@ def first_of_each_kind(rows: Sequence[Row]) -> list[Any]:
     return params
 
 
-@pytest.mark.parametrize("row", one_in(8, one_in(2, first_of_each_kind(EVERY), mark="slow")))
+@pytest.mark.parametrize("row", one_in(4, one_in(4, first_of_each_kind(EVERY), mark="slow")))
 def test_every_parameter_is_honoured_or_rejected_under_the_argument(row: Row, program: Any) -> None:
     check(calls_of(row), program, columns())
 

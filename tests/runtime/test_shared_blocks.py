@@ -81,7 +81,7 @@ def test_a_stage_that_is_too_little_to_be_shared() -> None:
     xs, p = sentences(40, 30)
     p["v"] = np.random.default_rng(1).standard_normal((WIDTH, 8 * WIDTH)).astype(F32) / 8
     want = bits(wide.with_options(threads=1).batch(xs, **p))
-    for unit in range(5_000, 100_000, 5_000):  # of some, several blocks are shared, but not that stage
+    for unit in range(5_000, 100_000, 10_000):  # of some, several blocks are shared, but not that stage
         f = wide.with_options(threads=64, strategy=Strategy(unit=unit))
         assert bits(f.batch(xs, **p)) == want, unit
 

@@ -237,6 +237,7 @@ def test_without_room_for_scratch_the_kernel_is_told_again() -> None:
     same_bits(run(xs), wanted)
 
 
+@pytest.mark.long
 def test_several_threads_and_models_use_one_device() -> None:
     w, xs = np.abs(weights()), lots(0.1, 0.5)
     one = Batches(together(until), xs, w=w)
