@@ -23,7 +23,7 @@ EXAMPLES = sorted((Path(__file__).resolve().parent.parent.parent / "examples").g
 
 TRAINING = [path for path in EXAMPLES if path.stem.startswith("train_")][::-1]  # the one that compiles least first
 PLAIN = [path for path in EXAMPLES if path not in TRAINING]
-OTHERS = ("train_tagger", "train_tree_lstm")  # the tests below run these
+OTHERS = ("train_drnn", "train_tagger", "train_tree_lstm")  # the tests below run the last two
 TRAINED = [pytest.param(p, marks=[pytest.mark.slow] * (p.stem in OTHERS), id=p.stem) for p in TRAINING]
 SMALL = ["--size", "8", "--batch", "4"]
 TREEBANK = "(3 (2 It) (4 (2 is) (3 (3 very) (3 good))))\n(1 (2 Not) (1 (2 so) (2 8\u00a01\\/2)))\n"

@@ -63,7 +63,7 @@ def printed(root: Path, text: str, script: Path) -> list[str]:
         pytest.param("docs/operations.md", 4, marks=pytest.mark.slow),
         ("docs/questions.md", 1),
         ("docs/rejected.md", 1),
-        pytest.param("docs/weights.md", 6, marks=pytest.mark.long),
+        pytest.param("docs/weights.md", 6, marks=pytest.mark.slow),
         pytest.param("docs/faster.md", 1, marks=pytest.mark.long),
         pytest.param("docs/schedules.md", 2, marks=pytest.mark.long),
         pytest.param("docs/test_a_model.md", 2, marks=pytest.mark.long),
