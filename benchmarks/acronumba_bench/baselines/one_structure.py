@@ -15,8 +15,9 @@ import numpy as np
 from acronumba.bench.by_hand.arrays import Array
 from acronumba.bench.by_hand.program import steps
 from acronumba.bench.by_hand.sequences import flat
-from acronumba.bench.by_hand.trees import Forest, Heights, Place, flatten
+from acronumba.bench.by_hand.trees import Forest, flatten
 from acronumba.zoo import birnn, encoder, listops, tree_lstm
+from acronumba_bench.baselines.trees import forest_of
 
 Results = Callable[[Any], list[Any]]  # from the computed array to the results by instance
 Computation = tuple[Callable[[], Array], Results]
@@ -79,18 +80,7 @@ def sentiment(o: Operations, p: tree_lstm.Params, xs: Sequence[tree_lstm.Tree]) 
 
 def classify(o: Operations, p: listops.Params, xs: Sequence[listops.Expression]) -> Computation:
     """Return the computation of `listops.classify`: the few symbols are the leaves, each computed once."""
-    heights = Heights()
-
-    def place(e: listops.Expression) -> Place:
-        at = 0, e.symbol
-        if e.symbol < 10:
-            return at
-        for argument in e.arguments:
-            at = heights.add(at, place(argument))
-        return heights.add(at, (0, listops.CLOSE))
-
-    symbols = len(listops.SYMBOLS)
-    return _forest(o, p, heights.forest(symbols, [place(e) for e in xs]), range(symbols)), list
+    return _forest(o, p, forest_of(xs), range(len(listops.SYMBOLS))), list
 
 
 def tag(o: Operations, p: birnn.Params, xs: Sequence[list[int]]) -> Computation:

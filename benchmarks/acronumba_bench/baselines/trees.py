@@ -9,12 +9,12 @@ import numpy as np
 
 from acronumba.bench.by_hand.arrays import Array, Library
 from acronumba.bench.by_hand.program import Program
-from acronumba.bench.by_hand.trees import Heights, Place, compose_, flatten, leaves_, rows
+from acronumba.bench.by_hand.trees import Forest, Heights, Place, compose_, flatten, leaves_, rows
 from acronumba.zoo import child_sum_lstm, expressions, listops, mv_rnn, tree_lstm
 
 
-def classify_expressions(t: Library, p: listops.Params, xs: Sequence[listops.Expression]) -> Program:
-    """Prepare `listops.classify`: the few symbols are the leaves, each computed once."""
+def forest_of(xs: Sequence[listops.Expression]) -> Forest:
+    """Return the levels of expressions; the symbols are the leaves."""
     heights = Heights()
 
     def place(e: listops.Expression) -> Place:
@@ -25,8 +25,12 @@ def classify_expressions(t: Library, p: listops.Params, xs: Sequence[listops.Exp
             at = heights.add(at, place(argument))
         return heights.add(at, (0, listops.CLOSE))
 
-    symbols = len(listops.SYMBOLS)
-    forest = heights.forest(symbols, [place(e) for e in xs])
+    return heights.forest(len(listops.SYMBOLS), [place(e) for e in xs])
+
+
+def classify_expressions(t: Library, p: listops.Params, xs: Sequence[listops.Expression]) -> Program:
+    """Prepare `listops.classify`: the few symbols are the leaves, each computed once."""
+    symbols, forest = len(listops.SYMBOLS), forest_of(xs)
     levels = [(level.start, level.stop, t.index(level.children)) for level in forest.levels]
     roots = t.index(forest.roots)
     w_leaf, w, w_out = map(t.weight, (p.w_leaf, p.w, p.w_out))
