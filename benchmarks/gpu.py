@@ -169,7 +169,7 @@ def functions(model: str, size: str | int, device: str) -> dict[str, Any]:
 
 
 def training_codes(model: str, size: str | int) -> list[Any]:
-    """Return the kernels of a model's pullback there and back, and those of sums, as they are generated for GPUs.
+    """Return the kernels of a model's pullback there and back, of sums, and of updates, as they are generated for GPUs.
 
     With them comes the one kernel that runs all those of the forward pass.
     """
@@ -179,6 +179,7 @@ def training_codes(model: str, size: str | int) -> list[Any]:
     from acronumba.kernels.cuda import sums
     from acronumba.kernels.cuda.persistent import persistent
     from acronumba.pipeline.link_device import back_codes, device_codes
+    from acronumba.runtime.devices import steps
     from acronumba_bench.lessons import LESSONS
     from acronumba_bench.workloads import WORKLOADS
 
@@ -195,7 +196,7 @@ def training_codes(model: str, size: str | int) -> list[Any]:
         back = plan_backward(one.plan, wanted, width)
         there = [*device_codes(back.plan, one.options).values()]
         out += [*there, *([persistent(there)] if there else []), *back_codes(back, one.options)]
-    return [*out, sums.code("float32")]
+    return [*out, sums.code("float32"), steps.code("float32")]
 
 
 def codes(model: str, size: str | int) -> list[Any]:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from acronumba import leaves, model, optim, pack
+from acronumba import leaves, model, on_device, optim, pack
 from acronumba.api.effects import count
 from acronumba.api.shadow import BOUNDS, FACTOR
+from acronumba.api.structures import structured
 from acronumba.bench.agreement import in_float64
 from acronumba.bench.by_hand import BY_NUMPY
 from acronumba.bench.ceiling import burst
@@ -31,6 +33,7 @@ from acronumba_bench.lessons import Lesson
 
 OURS, OBJECTS, BARE, INFERENCE = "ours, packed", "ours, objects", "ours, no update", "ours, no gradients"
 HERE = "ours, on the processor"  # packed: of steps on another device
+RESIDENT = "ours, parameters on the device"  # packed: of steps within `on_device`
 BURST = "multiply and add"  # peak rate of multiply-adds, measured in turns with the competitors
 PRODUCTS = 3  # products of a step per product of the loss: itself, and the gradients of both operands
 RATE = 1e-6  # so small that the weights hardly change
@@ -119,8 +122,24 @@ def row(
 ) -> TrainingStep:
     """Measure one lesson; `by`: counters of energy.
 
-    On another device than the CPU, the competitors are hand-written PyTorch there, and our own steps on the CPU.
+    On another device than the CPU, the competitors are hand-written PyTorch there, our own steps on the CPU, and our
+    steps with parameters that stay on the device.
     """
+    with ExitStack() as stack:
+        return _row(stack, lesson, size, batch, trees, rounds, threads, by, device)
+
+
+def _row(
+    stack: ExitStack,
+    lesson: Lesson,
+    size: str | int,
+    batch: int,
+    trees: str | None,
+    rounds: int,
+    threads: int,
+    by: Mapping[str, Counter] | None,
+    device: str,
+) -> TrainingStep:
     xs, p = inputs(lesson.workload, size, batch, trees)
     columns = lesson.columns(xs)
     here = device == "cpu"
@@ -128,8 +147,13 @@ def row(
     ours = lesson.loss.with_options(threads=threads).on(device)
     trained = ours.value_and_grad
     first, _ = timed(lambda: trained.batch(*columns, p=p))
-    results = {name: s.gradients() for name, s in steps.items()} | {OURS: _gradients(trained, columns, p)}
-    errors, wrong = _compared(lesson, p, columns, results, trained)
+    mine = {OURS: p}
+    if not here:
+        there = structured(p, np.copy)
+        stack.enter_context(on_device(there, device=device))
+        mine[RESIDENT] = there
+    results = {name: s.gradients() for name, s in steps.items()}
+    errors, wrong = _compared(lesson, mine, columns, results, trained)
     packed = tuple(pack(column) for column in columns)
     one = burst()
     competitors: dict[str, Callable[[], Any]] = {
@@ -141,6 +165,7 @@ def row(
     }
     if not here:
         competitors[HERE] = _ours(ours.on("cpu").value_and_grad, packed, p)
+        competitors[RESIDENT] = _ours(trained, packed, there)
     competitors |= {name: s.run for name, s in steps.items() if name not in wrong}
     seconds = interleaved(competitors, rounds)
     used = {name: joules(run, by) for name, run in competitors.items() if name != BURST} if by else {}
@@ -165,15 +190,16 @@ def _ours(trained: Any, columns: Sequence[Any], p: Any) -> Callable[[], None]:
     opt = optim.SGD(RATE)
 
     def run() -> None:
-        _, grads = trained.batch(*columns, p=p)
+        value, grads = trained.batch(*columns, p=p)
         opt.update(p, grads)
+        float(value)  # what a device computes is done then
 
     return run
 
 
 def _gradients(trained: Any, columns: Sequence[Any], p: Any) -> Gradient:
     value, grads = trained.batch(*columns, p=p)
-    return float(value), {name: g.copy() for name, g in leaves(grads)}
+    return float(value), {name: np.array(g) for name, g in leaves(grads)}
 
 
 def makers(workload: str, threads: int = 1, device: str = "cpu") -> tuple[dict[str, Made], dict[str, str]]:
@@ -219,16 +245,17 @@ def _by_hand(
 
 
 def _compared(
-    lesson: Lesson, p: Any, columns: Sequence[Any], results: Mapping[str, Gradient], trained: Any
+    lesson: Lesson, mine: Mapping[str, Any], columns: Sequence[Any], results: Mapping[str, Gradient], trained: Any
 ) -> tuple[dict[str, float], tuple[str, ...]]:
     """Return the errors of losses and gradients, and the names with errors larger than rounding explains.
 
     The bound is that of the compiler: 1e-5 of the largest number, or 4 times the error of hand-written NumPy in
-    float32, which is careful code.
+    float32, which is careful code. `mine`: the parameters of our own steps, by competitor.
     """
-    if BY_NUMPY in results:
+    p, found = mine[OURS], dict(results)
+    if BY_NUMPY in found:
         exact = numpy_steps.TRAINED[lesson.name](in_float64(p), columns, RATE).gradients()
-        bound = max(BOUNDS["float32"], FACTOR * error(results[BY_NUMPY], exact))
+        bound = max(BOUNDS["float32"], FACTOR * error(found[BY_NUMPY], exact))
     else:  # a few instances, since the reference takes one after the other
         few = [column[:COMPARED] for column in columns]
         plain = model(lesson.loss.__wrapped__)
@@ -236,9 +263,10 @@ def _compared(
         grads = [dict(leaves(one.grads)) for one in each]
         mean = {name: np.mean([np.asarray(g[name], np.float64) for g in grads], axis=0) for name in grads[0]}
         exact = float(np.mean([one.value for one in each])), mean
-        results = {OURS: _gradients(trained, few, p)}
+        found, columns = {}, few
         bound = FACTOR * BOUNDS["float32"]
-    errors = {name: error(found, exact) for name, found in results.items()}
+    found |= {name: _gradients(trained, columns, own) for name, own in mine.items()}
+    errors = {name: error(one, exact) for name, one in found.items()}
     return errors, tuple(name for name, e in errors.items() if not e <= bound)
 
 
