@@ -28,12 +28,14 @@ from typing import Any
 
 from acronumba.api.dispatch import bind, specialise
 from acronumba.bench.workloads import inputs
+from acronumba.ir.spec import KernelSpec
 from acronumba.kernels.cuda.cubins import machines
 from acronumba.kernels.cuda.generate import CudaCode, generate
 from acronumba.kernels.cuda.persistent import persistent
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.strategy import Strategy
-from acronumba_bench.gpu import cycles, sass
+from acronumba_bench.gpu import clocks, cycles, sass
+from acronumba_bench.gpu.instructions import CASES, estimated
 from acronumba_bench.gpu.launch import Launch
 from acronumba_bench.gpu.operands import Unknown
 from acronumba_bench.workloads import WORKLOADS
@@ -51,14 +53,19 @@ def resident(row: dict[str, Any]) -> int:
     return min(65536 // registers, SHARED[row["gpu"]] // (shared + 1024), 2048 // THREADS)
 
 
-def rows(name: str, size: str, gpu: str) -> Iterator[dict[str, Any]]:
-    """Compile all kernels of a model."""
+def kernels(name: str, size: str | int) -> Iterator[tuple[KernelSpec, CudaCode]]:
+    """Generate the kernels of a model."""
     workload = WORKLOADS[name]
     xs, p = inputs(workload, size, 2, None)
     f = workload.model.with_options(strategy=ON_DEVICE)
     one = specialise(f, bind(f, (xs,), {"p": p}))[0]
     for spec in one.plan.kernels:
-        code = generate(spec, one.options.decisions, one.options.precision)
+        yield spec, generate(spec, one.options.decisions, one.options.precision)
+
+
+def rows(name: str, size: str, gpu: str) -> Iterator[dict[str, Any]]:
+    """Compile all kernels of a model."""
+    for _, code in kernels(name, size):
         for entry, machine in zip(code.entries, machines(code, *GPUS[gpu]), strict=True):
             yield {
                 "gpu": gpu, "size": size, "model": name, "function": entry, "registers": machine.registers,
@@ -69,12 +76,7 @@ def rows(name: str, size: str, gpu: str) -> Iterator[dict[str, Any]]:
 
 def estimates(name: str, size: str, nodes: list[int], steps: bool) -> Iterator[dict[str, Any]]:
     """Estimate the cycles of each function of a model, and of steps of its kernels, for batches of so many nodes."""
-    workload = WORKLOADS[name]
-    xs, p = inputs(workload, size, 2, None)
-    f = workload.model.with_options(strategy=ON_DEVICE)
-    one = specialise(f, bind(f, (xs,), {"p": p}))[0]
-    for spec in one.plan.kernels:
-        code = generate(spec, one.options.decisions, one.options.precision)
+    for spec, code in kernels(name, size):
         made = machines(code, *GPUS["9.0a"])
         for many in nodes:
             launch = Launch(spec, code, many)
@@ -93,14 +95,19 @@ def estimates(name: str, size: str, nodes: list[int], steps: bool) -> Iterator[d
                     row["us"] = round(row["cycles"] / cycles.GIGAHERTZ / 1000, 2)
                 yield row
             if steps and code.entries:
-                yield {"size": size, "model": name, "rows": many} | as_step(code, launch)
+                yield {"size": size, "model": name, "rows": many} | as_step(spec.name, code, launch)
 
 
-def as_step(code: CudaCode, launch: Launch) -> dict[str, Any]:
+def as_step(name: str, code: CudaCode, launch: Launch) -> dict[str, Any]:
     """Estimate the cycles of a step of the persistent kernel."""
     whole = persistent([code])
     (machine,) = machines(whole, *GPUS["9.0a"])
-    row = {"function": "a step", "registers": machine.registers, "spills": machine.spills, "shared": whole.shared}
+    row = {
+        "function": f"a step of {name}",
+        "registers": machine.registers,
+        "spills": machine.spills,
+        "shared": whole.shared,
+    }
     row["bytes"] = sass.read(machine.code, "run").size
     try:
         count = launch.step(machine, whole)
@@ -126,8 +133,22 @@ def report(args: argparse.Namespace) -> int:
                 print(f"| {name}, {size} | {' | '.join(cells)} |", flush=True)
     if args.json:
         lines = ",\n".join(json.dumps(r) for r in found)
-        args.json.write_text(f'{{"versions": {json.dumps(versions())}, "estimates": [\n{lines}\n]}}\n')
+        head = f'"versions": {json.dumps(versions())}, "instructions": {json.dumps(of_instructions())}'
+        args.json.write_text(f'{{{head}, "estimates": [\n{lines}\n]}}\n')
     return 0
+
+
+def of_instructions() -> dict[str, dict[str, float]]:
+    """Estimate what `acronumba_bench.gpu.instructions` measures."""
+    from cuda.core import Linker, LinkerOptions, ObjectCode
+
+    out = {}
+    for name, case in CASES.items():
+        text = clocks.KERNELS[case.kernel].text.encode()
+        cubin = Linker(ObjectCode.from_ptx(text), options=LinkerOptions(arch="sm_90a")).link("cubin").code
+        code = sass.read(bytes(cubin), case.kernel)
+        out[name] = {str(warps): estimated(code, case, warps) for warps in case.warps}
+    return out
 
 
 def table(functions: list[dict[str, Any]]) -> str:

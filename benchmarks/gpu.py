@@ -5,7 +5,9 @@
 
 In this order, until the time is up (`--minutes`):
 
-1. what the GPU can do at most (`acronumba_bench.gpu.floors`);
+1. what the GPU can do at most (`acronumba_bench.gpu.floors`), the cycles of instructions by its clock
+   (`acronumba_bench.gpu.instructions`), and kernels of some models alone (`acronumba_bench.gpu.alone`), beside the
+   estimates of `benchmarks/results/cycles-sm90a.json`, which `benchmarks/cubins.py --cycles` has made;
 2. mini-batches of a few models, back to back and after pauses, and their stages on the processor (`timeline`);
 3. every model's results are compared with the plain calls, several at the same time; so are the gradients of its
    parameters, with those of the processor, from random cotangents of its results;
@@ -16,7 +18,7 @@ In this order, until the time is up (`--minutes`):
 6. compute-sanitizer, where it is installed, watches one model's memory and its races, there and back; and what
    PyTorch's libraries reach.
 
-`--only inference` or `--only training` leaves the other half out.
+`--only inference` or `--only training` leaves the other half out, `--only kernels` all but the first step.
 
 Everything runs in child processes, which may crash or hang. The file is written again after every step; what there was
 no time for is listed. The exit status is 1 if results were wrong or something failed. What is compiled is kept in the
@@ -35,7 +37,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +49,9 @@ HEAVY = {"berxit", "berxit_emulated"}  # of these, few instances are compared: t
 DIFFERS = 1e-3  # relative to the largest number: what differs by more is not timed
 WATCHED = "tree_lstm"  # by compute-sanitizer
 TIMELINES = ("tree_lstm", "birnn", "stack_rnn")  # models of which a mini-batch is looked at closely
+ALONE = ("tree_lstm", "birnn", "mv_rnn", "listops", "child_sum_lstm", "bilstm_tagger")  # whose kernels run alone
+ROWS = (1, 8, 16, 64, 256, 700)  # nodes of a batch of these
+ESTIMATES = Path(__file__).resolve().parent / "results" / "cycles-sm90a.json"
 PAUSES = (0.0, 1e-4, 1e-2)  # seconds before a mini-batch
 FEW = 8  # instances from which on PyTorch one by one takes no turn: it takes as much longer as there are more
 PACKAGES = ("numpy", "numba", "llvmlite", "numba-cuda", "cuda-core", "cuda-bindings", "torch")
@@ -213,6 +219,7 @@ def codes(model: str, size: str | int) -> list[Any]:
 
 def compiled(model: str, size: str | int, capability: list[int]) -> int:
     """Compile all kernels of a model; return how many functions they have."""
+    import cubins
     from acronumba.kernels.cuda.cubins import machines
     from acronumba.kernels.cuda.persistent import persistent
 
@@ -220,6 +227,9 @@ def compiled(model: str, size: str | int, capability: list[int]) -> int:
     suffix = "a" if (major, minor) == (9, 0) else ""
     own = codes(model, size)
     every = [*own, *([persistent(own)] if own else []), *training_codes(model, size)]
+    if model in ALONE:
+        those = [code for _, code in cubins.kernels(model, size) if code.entries]
+        every += [*those, *(persistent([code]) for code in those)]
     return sum(len(machines(code, (major, minor), suffix)) for code in every)
 
 
@@ -229,6 +239,55 @@ def floor(part: str, device: str) -> dict[str, Any]:
     from acronumba_bench.gpu.meter import Meter
 
     return floors.PARTS[part](floors.Floors(Meter(ordinal(device))))
+
+
+def clock(part: str, device: str) -> dict[str, Any]:
+    """Measure a part of the cycles of instructions; of those that are estimated, say so, too."""
+    from acronumba_bench.gpu.floors import Floors
+    from acronumba_bench.gpu.instructions import PARTS, Clocks, constants
+    from acronumba_bench.gpu.meter import Meter
+
+    found = PARTS[part](Clocks(Floors(Meter(ordinal(device)))))
+    thought = estimates(part) or {}
+    return {"measured": found, "estimated": thought, "constants": constants(found, thought)}
+
+
+def alone(model: str, size: str | int, device: str, rows: Sequence[int], how: str) -> list[dict[str, Any]]:
+    """Time the kernels of a model alone: "functions" as they are launched, or "steps" of the persistent kernel.
+
+    Each row has cycles by the clock of that moment (GHz), those that were estimated, and how far off that was.
+    """
+    import cubins
+    from acronumba.kernels.cuda.persistent import persistent
+    from acronumba_bench.gpu.alone import Alone
+    from acronumba_bench.gpu.floors import Floors, tried
+    from acronumba_bench.gpu.instructions import Clocks
+    from acronumba_bench.gpu.meter import Meter
+
+    meter = Meter(ordinal(device))
+    made = list(cubins.kernels(model, size))
+    meter.load([code if how == "functions" else persistent([code]) for _, code in made])  # compiled several at a time
+    there = Alone(Clocks(Floors(meter)))
+    out: list[dict[str, Any]] = []
+    for spec, code in made:
+        found = tried(partial(listed, getattr(there, how), spec, code, rows))
+        out += [{"function": spec.name, "failed": found}] if isinstance(found, str) else found
+    thought = {(r["model"], r["size"], r["function"], r["rows"]): r.get("cycles") for r in estimates("estimates") or ()}
+    for row in out:
+        if row.get("warm us", 0) > 0:
+            row["cycles"] = row["warm us"] * row["GHz"] * 1000
+            if cycles := thought.get((model, size, row["function"], row["rows"])):
+                row |= {"estimated cycles": cycles, "off": cycles / row["cycles"] - 1}
+    return out
+
+
+def listed(make: Callable[..., Iterator[Any]], *args: Any) -> list[Any]:
+    return list(make(*args))
+
+
+def estimates(part: str) -> Any:
+    """Return a part of what `benchmarks/cubins.py --cycles` has estimated."""
+    return json.loads(ESTIMATES.read_text(encoding="utf-8")).get(part) if ESTIMATES.exists() else None
 
 
 def library(part: str, device: str) -> dict[str, Any]:
@@ -300,8 +359,8 @@ def step(lesson: str, size: str | int, batch: int, device: str, rounds: int) -> 
 
 
 CHILD: dict[str, Callable[..., Any]] = {
-    "about": about, "check": check, "gradients": gradients, "compiled": compiled, "floor": floor, "library": library,
-    "row": row, "step": step, "timeline": timeline,
+    "about": about, "check": check, "gradients": gradients, "compiled": compiled, "floor": floor, "clock": clock,
+    "alone": alone, "library": library, "row": row, "step": step, "timeline": timeline,
 }  # fmt: skip
 
 
@@ -315,8 +374,8 @@ class Report:
         self.file = file
         self.begun = time.monotonic()
         self.data: dict[str, Any] = {
-            "checks": {}, "gradients": {}, "sanitizer": {}, "floors": {}, "libraries": {}, "rows": [], "steps": [],
-            "timelines": [],
+            "checks": {}, "gradients": {}, "sanitizer": {}, "floors": {}, "clocks": {}, "alone": {}, "libraries": {},
+            "rows": [], "steps": [], "timelines": [],
         }  # fmt: skip
         self.data |= {"failed": {}, "left out": []}
 
@@ -331,6 +390,10 @@ class Report:
             self.data[KINDS[request.do]][f"{request.args['model']} {request.args['size']}"] = result
         elif request.do == "floor":
             self.data["floors"][request.args["part"]] = result
+        elif request.do == "clock":
+            self.data["clocks"][request.args["part"]] = result
+        elif request.do == "alone":
+            self.data["alone"][f"{request.args['model']} {request.args['how']}"] = result
         elif request.do == "library":
             self.data["libraries"][request.args["part"]] = result
         elif request.do in ("row", "step", "timeline"):
@@ -341,6 +404,8 @@ class Report:
             shown = in_short(result)
         elif request.do == "step":
             shown = f"ms: {times_of(result)}; largest error {max(result['errors'].values()):.1e}"
+        elif request.do == "alone":
+            shown = beside(result)
         else:
             shown = json.dumps({name: value for name, value in result.items() if name != "functions"})
         print(f"{request.name}: {shown}", flush=True)
@@ -381,6 +446,15 @@ def in_short(r: dict[str, Any]) -> str:
     """Return the medians of a row in milliseconds, and what it takes at least."""
     least = ", ".join(f"{name} {seconds * 1e3:.3f}" for name, seconds in r.get("floors", {}).items())
     return f"ms: {times_of(r)}; floors: {least or 'not measured'}; {r['launches']} launches, {r['nodes']} nodes"
+
+
+def beside(rows: list[dict[str, Any]]) -> str:
+    """Return the microseconds of kernels alone, and how far off their estimates are."""
+    return "; ".join(
+        f"{r['function']} {r['failed']}" if "failed" in r
+        else f"{r['function']} {r['rows']}: {r['warm us']:.2f} us, off {r.get('off', float('nan')):+.0%}"
+        for r in rows
+    )  # fmt: skip
 
 
 def slowest(rows: list[dict[str, Any]], count: int = 5) -> list[dict[str, Any]]:
@@ -448,7 +522,15 @@ def measure(args: argparse.Namespace, sizes: list[str | int], report: Report) ->
         from acronumba_bench.gpu.floors import PARTS
 
         ask([Request(do="floor", args={"part": part, "device": device}, cap=30.0) for part in PARTS])
+        by_clock = ("instructions", "copies", "code")
+        ask([Request(do="clock", args={"part": part, "device": device}, cap=30.0) for part in by_clock])
+        lonely = [m for m in args.models if m in ALONE and args.only != "training"]
+        own: dict[str, Any] = {"size": sizes[0], "device": device, "rows": list(ROWS)}
+        ask([Request(do="alone", args={"model": m, **own, "how": how}, cap=45.0)
+             for how in ("functions", "steps") for m in lonely])  # fmt: skip
     given = {"device": device, "rounds": args.rounds}
+    if args.only == "kernels":
+        return
     if args.only != "training":
         closely = [m for m in args.models if m in TIMELINES] or args.models[:1]
         ask([Request(do="timeline", args={"model": m, "size": sizes[0], "batch": b, **given}, cap=30.0)
@@ -502,7 +584,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=6.5, help="begin nothing new after so many")
     parser.add_argument("--jobs", type=int, default=max(1, min(12, (os.cpu_count() or 1) - 1)), help="at the same time")
     parser.add_argument("--device", default="cuda", help="cuda, cuda:1; simulator to rehearse with --models and --size")
-    parser.add_argument("--only", choices=["inference", "training"], help="leave the other half out")
+    parser.add_argument("--only", choices=["inference", "training", "kernels"], help="leave the rest out")
     parser.add_argument("--compile", metavar="X.Y")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)

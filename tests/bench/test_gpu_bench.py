@@ -18,6 +18,7 @@ from acronumba import model
 from acronumba.api.model import Model
 from acronumba_bench import lessons, workloads
 from relay import Request, answer, relay
+from tests.support.clocked_driver import Measured
 from tests.support.device_runs import sequences, weights
 from tests.support.modules import import_file
 
@@ -209,13 +210,43 @@ def test_what_comes_first_on_a_gpu(gpu: ModuleType, monkeypatch: pytest.MonkeyPa
     close = {"verdict": "close", "error": 0.0}
     timed = {"workload": "doubled", "size": 4, "instances": 2, "seconds": {}, "verdicts": {}, "launches": 1, "nodes": 2}
     answers = {
-        "about": {"versions": {"torch": "2"}}, "floor": {}, "timeline": {}, "check": close, "gradients": close,
+        "about": {"versions": {"torch": "2"}}, "floor": {}, "clock": {}, "alone": [], "timeline": {},
+        "check": close, "gradients": close,
         "row": timed, "step": {**timed, "errors": {"x": 0.0}, "wrong": False}, "library": {},
     }  # fmt: skip
     for name, result in answers.items():
         monkeypatch.setitem(gpu.CHILD, name, lambda result=result, **_: result)
+    monkeypatch.setattr(gpu, "ALONE", ("doubled",))
     assert gpu.main("--models doubled --size 4 --batch 2".split()) == 0, capsys.readouterr().out
     came = [line.split(":")[0].split()[0] for line in capsys.readouterr().out.splitlines()]
     assert list(dict.fromkeys(came)) == [
-        "about", "floor", "timeline", "check", "gradients", "row", "step", "compute-sanitizer", "library",
+        "about", "floor", "clock", "alone", "timeline", "check", "gradients", "row", "step", "compute-sanitizer",
+        "library",
     ]  # fmt: skip
+    assert gpu.main("--models doubled --size 4 --batch 2 --only kernels".split()) == 0
+    came = [line.split(":")[0].split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert list(dict.fromkeys(came)) == ["about", "floor", "clock", "alone"]
+
+
+def test_kernels_alone_and_instructions_are_compared_with_estimates(
+    gpu: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from acronumba_bench.gpu import alone, instructions, meter
+
+    opened = meter.Meter(0, Measured())
+    monkeypatch.setattr(meter, "Meter", lambda ordinal: opened)
+    monkeypatch.setattr(opened, "load", lambda codes: [])
+    monkeypatch.setattr("cubins.kernels", lambda model, size: [(SimpleNamespace(name="cell_1"), None)])
+    times = {"function": "cell_1_0", "rows": 8, "warm us": 2.0, "GHz": 2.0}
+    monkeypatch.setattr(alone.Alone, "functions", lambda *_: [times, {**times, "rows": 16}])
+    estimates = tmp_path / "estimates.json"
+    row = {"model": "doubled", "size": 4, "function": "cell_1_0", "rows": 8, "cycles": 3000}
+    cases = {"SHFL chained": {"1": 26.0}}
+    estimates.write_text(json.dumps({"estimates": [row], "instructions": cases}))
+    monkeypatch.setattr(gpu, "ESTIMATES", estimates)
+    found = gpu.CHILD["alone"]("doubled", 4, "cuda", [8, 16], "functions")
+    assert found[0]["cycles"] == 4000 and found[0]["off"] == -0.25 and "off" not in found[1]
+    assert gpu.beside(found) == "cell_1_0 8: 2.00 us, off -25%; cell_1_0 16: 2.00 us, off +nan%"
+    said = gpu.CHILD["clock"]("instructions", "cuda")
+    assert said["constants"] == {"exchange": {"estimated": 24, "measured": 24 + 1 - 26}}
+    assert said["estimated"] == cases and set(said["measured"]) > set(instructions.CASES)

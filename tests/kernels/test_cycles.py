@@ -15,7 +15,7 @@ from acronumba.bench.workloads import inputs
 from acronumba.ir.spec import KernelSpec
 from acronumba.kernels.cuda import compat, cubins, generate, persistent
 from acronumba.strategy import Strategy
-from acronumba_bench.gpu import cycles, sass
+from acronumba_bench.gpu import clocks, cycles, instructions, sass
 from acronumba_bench.gpu.emulate import Issued, turns_of
 from acronumba_bench.gpu.launch import Launch, blocks_of
 from acronumba_bench.workloads import WORKLOADS
@@ -49,6 +49,17 @@ def test_machine_code_has_the_results_of_the_definition(nodes: int) -> None:
         row = [given[o.index] for o in spec.operands if o.kind != "shared"]
         for k, wanted in enumerate(evaluate(spec, row, launch.shared)):
             assert close(launch.result(k, i), wanted)
+
+
+@needs_tools
+def test_cycles_of_measuring_kernels_are_those_assumed() -> None:
+    from cuda.core import Linker, LinkerOptions, ObjectCode
+
+    for name, expected in {"LDS chained": cycles.HOPPER.shared, "SHFL chained": cycles.HOPPER.exchange}.items():
+        case = instructions.CASES[name]
+        text = ObjectCode.from_ptx(clocks.KERNELS[case.kernel].text.encode())
+        cubin = bytes(Linker(text, options=LinkerOptions(arch="sm_90a")).link("cubin").code)
+        assert instructions.estimated(sass.read(cubin, case.kernel), case, 1) == expected
 
 
 # Of functions of the zoo (size 256), for batches of so many nodes, with the packages that `make test-cuda` installs.

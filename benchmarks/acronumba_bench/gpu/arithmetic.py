@@ -330,7 +330,8 @@ def _copied(i: Instruction, block: Block) -> Step:
     writes = [writer(i.args[0], k) for k in range(count)]
     if "[R" in i.args[1] or "[UR" in i.args[1]:
         raise Unknown(i.text)
-    reads = [word(i.args[1], block, k) for k in range(count)]
+    source = "RZ" if i.args[1] == "SR_CLOCKLO" else i.args[1]  # no time goes by here
+    reads = [word(source, block, k) for k in range(count)]
 
     def step(w: Warp, active: Lanes) -> None:
         for write, read in zip(writes, reads, strict=True):
@@ -345,6 +346,7 @@ def _special(i: Instruction, block: Block) -> Step:
         "SR_TID.X": lambda w: _LANE + WARP * w.number, "SR_LANEID": lambda w: _LANE,
         "SR_CTAID.X": lambda w: block.block, "SR_NCTAID.X": lambda w: block.blocks,
         "SR_CgaCtaId": lambda w: 0, "SR_SWINHI": lambda w: SHARED >> 32,
+        "SR_VIRTUALSMID": lambda w: 0,
     }  # fmt: skip
     value = values[name]
     return lambda w, active: write(w, value(w), active)

@@ -58,12 +58,12 @@ class Issued:
 
 
 class Memory:
-    """Arrays that kernels may reach, all in one piece."""
+    """Arrays that kernels may reach, all in one piece; `at` is the address that they will have elsewhere."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, at: int = 0) -> None:
         self.words = np.zeros(size // 4 + 64, U32)
-        self.base = self.words.ctypes.data + -self.words.ctypes.data % 256
-        self.words = self.words[(self.base - self.words.ctypes.data) // 4 :]
+        self.base = at or self.words.ctypes.data + -self.words.ctypes.data % 256
+        self.words = self.words if at else self.words[(self.base - self.words.ctypes.data) // 4 :]
         self.top = 0
 
     def place(self, array: NDArray[Any], align: int = 256) -> int:

@@ -45,14 +45,22 @@ class Floors:
         self.meter = meter
         self.general = meter.module(ptx.GENERAL)
         self.memory = meter.allocate(_WORDS)
-        for _ in range(4):  # an idle GPU has a slow clock
-            meter.launch(self.general("multiply"), 4 * meter.multiprocessors, 256, _WARM, self.memory)
+        for _ in range(4):
+            self.warm()
         meter.wait()
+
+    def warm(self) -> None:
+        """Queue some milliseconds of arithmetic: an idle GPU has a slow clock."""
+        self.meter.launch(self.general("multiply"), 4 * self.meter.multiprocessors, 256, _WARM, self.memory)
+
+    def needs_clusters(self) -> None:
+        """Raise an error on a GPU of before compute capability 9.0."""
+        if self.meter.capability < (9, 0):
+            raise DriverError("needs compute capability 9.0")
 
     def clusters(self, name: str) -> int:
         """Return a kernel that needs compute capability 9.0; these kernels are compiled on first use."""
-        if self.meter.capability < (9, 0):
-            raise DriverError("needs compute capability 9.0")
+        self.needs_clusters()
         return self._clusters(name)
 
     @cached_property
@@ -66,9 +74,15 @@ class Floors:
     def rounds(self, work: Callable[[int], None]) -> float:
         """Return the microseconds of one more round; `work` gets the number of rounds."""
         few, many = (self.queued(partial(self._cleared, work, n)) for n in (_FEW, _MANY))
-        if self.meter.words(self.memory, 2)[1]:
-            raise DriverError("who waited gave up")
+        self.look()
         return (many - few) / (_MANY - _FEW) * 1e6
+
+    def look(self) -> int:
+        """Return the first word of the memory; raise an error if a thread has given up waiting."""
+        first, gave_up = self.meter.words(self.memory, 2)
+        if gave_up:
+            raise DriverError("who waited gave up")
+        return int(first)
 
     def _cleared(self, work: Callable[[int], None], rounds: int) -> None:
         self.meter.clear(self.memory, _WORDS)

@@ -6,7 +6,7 @@ those of the definitions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -55,12 +55,14 @@ class Launch:
     nodes: int
     extent: int = 8  # of all run-time extents
     seed: int = 0
+    at: Callable[[int], int] | None = None  # where so many bytes will lie, if not here
 
     def __post_init__(self) -> None:
         spec, table, nodes = self.spec, self.code.table, self.nodes
         self.rng = np.random.default_rng(self.seed)
         dims = [self.extent] * spec.dims
-        self.memory = Memory(self._bytes())
+        size = self._bytes()
+        self.memory = Memory(size, self.at(size + 512) if self.at else 0)
         self.given: list[dict[int, Array]] = [{} for _ in range(nodes)]
         words = np.zeros(table.words * nodes + len(table.counted) * (nodes + 1) + 1, np.int64)
         columns = words[: table.words * nodes].reshape(table.words, nodes)
@@ -84,7 +86,7 @@ class Launch:
                 columns[table.place] = batch + added[0] * np.arange(nodes)
             starts[:] = np.outer(added[1:], np.arange(nodes + 1))
         scratch = self.memory.place(np.zeros(batch + int(added[0]) * nodes + 64, np.uint8))
-        self.own, self._scratch = own, scratch
+        self.own, self.scratch = own, scratch
         failures = np.zeros(max(nodes, 1), np.int64)
         p = [self.memory.place(words), self.memory.place(failures), own, 0]
         p += [0 if spec.dims else found[0] for found in self.results]
@@ -154,7 +156,7 @@ class Launch:
     def run(self, machine: Machine, entry: str, blocks: int, block: int) -> list[list[Issued]]:
         """Run one block of a function; return what its warps issue."""
         own = self.memory.place(np.zeros(self.own * blocks * WARPS + 64, np.uint8))
-        arguments = (self.p, self.nodes, self._scratch, own)
+        arguments = (self.p, self.nodes, self.scratch, own)
         one = Block(_read(machine.code, entry), self.memory, arguments, THREADS, blocks, block, machine.shared)
         return one.run()
 
@@ -175,22 +177,34 @@ class Launch:
         """
         barrier = np.zeros(BARRIER.count, np.int64)
         barrier[BARRIER.at["come"]], barrier[BARRIER.at["looks"]] = 1 << 30, 1
-        own = np.zeros(self.own * cycles.PROCESSORS * WARPS + 64, np.uint8)
-        common = {"nodes": self.nodes, "p": self.p, "scratch": self._scratch, "warps": self.memory.place(own)}
-        rows, kept = [], 0
-        for function, grids in enumerate(self.code.grids):
-            blocks = blocks_of(grids, self.nodes, cycles.PROCESSORS)
-            own_words = {"function": function, "blocks": blocks, "kept": kept, "tags": function * TAG_BYTES}
-            rows.append(common | own_words | {"wanted": 1})
-            kept += grids[0].kept
+        rows = self.rows()
         taken = []
         for times in (2, 3):
-            words = [[row.get(name, 0) for name in STEP.at] for row in rows * times]
-            steps = self.memory.place(np.array(words, np.int64)), len(words), self.memory.place(barrier), 0
+            steps = self.table(rows, times), len(rows) * times, self.memory.place(barrier), 0
             blocks = max(row["blocks"] for row in rows)
             one = Block(_read(machine.code, "run"), self.memory, steps, THREADS, blocks, 0, code.shared)
             taken.append(cycles.cycles([one.run()]))
         return taken[1] - taken[0]
+
+    def rows(self) -> list[dict[str, int]]:
+        """Return the batch as steps of the kernel that runs all, here of this kernel alone: words of `STEP`."""
+        own = np.zeros(self.own * cycles.PROCESSORS * WARPS + 64, np.uint8)
+        common = {"nodes": self.nodes, "p": self.p, "scratch": self.scratch, "warps": self.memory.place(own)}
+        rows, kept = [], 0
+        for function, grids in enumerate(self.code.grids):
+            blocks = blocks_of(grids, self.nodes, cycles.PROCESSORS)
+            own_words = {"function": function, "blocks": blocks, "kept": kept, "tags": function * TAG_BYTES}
+            rows.append(common | own_words)
+            kept += grids[0].kept
+        return rows
+
+    def table(self, rows: list[dict[str, int]], times: int) -> int:
+        """Place the steps so many times, each of which waits for all before; return their address."""
+        words, wanted = [], 0
+        for row in rows * times:
+            words.append([(row | {"wanted": wanted}).get(name, 0) for name in STEP.at])
+            wanted += row["blocks"]
+        return self.memory.place(np.array(words, np.int64))
 
     def result(self, k: int, i: int) -> Array:
         """Return a result of a node."""

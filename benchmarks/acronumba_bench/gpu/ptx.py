@@ -31,7 +31,7 @@ REPEATS = 8  # of them in a round, so that counting rounds costs nothing
 _CHANNEL = 256  # bytes between the two words of `hop`, so that they lie in different lines
 
 
-def _entry(name: str, parameters: Sequence[str], body: str) -> str:
+def entry(name: str, parameters: Sequence[str], body: str) -> str:
     given = ", ".join(f".param .u64 {p}" for p in parameters)
     loads = "\n".join(f"    ld.param.u64 %{p}, [{p}];" for p in parameters)
     own = f"    .reg .u64 {', '.join(f'%{p}' for p in parameters)};\n" if parameters else ""
@@ -39,18 +39,18 @@ def _entry(name: str, parameters: Sequence[str], body: str) -> str:
     return f".visible .entry {name}({given})\n{{\n{registers}{own}{loads}\n{body}\n    ret;\n}}\n"
 
 
-def _loop(name: str, count: str, body: str) -> str:
+def loop(name: str, count: str, body: str) -> str:
     """Return a loop of so many rounds, at least one."""
     return (
         f"{name}:\n{body}\n    sub.u64 {count}, {count}, 1;\n    setp.ne.u64 %p7, {count}, 0;\n    @%p7 bra {name};\n"
     )
 
 
-def _wait(label: str, look: str, until: str, give_up: str) -> str:
+def wait(label: str, look: str, until: str, give_up: str, looks: int = LOOKS) -> str:
     """Return a loop that polls until %p1 holds; %d15 counts the polls."""
     return (
         f"{label}:\n{look}\n{until}\n    @%p1 bra {label}_done;\n    add.u64 %d15, %d15, 1;\n"
-        f"    setp.lt.u64 %p2, %d15, {LOOKS};\n    @%p2 bra {label};\n{give_up}\n    ret;\n{label}_done:"
+        f"    setp.lt.u64 %p2, %d15, {looks};\n    @%p2 bra {label};\n{give_up}\n    ret;\n{label}_done:"
     )
 
 
@@ -80,10 +80,10 @@ def _barriers(arrive: str, look: str, until: str) -> str:
     add.u64 %d3, %d3, %d2;
     @%p0 bra together;
 {arrive}
-{_wait("poll", look, until, _GIVE_UP)}
+{wait("poll", look, until, _GIVE_UP)}
 together:
     bar.sync 0;"""
-    return start + _loop("rounds", "%R", body)
+    return start + loop("rounds", "%R", body)
 
 
 _COUNTER = _barriers(
@@ -100,9 +100,9 @@ _FLIP = _barriers(
 
 def _answers(send: str, look: str) -> str:
     """Return the rounds of two threads that answer each other: the first (%p3 holds for the other) begins."""
-    poll = _wait("poll", look, "    setp.ge.u64 %p1, %d4, %d3;", _GIVE_UP)
+    poll = wait("poll", look, "    setp.ge.u64 %p1, %d4, %d3;", _GIVE_UP)
     body = f"    add.u64 %d3, %d3, 1;\n    @%p3 bra poll;\n{send}\n{poll}\n    @!%p3 bra next;\n{send}\nnext:"
-    return "    mov.u64 %d3, 0;\n    mov.u64 %d15, 0;\n" + _loop("rounds", "%R", body)
+    return "    mov.u64 %d3, 0;\n    mov.u64 %d15, 0;\n" + loop("rounds", "%R", body)
 
 
 _HOP = f"""    mov.u32 %r0, %tid.x;
@@ -166,7 +166,7 @@ def _read() -> str:
         for k in range(LOADS)
     )
     use = "\n".join(f"    xor.b32 %r7, %r7, %v{k};" for k in range(4 * LOADS))
-    inner = _loop("turns", "%d4", f"{load}\n{use}")
+    inner = loop("turns", "%d4", f"{load}\n{use}")
     start = f"""    .reg .b32 %v<{4 * LOADS}>;
 {_PLACE}    mul.wide.u32 %d0, %r4, 16;
     add.u64 %d0, %d0, %P;
@@ -174,18 +174,18 @@ def _read() -> str:
     mov.u32 %r7, 0;
 """
     body = f"    mov.u64 %d3, %d0;\n    mov.u64 %d4, %T;\n{inner}"
-    return start + _loop("rounds", "%R", body) + "    setp.eq.u32 %p0, %r7, 0x12345;\n    @%p0 st.global.u32 [%O], %r7;"
+    return start + loop("rounds", "%R", body) + "    setp.eq.u32 %p0, %r7, 0x12345;\n    @%p0 st.global.u32 [%O], %r7;"
 
 
 def _multiply() -> str:
-    start = _different(CHAINS)
+    start = different(CHAINS)
     start += "\n    mov.f32 %f60, 0f3F400000;\n    mov.f32 %f61, 0f3F000000;\n"  # 0.75, 0.5: tends to 2
     body = "\n".join(f"    fma.rn.f32 %f{k}, %f{k}, %f60, %f61;" for k in range(CHAINS))
     return _arithmetic(start, body, CHAINS)
 
 
 def _tensor() -> str:
-    start = _different(4 * TILES)
+    start = different(4 * TILES)
     start += "\n" + "\n".join(f"    mov.u32 %r{k}, 0x3F800000;" for k in range(6)) + "\n"
     body = "\n".join(
         "    mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {D},{%r0,%r1,%r2,%r3},{%r4,%r5},{D};".replace(
@@ -196,7 +196,7 @@ def _tensor() -> str:
     return _arithmetic(start, body, 4 * TILES)
 
 
-def _different(count: int) -> str:
+def different(count: int) -> str:
     """Return distinct initial numbers, since a compiler could merge equal chains."""
     return "\n".join(f"    mov.f32 %f{k}, 0f{struct.pack('>f', 1 + k / 64).hex().upper()};" for k in range(count))
 
@@ -205,7 +205,7 @@ def _arithmetic(start: str, body: str, results: int) -> str:
     """Return rounds of arithmetic whose results a compiler cannot prove to be unused."""
     total = "\n".join(f"    add.f32 %f0, %f0, %f{k};" for k in range(1, results))
     end = "\n    setp.lt.f32 %p0, %f0, 0f00000000;\n    @%p0 st.global.f32 [%O], %f0;"
-    return start + _loop("rounds", "%R", "\n".join([body] * REPEATS)) + total + end
+    return start + loop("rounds", "%R", "\n".join([body] * REPEATS)) + total + end
 
 
 _SHARED = """    mov.u32 %r0, room;
@@ -221,30 +221,30 @@ _SHARED = """    mov.u32 %r0, room;
     st.global.u32 [%O], %r4;"""
 
 
-def _module(target: str, *entries: str, before: str = "") -> str:
+def module(target: str, *entries: str, before: str = "") -> str:
     return "\n".join([f".version 8.0\n.target {target}\n.address_size 64\n{before}", *entries])
 
 
-GENERAL = _module(
+GENERAL = module(
     "sm_80",
-    _entry("empty", (), ""),
-    _entry("spin", ("N",), _SPIN),
-    _entry("counter", ("P", "R"), _COUNTER),
-    _entry("flip", ("P", "R"), _FLIP),
-    _entry("hop", ("P", "R", "other"), _HOP),
-    _entry("read", ("P", "T", "R", "O"), _read()),
-    _entry("multiply", ("R", "O"), _multiply()),
-    _entry("tensor", ("R", "O"), _tensor()),
-    _entry("shared", ("O", "B"), _SHARED),
+    entry("empty", (), ""),
+    entry("spin", ("N",), _SPIN),
+    entry("counter", ("P", "R"), _COUNTER),
+    entry("flip", ("P", "R"), _FLIP),
+    entry("hop", ("P", "R", "other"), _HOP),
+    entry("read", ("P", "T", "R", "O"), _read()),
+    entry("multiply", ("R", "O"), _multiply()),
+    entry("tensor", ("R", "O"), _tensor()),
+    entry("shared", ("O", "B"), _SHARED),
     before=".extern .shared .align 16 .b8 room[];\n",
 )
-CLUSTERS = _module(
+CLUSTERS = module(
     "sm_90",
-    _entry("dependent", (), "    griddepcontrol.launch_dependents;\n    griddepcontrol.wait;"),
-    _entry(
+    entry("dependent", (), "    griddepcontrol.launch_dependents;\n    griddepcontrol.wait;"),
+    entry(
         "cluster",
         ("R",),
-        _loop("rounds", "%R", "    barrier.cluster.arrive.aligned;\n    barrier.cluster.wait.aligned;"),
+        loop("rounds", "%R", "    barrier.cluster.arrive.aligned;\n    barrier.cluster.wait.aligned;"),
     ),
-    _entry("near", ("P", "R"), _NEAR),
+    entry("near", ("P", "R"), _NEAR),
 )

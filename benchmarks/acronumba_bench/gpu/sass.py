@@ -20,7 +20,7 @@ _APART = 1 << 20  # bytes between the functions of a cubin, whose code lies one 
 
 _LINE = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(.*?)\s*/\*\s*0x([0-9a-f]{16})\s*\*/")
 _HIGH = re.compile(r"^\s+/\*\s*0x([0-9a-f]{16})\s*\*/")
-_TEXT = re.compile(r"//-+ \.text\.(\S+) -+")
+_TEXT = re.compile(r"//-+ \.text\.(\S+)\s+-+")
 _LABEL = re.compile(r"^(\.L_x_\d+):")
 _GUARD = re.compile(r"^@(!?)(U?P\w+)\s+(.*)$")
 _TARGET = re.compile(r"`\(([\w.$]+)\)")
