@@ -134,7 +134,7 @@ def test_the_whole_program_in_the_simulator(gpu: ModuleType, tmp_path: Path, cap
     (step,) = data["steps"]
     assert not step["wrong"] and set(step["seconds"]) == {
         "ours, objects", "ours, packed", "ours, no update", "ours, no gradients", "ours, on the processor",
-        "multiply and add",
+        "multiply and add", "ours, parameters on the device",
     }  # fmt: skip
     assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == [
         "about simulator", "timeline doubled 4 2 simulator 1", "check doubled 4 simulator",
