@@ -28,7 +28,7 @@ from typing import Any
 
 from acronumba.api.dispatch import bind, specialise
 from acronumba.bench.workloads import inputs
-from acronumba.ir.spec import KernelSpec
+from acronumba.ir.spec import KernelSpec, same_but_shared
 from acronumba.kernels.cuda.cubins import machines
 from acronumba.kernels.cuda.generate import CudaCode, generate
 from acronumba.kernels.cuda.persistent import persistent
@@ -53,14 +53,24 @@ def resident(row: dict[str, Any]) -> int:
     return min(65536 // registers, SHARED[row["gpu"]] // (shared + 1024), 2048 // THREADS)
 
 
-def kernels(name: str, size: str | int) -> Iterator[tuple[KernelSpec, CudaCode]]:
-    """Generate the kernels of a model."""
+def kernels(name: str, size: str | int, there: bool = False) -> Iterator[tuple[KernelSpec, CudaCode]]:
+    """Generate the kernels of a model; only those that run on the device, if `there`."""
     workload = WORKLOADS[name]
     xs, p = inputs(workload, size, 2, None)
     f = workload.model.with_options(strategy=ON_DEVICE)
     one = specialise(f, bind(f, (xs,), {"p": p}))[0]
-    for spec in one.plan.kernels:
+    once = {o.kernel for o in one.plan.program.once} if there else set()
+    for spec in (spec for k, spec in enumerate(one.plan.kernels) if k not in once):
         yield spec, generate(spec, one.options.decisions, one.options.precision)
+
+
+def different(name: str, size: str | int) -> list[tuple[KernelSpec, CudaCode]]:
+    """Return the kernels of a model on a device without those that differ only in the weights that they read."""
+    found: dict[str, tuple[KernelSpec, CudaCode]] = {}
+    for spec, code in kernels(name, size, there=True):
+        if code.entries:
+            found.setdefault(same_but_shared(spec, False), (spec, code))
+    return list(found.values())
 
 
 def rows(name: str, size: str, gpu: str) -> Iterator[dict[str, Any]]:

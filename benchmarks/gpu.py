@@ -195,7 +195,8 @@ def training_codes(model: str, size: str | int) -> list[Any]:
     if model in LESSONS:
         given.append((LESSONS[model].loss, LESSONS[model].columns(xs), 1))
     out: list[Any] = []
-    for f, columns, width in given:
+    for on_processor, columns, width in given:
+        f = on_processor.on("simulator")  # devices have options of their own
         one = specialise(f, bind(f, columns, {"p": p}))[0]
         tensors = [(k, s.type) for k, s in enumerate(one.program.shared)]
         wanted = {k for k, t in tensors if isinstance(t, TensorT) and t.dtype.startswith("float")}
@@ -213,7 +214,8 @@ def codes(model: str, size: str | int) -> list[Any]:
 
     workload = WORKLOADS[model]
     xs, p = inputs(workload, size, 2, None)
-    one = specialise(workload.model, bind(workload.model, (xs,), {"p": p}))[0]
+    f = workload.model.on("simulator")  # devices have options of their own
+    one = specialise(f, bind(f, (xs,), {"p": p}))[0]
     return [*device_codes(one.plan, one.options).values()]
 
 
@@ -228,7 +230,7 @@ def compiled(model: str, size: str | int, capability: list[int]) -> int:
     own = codes(model, size)
     every = [*own, *([persistent(own)] if own else []), *training_codes(model, size)]
     if model in ALONE:
-        those = [code for _, code in cubins.kernels(model, size) if code.entries]
+        those = [code for _, code in cubins.different(model, size)]
         every += [*those, *(persistent([code]) for code in those)]
     return sum(len(machines(code, (major, minor), suffix)) for code in every)
 
@@ -265,7 +267,7 @@ def alone(model: str, size: str | int, device: str, rows: Sequence[int], how: st
     from acronumba_bench.gpu.meter import Meter
 
     meter = Meter(ordinal(device))
-    made = list(cubins.kernels(model, size))
+    made = cubins.different(model, size)
     meter.load([code if how == "functions" else persistent([code]) for _, code in made])  # compiled several at a time
     there = Alone(Clocks(Floors(meter)))
     out: list[dict[str, Any]] = []

@@ -235,8 +235,8 @@ def test_kernels_alone_and_instructions_are_compared_with_estimates(
 
     opened = meter.Meter(0, Measured())
     monkeypatch.setattr(meter, "Meter", lambda ordinal: opened)
-    monkeypatch.setattr(opened, "load", lambda codes: [])
-    monkeypatch.setattr("cubins.kernels", lambda model, size: [(SimpleNamespace(name="cell_1"), None)])
+    monkeypatch.setattr(opened, "load", list)
+    monkeypatch.setattr("cubins.different", lambda model, size: [(SimpleNamespace(name="cell_1"), None)])
     times = {"function": "cell_1_0", "rows": 8, "warm us": 2.0, "GHz": 2.0}
     monkeypatch.setattr(alone.Alone, "functions", lambda *_: [times, {**times, "rows": 16}])
     estimates = tmp_path / "estimates.json"
