@@ -6,8 +6,9 @@
 In this order, until the time is up (`--minutes`):
 
 1. what the GPU can do at most (`acronumba_bench.gpu.floors`), the cycles of instructions by its clock
-   (`acronumba_bench.gpu.instructions`), and kernels of some models alone (`acronumba_bench.gpu.alone`), beside the
-   estimates of `benchmarks/results/cycles-sm90a.json`, which `benchmarks/cubins.py --cycles` has made;
+   (`acronumba_bench.gpu.instructions`), and kernels of some models alone (`acronumba_bench.gpu.alone`; by Nsight
+   Compute, too, where it is installed), beside the estimates of `benchmarks/results/cycles-sm90a.json`, which
+   `benchmarks/cubins.py --cycles` has made;
 2. mini-batches of a few models, back to back and after pauses, and their stages on the processor (`timeline`);
 3. every model's results are compared with the plain calls, several at the same time; so are the gradients of its
    parameters, with those of the processor, from random cotangents of its results;
@@ -51,6 +52,7 @@ WATCHED = "tree_lstm"  # by compute-sanitizer
 TIMELINES = ("tree_lstm", "birnn", "stack_rnn")  # models of which a mini-batch is looked at closely
 ALONE = ("tree_lstm", "birnn", "mv_rnn", "listops", "child_sum_lstm", "bilstm_tagger")  # whose kernels run alone
 ROWS = (1, 8, 16, 64, 256, 700)  # nodes of a batch of these
+LAUNCHES = 3  # of each of these for the profiler
 ESTIMATES = Path(__file__).resolve().parent / "results" / "cycles-sm90a.json"
 PAUSES = (0.0, 1e-4, 1e-2)  # seconds before a mini-batch
 FEW = 8  # instances from which on PyTorch one by one takes no turn: it takes as much longer as there are more
@@ -274,12 +276,25 @@ def alone(model: str, size: str | int, device: str, rows: Sequence[int], how: st
     for spec, code in made:
         found = tried(partial(listed, getattr(there, how), spec, code, rows))
         out += [{"function": spec.name, "failed": found}] if isinstance(found, str) else found
-    thought = {(r["model"], r["size"], r["function"], r["rows"]): r.get("cycles") for r in estimates("estimates") or ()}
+    thought = estimated_cycles()
     for row in out:
         if row.get("warm us", 0) > 0:
             row["cycles"] = row["warm us"] * row["GHz"] * 1000
             if cycles := thought.get((model, size, row["function"], row["rows"])):
                 row |= {"estimated cycles": cycles, "off": cycles / row["cycles"] - 1}
+    return out
+
+
+def once(models: Sequence[str], size: str | int, device: str, rows: Sequence[int]) -> list[dict[str, Any]]:
+    """Launch the kernels of models, `LAUNCHES` times each, and nothing else, for the profiler."""
+    import cubins
+    from acronumba_bench.gpu.alone import launched
+    from acronumba_bench.gpu.meter import Meter
+
+    meter, out = Meter(ordinal(device)), list[dict[str, Any]]()
+    for model in models:
+        for spec, code in cubins.different(model, size):
+            out += [{"model": model, **row} for row in launched(meter, spec, code, rows, LAUNCHES)]
     return out
 
 
@@ -290,6 +305,12 @@ def listed(make: Callable[..., Iterator[Any]], *args: Any) -> list[Any]:
 def estimates(part: str) -> Any:
     """Return a part of what `benchmarks/cubins.py --cycles` has estimated."""
     return json.loads(ESTIMATES.read_text(encoding="utf-8")).get(part) if ESTIMATES.exists() else None
+
+
+def estimated_cycles() -> dict[tuple[Any, ...], int]:
+    """Return estimated cycles by model, size, function and rows."""
+    keys = ("model", "size", "function", "rows")
+    return {tuple(r[k] for k in keys): r["cycles"] for r in estimates("estimates") or () if "cycles" in r}
 
 
 def library(part: str, device: str) -> dict[str, Any]:
@@ -362,7 +383,7 @@ def step(lesson: str, size: str | int, batch: int, device: str, rounds: int) -> 
 
 CHILD: dict[str, Callable[..., Any]] = {
     "about": about, "check": check, "gradients": gradients, "compiled": compiled, "floor": floor, "clock": clock,
-    "alone": alone, "library": library, "row": row, "step": step, "timeline": timeline,
+    "alone": alone, "once": once, "library": library, "row": row, "step": step, "timeline": timeline,
 }  # fmt: skip
 
 
@@ -506,6 +527,20 @@ def sanitize(report: Report, device: str, size: str | int, end: float) -> None:
         report.write()
 
 
+def profiled(report: Report, device: str, models: Sequence[str], size: str | int, end: float) -> None:
+    """Let Nsight Compute count the cycles of kernels alone, if it is installed."""
+    from acronumba_bench.gpu.profiler import profile
+
+    args = {"models": list(models), "size": size, "device": device, "rows": list(ROWS)}
+    found = profile([*SELF, "--do", json.dumps({"do": "once", "args": args})], min(60.0, end - time.monotonic()))
+    for row in found if isinstance(found, list) else ():
+        if cycles := estimated_cycles().get((row["model"], size, row["function"], row["rows"])):
+            row |= {"estimated cycles": cycles, "off": cycles / max(row.get("cycles", 0.0), 1.0) - 1}
+    report.data["profiled"] = found
+    print(f"profiled: {found if isinstance(found, str) else f'{len(found)} launches'}", flush=True)
+    report.write()
+
+
 def measure(args: argparse.Namespace, sizes: list[str | int], report: Report) -> None:
     """Do everything, the most valuable first."""
     from acronumba_bench.baselines import BATCHED
@@ -530,6 +565,8 @@ def measure(args: argparse.Namespace, sizes: list[str | int], report: Report) ->
         own: dict[str, Any] = {"size": sizes[0], "device": device, "rows": list(ROWS)}
         ask([Request(do="alone", args={"model": m, **own, "how": how}, cap=45.0)
              for how in ("functions", "steps") for m in lonely])  # fmt: skip
+        if lonely:
+            profiled(report, device, lonely, sizes[0], end)
     given = {"device": device, "rounds": args.rounds}
     if args.only == "kernels":
         return

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import json
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,7 @@ import pytest
 from acronumba.kernels.cuda import generate
 from acronumba.kernels.cuda.persistent import BARRIER, STEP
 from acronumba.runtime.devices.driver import DriverError
-from acronumba_bench.gpu import alone, meter
+from acronumba_bench.gpu import alone, meter, profiler
 from acronumba_bench.gpu.alone import Alone
 from acronumba_bench.gpu.floors import Floors
 from acronumba_bench.gpu.instructions import Clocks
@@ -117,3 +120,43 @@ def test_arrays_that_will_lie_elsewhere() -> None:
     moved = pointers[1].view(np.int64) - pointers[0]
     assert set(moved.tolist()) == {0, (1 << 40) - here.memory.base}
     assert (here.result(0, 1) == there.result(0, 1)).all()
+
+
+def test_launches_for_the_profiler(there: Alone) -> None:
+    spec = cell(12)
+    code = generate.generate(spec)
+    rows = list(alone.launched(there.meter, spec, code, [3, 5], 2))
+    own = [launch for launch in there.meter._driver.launches if launch[0] in code.entries]
+    assert [(row["function"], row["rows"], row["blocks"]) for row in rows] == [(o[0], o[3][1], o[1]) for o in own]
+    assert len(rows) == 4 * len(code.entries)
+
+
+LOG = """==PROF== Connected to process 7
+==PROF== Profiling "encode_1_0": 0%....50%....100% - 1 pass
+"ID","Process ID","Kernel Name","sm__cycles_active.max","gpc__cycles_elapsed.max","gpu__time_duration.sum"
+"","","","cycle","cycle","ns"
+"0","7","encode_1_0","4,260","5001.5","n/a"
+"""
+
+
+def test_metrics_of_the_profiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert profiler.metrics(LOG) == [{"cycles": 4260, "elapsed cycles": 5001.5}]
+    assert not profiler.metrics("==ERROR== no permission")
+    monkeypatch.setattr(profiler, "program", lambda: "")
+    assert "not installed" in profiler.profile(["program"], 1)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the stand-in for Nsight Compute is a shell script")
+def test_the_profiler_is_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in = tmp_path / "ncu"
+    stand_in.write_text(
+        "#!/bin/sh\nwhile [ $1 != --log-file ]; do shift; done\n"
+        f"cat {tmp_path}/log > $2\nshift 2\necho noise\necho $@\n"
+    )
+    stand_in.chmod(0o700)
+    (tmp_path / "log").write_text(LOG)
+    monkeypatch.setattr(profiler, "program", lambda: str(stand_in))
+    reply = json.dumps({"result": [{"rows": 5}]})
+    assert profiler.profile([reply], 10) == [{"rows": 5, "cycles": 4260, "elapsed cycles": 5001.5}]
+    assert "1 launches of 2 have metrics" in profiler.profile([json.dumps({"result": [{}, {}]})], 10)
+    assert "no reply" in profiler.profile(["oh"], 10)

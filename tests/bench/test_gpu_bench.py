@@ -217,15 +217,16 @@ def test_what_comes_first_on_a_gpu(gpu: ModuleType, monkeypatch: pytest.MonkeyPa
     for name, result in answers.items():
         monkeypatch.setitem(gpu.CHILD, name, lambda result=result, **_: result)
     monkeypatch.setattr(gpu, "ALONE", ("doubled",))
+    monkeypatch.setattr("acronumba_bench.gpu.profiler.program", str)
     assert gpu.main("--models doubled --size 4 --batch 2".split()) == 0, capsys.readouterr().out
     came = [line.split(":")[0].split()[0] for line in capsys.readouterr().out.splitlines()]
     assert list(dict.fromkeys(came)) == [
-        "about", "floor", "clock", "alone", "timeline", "check", "gradients", "row", "step", "compute-sanitizer",
-        "library",
+        "about", "floor", "clock", "alone", "profiled", "timeline", "check", "gradients", "row", "step",
+        "compute-sanitizer", "library",
     ]  # fmt: skip
     assert gpu.main("--models doubled --size 4 --batch 2 --only kernels".split()) == 0
     came = [line.split(":")[0].split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert list(dict.fromkeys(came)) == ["about", "floor", "clock", "alone"]
+    assert list(dict.fromkeys(came)) == ["about", "floor", "clock", "alone", "profiled"]
 
 
 def test_kernels_alone_and_instructions_are_compared_with_estimates(

@@ -22,6 +22,7 @@ from acronumba.kernels.cuda.writer import WARPS
 from acronumba.runtime.devices.driver import DriverError
 from acronumba_bench.gpu.instructions import SWEPT, Clocks
 from acronumba_bench.gpu.launch import Launch, blocks_of
+from acronumba_bench.gpu.meter import Meter
 
 FEW, MANY = 4, 44  # launches, one behind the other, or steps
 COLD = 2, 10  # launches with other work between
@@ -79,27 +80,8 @@ class Alone:
 
     def functions(self, spec: KernelSpec, code: CudaCode, nodes: Sequence[int]) -> Iterator[dict[str, Any]]:
         """Yield the times of each function of a kernel, for each number of nodes."""
-        (handles,) = self.meter.load([code])
-        for many in nodes:
-            launch = self.placed(spec, code, many)
-            for entry, grids, handle in zip(code.entries, code.grids, handles, strict=True):
-                most = self.meter.multiprocessors * self.meter.resident(handle, THREADS)
-                blocks = blocks_of(grids, many, most)
-                own = launch.memory.place(np.zeros(launch.own * blocks * WARPS + 64, np.uint8))
-                self.upload(launch)
-                rate, found = self.clocks.gigahertz(), self.times(handle, blocks, (launch.p, many, launch.scratch, own))
-                yield {"function": entry, "rows": many, "blocks": blocks, "GHz": rate, **found}
-            self.meter.free(launch.memory.base)
-
-    def placed(self, spec: KernelSpec, code: CudaCode, nodes: int) -> Launch:
-        """Return a batch whose arrays will lie in the GPU's memory."""
-        return Launch(spec, code, nodes, at=self.meter.allocate)
-
-    def upload(self, launch: Launch) -> None:
-        """Copy the arrays of a batch."""
-        memory = launch.memory
-        self.meter.upload(memory.base, memory.words.view(np.uint8)[: memory.top])
-        self.meter.wait()
+        for row, handle, words in placed(self.meter, spec, code, nodes):
+            yield row | {"GHz": self.clocks.gigahertz()} | self.times(handle, row["blocks"], words)
 
     def steps(self, spec: KernelSpec, code: CudaCode, nodes: Sequence[int]) -> Iterator[dict[str, Any]]:
         """Yield the microseconds of a step of the persistent kernel, for each number of nodes."""
@@ -109,7 +91,7 @@ class Alone:
         if not resident or not self.meter.cooperative:
             raise DriverError("blocks cannot wait for each other on this GPU")
         for many in nodes:
-            launch = self.placed(spec, code, many)
+            launch = Launch(spec, code, many, at=self.meter.allocate)
             rows = launch.rows()
             if rows[-1]["kept"] + code.grids[-1][0].kept > whole.room:
                 raise DriverError("not all panels of weights have a place")
@@ -125,7 +107,7 @@ class Alone:
         at = launch.memory.place(barrier)
         barrier[BARRIER.at["word"]], barrier[BARRIER.at["looks"]] = at + 8 * BARRIER.count, LOOKS
         begin, table = launch.memory.place(barrier), launch.table(rows, MANY)
-        self.upload(launch)
+        upload(self.meter, launch)
 
         def steps(count: int) -> None:
             run(table, count * len(rows), at, 0, shared=shared, cooperative=True)
@@ -140,3 +122,35 @@ class Alone:
         if found[-1] or come != wanted:
             raise DriverError(f"blocks have waited in vain: {come:,} have come, not {wanted:,}")
         return (many - few) / (MANY - FEW) * 1e6
+
+
+def upload(meter: Meter, launch: Launch) -> None:
+    """Copy the arrays of a batch."""
+    meter.upload(launch.memory.base, launch.memory.words.view(np.uint8)[: launch.memory.top])
+    meter.wait()
+
+
+def placed(
+    meter: Meter, spec: KernelSpec, code: CudaCode, nodes: Sequence[int]
+) -> Iterator[tuple[dict[str, Any], int, tuple[int, ...]]]:
+    """Yield what each function of a kernel is, its handle, and its parameters, for each number of nodes."""
+    (handles,) = meter.load([code])
+    for many in nodes:
+        launch = Launch(spec, code, many, at=meter.allocate)
+        for entry, grids, handle in zip(code.entries, code.grids, handles, strict=True):
+            blocks = blocks_of(grids, many, meter.multiprocessors * meter.resident(handle, THREADS))
+            own = launch.memory.place(np.zeros(launch.own * blocks * WARPS + 64, np.uint8))
+            upload(meter, launch)
+            yield {"function": entry, "rows": many, "blocks": blocks}, handle, (launch.p, many, launch.scratch, own)
+        meter.free(launch.memory.base)
+
+
+def launched(
+    meter: Meter, spec: KernelSpec, code: CudaCode, nodes: Sequence[int], times: int
+) -> Iterator[dict[str, Any]]:
+    """Launch each function so many times; yield what it is."""
+    for row, handle, words in placed(meter, spec, code, nodes):
+        for _ in range(times):
+            meter.launch(handle, row["blocks"], THREADS, *words)
+            yield row
+        meter.wait()
