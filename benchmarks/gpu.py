@@ -234,6 +234,7 @@ def compiled(model: str, size: str | int, capability: list[int]) -> int:
     if model in ALONE:
         those = [code for _, code in cubins.different(model, size)]
         every += [*those, *(persistent([code]) for code in those)]
+        every += [persistent([code], 0) for code in those] if model in ALONE[:2] else []
     return sum(len(machines(code, (major, minor), suffix)) for code in every)
 
 
@@ -257,7 +258,8 @@ def clock(part: str, device: str) -> dict[str, Any]:
 
 
 def alone(model: str, size: str | int, device: str, rows: Sequence[int], how: str) -> list[dict[str, Any]]:
-    """Time the kernels of a model alone: "functions" as they are launched, or "steps" of the persistent kernel.
+    """Time the kernels of a model alone: "functions" as they are launched, "steps" of the persistent kernel, or such
+    whose weights are "copied" in each.
 
     Each row has cycles by the clock of that moment (GHz), those that were estimated, and how far off that was.
     """
@@ -270,7 +272,8 @@ def alone(model: str, size: str | int, device: str, rows: Sequence[int], how: st
 
     meter = Meter(ordinal(device))
     made = cubins.different(model, size)
-    meter.load([code if how == "functions" else persistent([code]) for _, code in made])  # compiled several at a time
+    room = () if how == "steps" else (0,)
+    meter.load([code if how == "functions" else persistent([code], *room) for _, code in made])  # several at a time
     there = Alone(Clocks(Floors(meter)))
     out: list[dict[str, Any]] = []
     for spec, code in made:
@@ -564,7 +567,8 @@ def measure(args: argparse.Namespace, sizes: list[str | int], report: Report) ->
         lonely = [m for m in args.models if m in ALONE and args.only != "training"]
         own: dict[str, Any] = {"size": sizes[0], "device": device, "rows": list(ROWS)}
         ask([Request(do="alone", args={"model": m, **own, "how": how}, cap=45.0)
-             for how in ("functions", "steps") for m in lonely])  # fmt: skip
+             for how, those in (("functions", lonely), ("steps", lonely), ("copied", lonely[:2]))
+             for m in those])  # fmt: skip
         if lonely:
             profiled(report, device, lonely, sizes[0], end)
     given = {"device": device, "rounds": args.rounds}

@@ -106,6 +106,7 @@ def test_steps_of_a_kernel(there: Alone) -> None:
     code = generate.generate(spec)
     (row,) = there.steps(spec, code, [5])
     assert row["warm us"] == pytest.approx(len(code.entries) * STEP_SECONDS * 1e6)
+    assert len(list(there.copied(spec, code, [5, 5]))) == 2
     there.meter._driver.lost = 1
     with pytest.raises(DriverError, match="waited in vain"):
         list(there.steps(spec, code, [5]))

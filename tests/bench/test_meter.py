@@ -39,12 +39,13 @@ def test_chains_in_streams_and_graphs() -> None:
 def test_barriers_and_hops_are_rounds_without_the_launch() -> None:
     driver = Measured()
     f = opened(driver)
-    found = {**floors.barriers(f), **floors.hops(f)}
+    found = {**floors.barriers(f), **floors.hops(f), **floors.stages(f)}
     assert found["grid, counter, 256 threads us"] == pytest.approx(2, rel=1e-3)
     assert found["cluster of 16, 256 threads us"] == pytest.approx(0.5, rel=1e-3)
     assert found["memory, block 1"]["us"] == pytest.approx(2, rel=1e-3)  # a round is there and back
     assert found["cluster us"] == pytest.approx(0.3, rel=1e-3)
-    assert driver.calls.count("cuFuncSetAttribute") == 1
+    assert found["grid, clusters of 2, 256 threads us"] == pytest.approx(0.8, rel=1e-3)
+    assert driver.calls.count("cuFuncSetAttribute") == 2
     by_name = {launch[0]: launch for launch in driver.launches}
     assert by_name["counter"][1:3] == (2, 512) and by_name["counter"][4] == [(meter.COOPERATIVE, (1, 0, 0))]
     assert by_name["cluster"][4] == [(meter.CLUSTER, (16, 1, 1))]

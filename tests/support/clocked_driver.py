@@ -13,7 +13,7 @@ from tests.support.gpu_driver import Driver
 
 LAUNCH = 3e-6  # seconds of a launch
 CYCLES = 4  # of a round of a thread
-ROUND = {"counter": 2e-6, "flip": 1e-6, "cluster": 5e-7, "hop": 4e-6, "near": 6e-7}
+ROUND = {"counter": 2e-6, "flip": 1e-6, "cluster": 5e-7, "hop": 4e-6, "near": 6e-7, "staged": 8e-7}
 
 
 class Measured(Driver):

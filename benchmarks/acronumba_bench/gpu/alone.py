@@ -2,8 +2,9 @@
 
 In: a GPU's `Clocks`, a kernel, numbers of nodes. Out: for each function and number the microseconds of a launch, less
 those of an empty kernel of as many blocks: again and again, behind other code, and behind a sweep of the second cache.
-And those of a step of the persistent kernel, whose weights have stayed in shared memory; it waits at its gate for all
-blocks of the step before.
+Where the GPU can, also those of a launch, its beginning and all, that begins while the last one ends. And those of a
+step of the persistent kernel, whose weights have stayed in shared memory; it waits at its gate for all blocks of the
+step before.
 """
 
 from __future__ import annotations
@@ -76,6 +77,8 @@ class Alone:
                 self._empty[name, blocks] = self.each(partial(self.meter.launch, self.empty, blocks, THREADS), between)
             least = self._empty[name, blocks]
             out |= {f"{name} us": self.each(own, between) - least, f"{name} empty us": least}
+        if self.meter.capability >= (9, 0):
+            out["begun early us"] = self.each(partial(own, dependent=True))
         return out
 
     def functions(self, spec: KernelSpec, code: CudaCode, nodes: Sequence[int]) -> Iterator[dict[str, Any]]:
@@ -83,9 +86,15 @@ class Alone:
         for row, handle, words in placed(self.meter, spec, code, nodes):
             yield row | {"GHz": self.clocks.gigahertz()} | self.times(handle, row["blocks"], words)
 
-    def steps(self, spec: KernelSpec, code: CudaCode, nodes: Sequence[int]) -> Iterator[dict[str, Any]]:
+    def copied(self, spec: KernelSpec, code: CudaCode, nodes: Sequence[int]) -> Iterator[dict[str, Any]]:
+        """Yield `steps` of a kernel whose weights do not stay."""
+        return self.steps(spec, code, nodes, 0)
+
+    def steps(
+        self, spec: KernelSpec, code: CudaCode, nodes: Sequence[int], room: int | None = None
+    ) -> Iterator[dict[str, Any]]:
         """Yield the microseconds of a step of the persistent kernel, for each number of nodes."""
-        whole = persistent([code], self.meter.shared)
+        whole = persistent([code], self.meter.shared if room is None else room)
         ((handle,),) = self.meter.load([whole])
         resident = self.meter.resident(handle, THREADS, whole.shared)
         if not resident or not self.meter.cooperative:
@@ -93,7 +102,7 @@ class Alone:
         for many in nodes:
             launch = Launch(spec, code, many, at=self.meter.allocate)
             rows = launch.rows()
-            if rows[-1]["kept"] + code.grids[-1][0].kept > whole.room:
+            if rows[-1]["kept"] + code.grids[-1][0].kept > whole.room > 0:
                 raise DriverError("not all panels of weights have a place")
             blocks = max(row["blocks"] for row in rows)
             rate = self.clocks.gigahertz()

@@ -173,6 +173,21 @@ def barriers(f: Floors) -> dict[str, Any]:
     return out
 
 
+def stages(f: Floors) -> dict[str, Any]:
+    """Return the microseconds of a barrier of the whole grid in stages: of clusters, and of one block of each."""
+    out: dict[str, Any] = {}
+    for size in (2, 4, 8, 16):
+
+        def staged(size: int = size) -> float:
+            function, blocks = f.clusters("staged"), f.meter.multiprocessors // size * size
+            if size > 8:
+                f.meter.grant(function, clusters=True)
+            return f.rounds(lambda rounds: f.meter.launch(function, blocks, 256, f.memory, rounds, cluster=size))
+
+        out[f"grid, clusters of {size}, 256 threads us"] = tried(staged)
+    return out
+
+
 def hops(f: Floors) -> dict[str, Any]:
     """Return the microseconds from one block to another: through memory, and through the memory that blocks share."""
     meter = f.meter
@@ -246,6 +261,7 @@ PARTS: Mapping[str, Callable[[Floors], dict[str, Any]]] = {
     "barriers": barriers,
     "rates": rates,
     "hops": hops,
+    "stages": stages,
 }
 
 

@@ -17,6 +17,7 @@ On GPUs of compute capability 9.0 (`CLUSTERS`):
 
     dependent()                     lets the next kernel begin, then waits for the one before
     cluster(rounds)                 barriers of a cluster
+    staged(P, rounds)               barriers of the grid: of clusters, by a counter of one block of each, of clusters
     near(P, rounds)                 `hop` between two blocks of a cluster, through the memory that blocks share
 """
 
@@ -150,6 +151,28 @@ _NEAR = (
     barrier.cluster.wait;"""
 )
 
+_STAGED = """    mov.u32 %r0, %tid.x;
+    mov.u32 %r1, %cluster_ctarank;
+    mov.u32 %r2, %nclusterid.x;
+    or.b32 %r0, %r0, %r1;
+    setp.ne.u32 %p0, %r0, 0;
+    mov.u64 %d15, 0;
+    mov.u64 %d3, 0;
+    cvt.u64.u32 %d2, %r2;
+""" + loop(
+    "rounds",
+    "%R",
+    f"""    barrier.cluster.arrive;
+    barrier.cluster.wait;
+    add.u64 %d3, %d3, %d2;
+    @%p0 bra together;
+    red.release.gpu.global.add.u64 [%P], 1;
+{wait("poll", "    ld.acquire.gpu.global.u64 %d4, [%P];", "    setp.ge.u64 %p1, %d4, %d3;", _GIVE_UP)}
+together:
+    barrier.cluster.arrive;
+    barrier.cluster.wait;""".replace("    ret;\n", "    bra together;\n"),
+)
+
 _PLACE = """    mov.u32 %r0, %ctaid.x;
     mov.u32 %r1, %ntid.x;
     mov.u32 %r2, %tid.x;
@@ -246,5 +269,6 @@ CLUSTERS = module(
         ("R",),
         loop("rounds", "%R", "    barrier.cluster.arrive.aligned;\n    barrier.cluster.wait.aligned;"),
     ),
+    entry("staged", ("P", "R"), _STAGED),
     entry("near", ("P", "R"), _NEAR),
 )
