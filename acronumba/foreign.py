@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from acronumba.memory import Array
+from acronumba.generics import Value
+from acronumba.memory import Array, Home
 
 AWAY = "but models read the memory of the CPU"
 _FEW = 16  # tensors up to which each is converted by itself
@@ -31,7 +32,7 @@ class Library:
     tensor: type | None = None  # the class of its tensors
     from_numpy: Callable[[Array], Foreign]
     dtypes: Mapping[str, Foreign]  # its dtypes by NumPy's names
-    device: Foreign  # the CPU
+    device: Callable[[], Foreign]  # that the call that runs computes on
     size: type | None = None  # the class of shapes
     constants: tuple[type, ...] = ()  # classes of its constants: dtypes, devices
     folder: str = ""  # of its code
@@ -46,6 +47,13 @@ class Library:
     detach: Foreign  # the method that stops gradients
     strided: Foreign  # the layout of dense tensors
     arrays_of: Callable[[Sequence[Foreign]], Sequence[Array] | None]  # copies of tensors; None if they are not alike
+    # Of a call whose module is on a device, see `torch.devices`:
+    is_here: Callable[[Foreign], bool] = staticmethod(lambda tensor: False)  # whether a tensor is there, too
+    fetched: Callable[[Foreign], Foreign] = staticmethod(lambda tensor: None)  # its copy on the CPU, if it is
+    # what stands for shared values on a device, and their home there, if some are
+    at_home: Callable[[Value, tuple[Value, ...]], tuple[tuple[Value, ...], Home | None]] = staticmethod(
+        lambda device, given: (given, None)
+    )
 
 
 def is_tensor(value: object) -> bool:
@@ -62,7 +70,7 @@ def is_tensor_of(value: Foreign, dtype: str, shape: tuple[int | None, ...]) -> b
     return bool(
         value.dtype is Library.dtypes[dtype]
         and value.shape == shape
-        and value.is_cpu
+        and (value.is_cpu or Library.is_here(value))
         and value.layout is Library.strided
     )
 
@@ -125,6 +133,8 @@ def as_numpy(value: Any) -> Array | str:
     """
     if isinstance(value, np.ndarray):
         return value
+    if is_tensor(value) and (here := Library.fetched(value)) is not None:
+        value = here
     if is_tensor(value) and value.is_cpu:
         try:
             return value.detach().numpy()  # type: ignore[no-any-return]

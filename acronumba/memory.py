@@ -128,6 +128,7 @@ def _kernel_file(path: str) -> bytes:
 class DeviceTensor:
     """An array in a device's memory: `runtime.devices.arrays.DeviceArray`."""
 
+    address: int
     dtype: DType
     shape: tuple[int, ...]
 

@@ -67,6 +67,8 @@ class Batched(Protocol):
     def options(self) -> Options: ...
     @property
     def device(self) -> str: ...
+    @property
+    def there(self) -> Callable[..., Value] | None: ...
     def with_options(self, **changes: Unpack[Changes]) -> Batched: ...
     def _numbered(self, call: Call) -> Call: ...
     def _plain_call(self, shared: Mapping[str, Value], options: Options | None = None) -> PlainCall: ...
@@ -258,13 +260,13 @@ def _run_fit(model: Batched, call: Call, found: Fit, trace: bool, begin: float, 
     assert packed is not None
     device = model.device
     if not trace:
-        return decode(model, call, found, Running(compiled, packed, leaves, call.frozen, device, False))
+        return decode(model, call, found, Running(compiled, packed, leaves, call.frozen, device, False, model.there))
     ready, known = time.perf_counter(), dict(compiled.times.seconds)
     packing = ready - begin - spent
     compiled.artifacts.on(device)
     if compiled.times.seconds != known:  # it was compiled, or loaded from the disk cache
         spent += time.perf_counter() - ready
-    running = Running(compiled, packed, leaves, call.frozen, device, True)
+    running = Running(compiled, packed, leaves, call.frozen, device, True, model.there)
     done = decode(model, call, found, running)
     return replace(done, trace=running.trace({"compile": spent, "pack": packing}))
 

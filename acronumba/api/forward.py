@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 import zlib
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -24,6 +24,7 @@ from acronumba.data.tensors import FoundArray, InMemory, arrays_in
 from acronumba.errors.codes import reject
 from acronumba.generics import Value
 from acronumba.ir.interpret import InstanceFailure
+from acronumba.ir.types import ArrayT
 from acronumba.ir.values import unflatten
 from acronumba.memory import Array
 from acronumba.pipeline.pullback import Pullback, pullback
@@ -48,6 +49,9 @@ class ForwardPart(Protocol):
 
         `cotangents`: per instance that has not failed, by the ids of the arrays of its result.
         """
+
+    def reads_cotangents(self, given: Iterable[tuple[int, int]]) -> bool:
+        """Whether `pullback` looks into cotangents, of these instances and arrays; else only kernels do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
@@ -85,6 +89,11 @@ class _Compiled:
         totals = {k: Totals(of={}, own=of_instance) for k, of_instance in mine.items()}
         return totals, Totals(of=of, own={})
 
+    def reads_cotangents(self, given: Iterable[tuple[int, int]]) -> bool:
+        """Whether some are of arrays that the model wrote into, or that the program does not read."""
+        mine = {(k, id(a.array)) for k, found in self.found.items() for a in found if not isinstance(a.type, ArrayT)}
+        return not mine.issuperset(key for key in given if key[0] in self.found)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Taped:
@@ -93,6 +102,9 @@ class _Taped:
     wanted: Selection
     recorder: Recorder
     tapes: Mapping[int, tuple[Tape, Sequence[FoundArray]]]  # by instance, with the arrays of its result
+
+    def reads_cotangents(self, given: Iterable[tuple[int, int]]) -> bool:
+        return True
 
     def pullback(self, cotangents: Cotangents) -> tuple[dict[int, Totals], Totals]:
         """Return the gradients of each instance, and those of shared arrays in unread cotangents."""
@@ -165,6 +177,7 @@ class Forward:
         self.arrays: dict[int, list[Value]] = {}  # by instance: the float arrays of its result
         self.made: list[Value] = []  # the tensors of PyTorch that were made for results
         self._model = model
+        self.there = model.there
         self._marks: dict[int, tuple[str, Array, int]] = {}  # by id: path, shared array and checksum
         for members, of in alike(model, call, together, self.errors, fit):
             some = call if len(members) == call.count else call.some(members)
@@ -189,7 +202,8 @@ class Forward:
         tensors: Mapping[int, int], leaves: Sequence[Value],
     ) -> None:  # fmt: skip
         compiled = passes.compiled
-        decode = compiled.decoder(run, packed, made=self.made)
+        stay = self.there is not None
+        decode = compiled.decoder(run, packed, stay, made=self.made, tensors=self.there)
         heap = run.buffers.chunks[: run.buffers.used]
         references = InMemory(run.reader(), compiled.packer.layouts, compiled.program.layouts, heap)
         found, place, constant = {}, {}, wanted.constant(compiled, leaves)

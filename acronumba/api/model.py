@@ -171,6 +171,8 @@ class Model(Summarised, Generic[P, R]):
         """The options of this model."""
         return self._options
 
+    there: Callable[..., Value] | None = None  # makes tensors of PyTorch on a device, if results are to be there
+
     @property
     def device(self) -> str:
         """The device that batches run on."""

@@ -7,7 +7,7 @@ Results of a piece are copied out of its memory, which is reused for the next on
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -41,8 +41,9 @@ class Running:
 
     def __init__(
         self, compiled: Compiled, packed: Batch, leaves: Sequence[Value], frozen: frozenset[str], device: str,
-        timed: bool,
+        timed: bool, tensors: Callable[..., Value] | None = None,
     ) -> None:  # fmt: skip
+        self._tensors = tensors
         self._compiled, self._packed, self._leaves = compiled, packed, leaves
         self._frozen, self._device, self._timed = frozen, device, timed
         self.failures: dict[int, Failure] = {}
@@ -73,10 +74,11 @@ class Running:
             self._traces.append((replace(run.trace(), seconds=seconds), places))
         there = compiled.decoder(run, packed, stay=True) if run.pending is not None else None
         if whole and not crowded:
-            self._whole = compiled.decoder(run, packed), there
+            own = self._tensors
+            self._whole = compiled.decoder(run, packed, stay=own is not None, tensors=own), there
             return ()
         good = [k for k in range(len(places)) if k not in run.errors and k not in packed.errors]
-        found = compiled.decoder(run, packed, copies=True).some(good)
+        found = compiled.decoder(run, packed, copies=True, tensors=self._tensors).some(good)
         self._values |= zip([numbers[k] for k in good], found, strict=True)
         if there is None:
             run.close()

@@ -97,6 +97,7 @@ class Cache:
         self.lock = ForkLock()  # held during compilation
         self.columns: KnownColumns | None = None  # columns among the arrays of the mini-batches compiled for
         self.kept = KeptCalls()
+        self.there: dict[str, Cache] = {}  # of the same model for modules on devices, by their names
         self.groups = 0  # largest number of groups of types in a mini-batch
         # In order of use, the last used last. By types and shared structure, or options and types: time of use, entry.
         self._rejected: dict[Hashable, tuple[int, tuple[int, Rejected]]] = {}

@@ -15,7 +15,7 @@ from acronumba.api.results import parts_of
 from acronumba.data.classes import is_object, names_of
 from acronumba.data.skeleton import Skeleton, has_parts
 from acronumba.errors.codes import reject
-from acronumba.foreign import as_numpy, is_foreign, is_simple, is_tensor
+from acronumba.foreign import Library, as_numpy, is_foreign, is_simple, is_tensor
 from acronumba.generics import Value
 
 
@@ -23,6 +23,8 @@ def is_float_array(value: object) -> bool:
     """Whether a value has a gradient: an array, NumPy scalar, or array of another library, of floats."""
     if isinstance(value, np.ndarray | np.generic):
         return value.dtype.kind == "f"
+    if is_tensor(value) and Library.is_here(value):
+        return bool(value.dtype.is_floating_point)  # type: ignore[attr-defined]
     array = as_numpy(value) if is_foreign(value) else ""
     return not isinstance(array, str) and array.dtype.kind == "f"
 

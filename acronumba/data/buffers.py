@@ -52,7 +52,8 @@ class Memory:
     """
 
     __slots__ = (
-        "_arrays", "_bases", "_edges", "_ends", "_last", "_rest", "_tables", "_views", "_whole", "made", "pending",
+        "_arrays", "_bases", "_edges", "_ends", "_last", "_rest", "_tables", "_views", "_whole",
+        "made", "pending", "tensors",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +66,7 @@ class Memory:
         self.pending = pending
         self._rest = rest
         self._whole: Memory | None = None  # see `_with_rest`
+        self.tensors: Callable[..., Value] | None = None  # makes tensors of a device, of arrays and what they lie in
         self.made: list[Value] | None = None  # collects the tensors of PyTorch that `torch` makes, unless it is None
         by_base = {address_of(a): a for a in arrays if a.nbytes}
         if known is not None:
@@ -257,7 +259,7 @@ class Memory:
     def torch(self, array: Array, known: dict[int, tuple[Array, Value]]) -> Value:
         """Return a tensor of PyTorch with the elements of an array; `known`: arrays and their tensors, by id."""
         if id(array) not in known:
-            known[id(array)] = array, to_tensor(array)
+            known[id(array)] = array, to_tensor(array) if self.tensors is None else self.tensors(array)
             if self.made is not None:
                 self.made.append(known[id(array)][1])
         return known[id(array)][1]

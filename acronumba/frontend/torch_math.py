@@ -239,7 +239,9 @@ def _attribute(w: Walker, val: TorchTensor, name: str) -> Val | None:
             return w.constant(torch_dtype(val.dtype))
         case "device":
             return w.constant(torch_device())
-        case "is_cuda" | "is_sparse" | "is_quantized":
+        case "is_cuda":
+            return number(Library.device().type == "cuda")
+        case "is_sparse" | "is_quantized":
             return number(False)
         case "requires_grad" if not val.dtype.startswith("float"):
             return number(False)
@@ -298,7 +300,7 @@ def torch_dtype(name: str) -> object:
 
 
 def torch_device() -> object:
-    return Library.device
+    return Library.device()
 
 
 def call_in(w: Walker, function: object, args: Sequence[Val], kwargs: Mapping[str, Val]) -> Val:

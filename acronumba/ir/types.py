@@ -411,6 +411,13 @@ def all_parts(*types: Type) -> Iterator[Type]:
         yield from all_parts(*parts(t))
 
 
+def holds_arrays(t: Type) -> bool:
+    """Whether values of a type may be or contain arrays of NumPy, besides tensors of PyTorch."""
+    if isinstance(t, TorchT):
+        return False
+    return isinstance(t, TensorT | Array0T | ArrayT | StructT) or any(map(holds_arrays, parts(t)))
+
+
 def with_parts(t: Type, change: Callable[[Type], Type]) -> Type:
     """Return a type with each of its `parts` changed."""
     match t:

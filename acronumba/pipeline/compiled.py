@@ -13,7 +13,7 @@ for gradients. Nothing is compiled to machine code before the first mini-batch r
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from types import FunctionType
@@ -26,6 +26,7 @@ from acronumba.errors import Loc
 from acronumba.errors.codes import reject
 from acronumba.generics import Value
 from acronumba.ir.ordered import reads_tables
+from acronumba.ir.types import holds_arrays
 from acronumba.locks import lazy
 from acronumba.memory import Array, refuse_stale
 from acronumba.pipeline.artifacts import Artifacts
@@ -288,11 +289,18 @@ class Compiled:
         return relevant(self) == relevant(other)
 
     def decoder(
-        self, run: Run, packed: Batch, stay: bool = False, copies: bool = False, made: list[Value] | None = None
+        self,
+        run: Run,
+        packed: Batch,
+        stay: bool = False,
+        copies: bool = False,
+        made: list[Value] | None = None,
+        tensors: Callable[..., Value] | None = None,
     ) -> Decoder:
         """Return the decoder of results, by instance number; see `Run.reader`.
 
-        Tensors of PyTorch that are made for results are appended to `made`.
+        Tensors of PyTorch that are made for results are appended to `made`. `tensors` makes them of arrays, if they
+        are to be on a device.
         """
         from acronumba.data.heap import Owned
         from acronumba.data.result_wrappers import wrapped
@@ -300,10 +308,13 @@ class Compiled:
         found: list[Decoder] = []
         heaps, wrap = (*packed.heaps, *run.heaps), self.lowered.wrap
 
+        if tensors is not None and holds_arrays(self.program.result):
+            stay = False
+
         def decode() -> Decoder:  # keeps the run alive, which owns the memory of the words
             if not found:
                 reader = run.reader(stay, copies)
-                reader.made = made
+                reader.made, reader.tensors = made, tensors
                 found.append(self.unpacker.decoder(run.words, reader, Owned((h, h.objects) for h in heaps)))
             return found[0]
 

@@ -19,14 +19,14 @@ from numpy.typing import DTypeLike
 
 from acronumba.analysis.plan import Plan
 from acronumba.data.words import RECORD
-from acronumba.foreign import as_numpy, numpy_array, place_of
+from acronumba.foreign import Library, as_numpy, numpy_array, place_of
 from acronumba.ir.nodes import Once, Shared, SharedParam
 from acronumba.ir.spec import plan_words
 from acronumba.ir.types import FloatT, TensorT
 from acronumba.kernels.lookups import LookupPacking
 from acronumba.kernels.tiles import Packer
 from acronumba.locks import lazy
-from acronumba.memory import Array, DeviceTensor, Words, address, aligned, home_of, homes, same_bytes
+from acronumba.memory import Array, DeviceTensor, DType, Words, address, aligned, home_of, homes, same_bytes
 from acronumba.records import record
 from acronumba.runtime.engines import Interpreted, Native
 from acronumba.runtime.program import KernelEntry, PackingLike
@@ -94,6 +94,9 @@ class Prepared:
 
 class Forms(Protocol):
     """Packed forms of arrays that stay on a device, see `runtime.devices.resident`."""
+
+    def array(self, dtype: DType, shape: Sequence[int]) -> DeviceTensor:
+        """Return a tensor on the device, for a gradient, with any elements."""
 
     def holds(self, array: Array) -> bool:
         """Whether an array, or a form, is on the device."""
@@ -328,7 +331,9 @@ class SharedValues:
             The arrays do not change any more; otherwise arrays that are packed are compared with their last bits.
         """
         given = tuple(shared)
-        home = next((home for a in given if (home := home_of(a)) is not None), None) if homes else None
+        given, home = (given, None) if self.device is None else Library.at_home(self.device, given)
+        if homes and home is None:
+            home = next((home for a in given if (home := home_of(a)) is not None), None)
         if home is not None and (there := home.prepare(self, given)) is not None:
             return there  # type: ignore[no-any-return]
         anew = self.packer is not None and not stable

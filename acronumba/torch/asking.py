@@ -113,7 +113,7 @@ def _example(key: Any) -> Any:
             return array[()] if key.scalar else array
         case _Items():
             return key.kind(map(_example, key.items))
-    return key.value
+    return torch.device("cpu") if isinstance(key.value, torch.device) else key.value
 
 
 @functools.lru_cache(4096)
@@ -121,7 +121,9 @@ def _asked(function: Callable[..., Any], keys: tuple[Any, ...], named: tuple[Any
     try:
         with warnings.catch_warnings(), torch.no_grad(), torch.random.fork_rng(devices=()):
             warnings.simplefilter("ignore")
-            out = function(*map(_example, keys), **{name: _example(k) for name, k in named})
+            out = function(
+                *map(_example, keys), **{name: "cpu" if name == "device" else _example(k) for name, k in named}
+            )
     except Exception as error:  # whatever PyTorch raises is its answer
         lines = str(error).splitlines()
         return Answer(error=lines[0] if lines else type(error).__name__, kind=type(error).__name__)

@@ -16,6 +16,7 @@ from acronumba.api.forward import Forward
 from acronumba.errors.codes import reject
 from acronumba.memory import Array
 from acronumba.records import record
+from acronumba.torch.devices import Maker, computing
 
 
 @record(kw_only=True, eq=False)
@@ -38,6 +39,10 @@ class Back:
 
     def gradients(self, adjoints: Sequence[Any]) -> dict[int, Any]:
         """Return gradients by the ids of tensors, from the adjoints of the outputs."""
+        there = self.forward.there
+        if isinstance(there, Maker):
+            with computing(there.name):
+                return self._gradients_there(there, adjoints)
         cotangents: dict[int, dict[int, Any]] = {k: {} for k in range(len(self.forward.results))}
         given: set[int] = set()  # ids of the adjoints' arrays
         for (parts, stacked), adjoint in zip(self.outputs, adjoints, strict=True):
@@ -55,6 +60,28 @@ class Back:
                 g = np.asarray(found)
                 self._add(out, key, g.copy() if id(g) in given else g)
         return {key: torch.from_numpy(writable(g)) for key, g in out.items()}
+
+    def _gradients_there(self, there: Maker, adjoints: Sequence[Any]) -> dict[int, Any]:
+        """Return gradients as tensors on the device of the forward pass."""
+        given: dict[tuple[int, int], Any] = {}
+        for (parts, _), adjoint in zip(self.outputs, adjoints, strict=True):
+            if adjoint is not None:
+                place, g = parts[0], adjoint.detach()
+                given[place] = given[place] + g if place in given else g
+        rows = there.rows(given, apart=any(part.reads_cotangents(given) for part in self.forward.parts))
+        cotangents: dict[int, dict[int, Any]] = {k: {} for k in range(len(self.forward.results))}
+        out: dict[int, Any] = {}
+        with rows as found:
+            for (k, key), row in found.items():
+                cotangents[k][key] = row
+            totals, sums = self.forward.gradients(cotangents)
+            for total in (*sums, *totals.values()):
+                for key, g in (*total.of.items(), *total.own.items()):
+                    tensor = self.tensor_of(key)
+                    if tensor is not None:
+                        made = there(g).view(tensor.shape)
+                        out[id(tensor)] = out[id(tensor)] + made if id(tensor) in out else made
+        return out
 
     def _add(self, out: dict[int, Any], key: int, g: Any) -> None:
         """Add the gradient of an array, which may be a row of a tensor, to that of its tensor."""

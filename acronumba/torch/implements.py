@@ -33,6 +33,7 @@ from acronumba.frontend.torch_writes import change, write_into
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import TensorT, Type, as_array, members, type_text, union
 from acronumba.torch.asking import NAMES, ODD, TENSORS, Answer, check_classes, checked
+from acronumba.torch.devices import is_this, place
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -74,8 +75,8 @@ def _check_device(w: Walker, a: Args) -> None:
     """Reject the name of a device other than the CPU."""
     given = a.values.get("device")
     device = None if given is None else w.static(given)
-    if isinstance(device, str | int | torch.device) and torch.device(device).type != "cpu":
-        seen = f"device={device!r} of {a.what}: a model computes on the CPU"
+    if isinstance(device, str | int | torch.device) and not is_this(device):
+        seen = f"device={device!r} of {a.what}: a model computes on the {place()}"
         rewrite = 'device=x.device of a tensor, or a device that is "cpu" here'
         raise w.reject("ACR202", a.where.get("device"), seen=seen, rewrite=rewrite)
 

@@ -76,7 +76,6 @@ def _arrays_of(tensors: Sequence[Any]) -> Sequence[Array] | None:
 foreign.Library.tensor = torch.Tensor
 foreign.Library.from_numpy = torch.from_numpy
 foreign.Library.dtypes = DTYPES
-foreign.Library.device = torch.device("cpu")
 foreign.Library.strided = torch.strided
 foreign.Library.arrays_of = _arrays_of
 foreign.Library.constants = torch.dtype, torch.device

@@ -9,7 +9,7 @@ import copy
 import functools
 import types
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from acronumba.api.dispatch import bind, compile_for, existing, run_checked, ver
 from acronumba.api.forward import Forward, checksum
 from acronumba.api.model import Model
 from acronumba.api.results import Done, Results
+from acronumba.api.specialisations import Cache
 from acronumba.config import Options
 from acronumba.errors import AcronumbaError, InstanceErrors, InternalError, one_frame
 from acronumba.errors.codes import reject
@@ -26,6 +27,7 @@ from acronumba.frontend.kinds.errors import conversion
 from acronumba.generics import Value, of_columns
 from acronumba.pipeline.boundary import compiling
 from acronumba.torch.autograd import Output, follow
+from acronumba.torch.devices import Maker, computing, device_of
 from acronumba.torch.entries import calling, calling_module
 from acronumba.torch.library import decoration, why_not
 from acronumba.torch.plain import TorchCall
@@ -37,6 +39,30 @@ if TYPE_CHECKING:
     from acronumba.api.arguments import Call
     from acronumba.api.specialisations import Fit
     from acronumba.torch.gradients import TorchValueAndGrad
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def placed(method: F) -> F:
+    """Wrap a method of a model, so that it runs on the device of the modules of a call."""
+
+    @functools.wraps(method)
+    def call(self: Any, *columns: Any, **shared: Any) -> Any:
+        there = self.on_device_of(shared)
+        if there.there is None:
+            return method(self, *columns, **shared)
+        with computing(there.there.name):
+            return method(there, *columns, **shared)
+
+    return call  # type: ignore[return-value]
+
+
+def _is_full(cell: types.CellType) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
 
 
 def model(fn: Any = None, /, **options: Any) -> Any:
@@ -131,8 +157,34 @@ class TorchModel(Model[..., Any]):
         """The plain call of the module, method or function."""
         return self.target(*args, **kwargs)
 
+    def on_device_of(self, shared: Mapping[str, Any]) -> TorchModel:
+        """Return the model for the device that the modules of a call are on: itself, for the CPU."""
+        if self.there is not None or self._device is not None:
+            return self
+        name = device_of(self._modules(shared))
+        if name == "cpu":
+            return self
+        made = TorchModel(self.target, options=self._options, device=name)
+        made.there, made._draws = Maker(name), self._draws
+        made._share(self._cache.there.setdefault(name, Cache()))
+        return made
+
+    def _modules(self, shared: Mapping[str, Any]) -> list[tuple[str, torch.nn.Module]]:
+        """Return the modules of a call, with their names; those of the model itself have none."""
+        fn = self.__wrapped__
+        found = [("", m) for m in self.bound.values()]
+        found += [*shared.items()]
+        cells = zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)
+        found += [(name, cell.cell_contents) for name, cell in cells if _is_full(cell)]
+        found += [(name, fn.__globals__[name]) for name in fn.__code__.co_names if name in fn.__globals__]
+        for name, value in found[:]:
+            if not isinstance(value, torch.nn.Module | types.ModuleType | type) and hasattr(value, "__dict__"):
+                found += [(f"{name}.{part}".strip("."), of) for part, of in vars(value).items()]
+        return [(name, of) for name, of in found if isinstance(of, torch.nn.Module)]
+
     @of_columns
     @retried
+    @placed
     def batch(self, *columns: Any, **shared: Any) -> TensorResults[Any]:
         """Return the results of the plain call of each instance, computed as one mini-batch.
 
@@ -163,12 +215,12 @@ class TorchModel(Model[..., Any]):
                 raise InstanceErrors(done.errors, results)
             return results
 
-    trace = of_columns(retried(Model.trace))
-    explore = retried(Model.explore)
-    explain = of_columns(retried(Model.explain))
-    stages = of_columns(retried(Model.stages))
-    check = of_columns(retried(Model.check))
-    _interpret = retried(Model._interpret)
+    trace = of_columns(retried(placed(Model.trace)))
+    explore = retried(placed(Model.explore))
+    explain = of_columns(retried(placed(Model.explain)))
+    stages = of_columns(retried(placed(Model.stages)))
+    check = of_columns(retried(placed(Model.check)))
+    _interpret = retried(placed(Model._interpret))
 
     @property
     def value_and_grad(self) -> TorchValueAndGrad:

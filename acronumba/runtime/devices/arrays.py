@@ -74,6 +74,11 @@ class DeviceArray(DeviceTensor):
         """The device that it is on."""
         return self._device
 
+    @property
+    def owner(self) -> Owner:
+        """The owner of its memory."""
+        return self._owner
+
     def __repr__(self) -> str:
         return f"DeviceArray({self.dtype}{list(self.shape)} on {self._device.name})"
 
@@ -250,12 +255,19 @@ class DeviceMemory(Memory):
         Range of the computed tensors, in CPU addresses; device address minus CPU address.
     owner
         Of this memory.
+    refresh
+        Fetches the given tensors at addresses, if they are on the device.
     """
 
-    __slots__ = ("_device", "_end", "_owner", "_shift", "_start")
+    __slots__ = ("_device", "_end", "_owner", "_refresh", "_shift", "_start", "_there")
 
-    def __init__(self, arrays: Sequence[Array], device: Device, start: int, end: int, shift: int, owner: Owner) -> None:
+    def __init__(
+        self, arrays: Sequence[Array], device: Device, start: int, end: int, shift: int, owner: Owner,
+        refresh: Callable[[Words], None] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(arrays)
+        self._refresh = refresh
+        self._there: DeviceArray | None = None  # all of it
         self._device, self._start, self._end, self._shift, self._owner = device, start, end, shift, owner
 
     def arrays(self, records: list[int], dtype: DType, shape: tuple[int, ...]) -> list[Value] | None:
@@ -268,10 +280,24 @@ class DeviceMemory(Memory):
         places = zip(addresses.tolist(), map(tuple, extents.tolist()), strict=True)
         return [self.tensor(at, dtype, shape, array0) for at, shape in places]
 
+    def torch(self, array: Array, known: dict[int, tuple[Array, Value]]) -> Value:
+        if self.tensors is None:
+            return super().torch(array, known)
+        if id(array) not in known:
+            if self._there is None:
+                at, size = self._start + self._shift, self._end - self._start
+                self._there = DeviceArray(self._device, at, np.dtype(np.uint8), (size,), self._owner)
+            known[id(array)] = array, self.tensors(array, self._there)
+            if self.made is not None:
+                self.made.append(known[id(array)][1])
+        return known[id(array)][1]
+
     def tensor(self, address: int, dtype: DType, shape: tuple[int, ...], array0: bool) -> Value:
         size: int = math.prod(shape)
         if size and self._start <= address < self._end:
             return DeviceArray(self._device, address + self._shift, dtype, shape, self._owner)
+        if size and self._refresh is not None:
+            self._refresh(np.array([address]))
         data = self.array(address, dtype, shape)
         memory = OwnMemory(self._device, data.nbytes)
         self._device.upload(memory.address, data.copy().reshape(-1).view(np.uint8))

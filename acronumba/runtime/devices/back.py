@@ -197,7 +197,8 @@ class BackDevice(Launching):
 
     def add_up(self, jobs: Sequence[Job], batches: Batches, stay: Sequence[Array]) -> Mapping[int, Array]:
         totals = {address(job.total): job.total for job in jobs}
-        own = {address(a): self.pool.array(a.dtype, a.shape) for a in stay if a.nbytes}
+        forms = self._of.run.prepared.forms
+        own = {address(a): forms.array(a.dtype, a.shape) for a in stay if a.nbytes} if forms is not None else {}
         here = {at: total for at, total in totals.items() if at not in own}
         place = self._have("totals", sum(g.nbytes + 255 & -256 for g in here.values())).address
         there = {at: array.address for at, array in own.items()}

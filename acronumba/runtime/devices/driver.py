@@ -45,7 +45,9 @@ _FUNCTIONS: dict[str, list[Any]] = {
     "cuMemHostAlloc": [ctypes.POINTER(_WORD), ctypes.c_size_t, ctypes.c_uint],
     "cuMemFreeHost": [_WORD],
     "cuEventCreate": [ctypes.POINTER(_WORD), ctypes.c_uint],
+    "cuEventRecord": [_WORD, _WORD],
     "cuEventSynchronize": [_WORD],
+    "cuStreamWaitEvent": [_WORD, _WORD, ctypes.c_uint],
     "cuEventDestroy_v2": [_WORD],
     "cuModuleLoadData": [ctypes.POINTER(_WORD), ctypes.c_void_p],
     "cuModuleUnload": [_WORD],
@@ -140,6 +142,8 @@ class Gpu:
         self._context = _WORD()
         self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
         self.stream = self._made("cuStreamCreate", _NON_BLOCKING)
+        self._order = 0  # the event of `follow`
+        self._ordering = threading.Lock()
         self.driver = Driver(**{name: self._address(of) for name, of in _CALLED.items()})
 
     def _address(self, name: str) -> int:
@@ -251,6 +255,20 @@ class Gpu:
 
     def event(self) -> int:
         return self._made("cuEventCreate", _NO_TIMES)
+
+    def follow(self, stream: int) -> None:
+        """Let what comes wait for the work that another stream of the GPU has so far."""
+        self._wait_for(stream, self.stream)
+
+    def precede(self, stream: int) -> None:
+        """Let what comes in another stream of the GPU wait for the work so far."""
+        self._wait_for(self.stream, stream)
+
+    def _wait_for(self, first: int, second: int) -> None:
+        with self, self._ordering:  # a wait is for the last record of the event
+            self._order = self._order or self.event()
+            self._call("cuEventRecord", self._order, first)
+            self._call("cuStreamWaitEvent", second, self._order, 0)
 
     def reach(self, event: int) -> None:
         self._do("cuEventSynchronize", event)

@@ -95,15 +95,14 @@ class PendingResults:
     def memory(self, arrays: Sequence[Array]) -> DeviceMemory:
         """Return a reader of the results that leaves those in the last arena on the device."""
         arena, *_ = self.arenas[-1]
-        if self.forms is not None:
-            self.forms.refresh(arrays)
+        refresh = None if self.forms is None else self.forms.refresh_at
         if len(self.arenas) > 1:
             self._copy([(one, [(at, at + many)]) for one, at, many in self.arenas[:-1]])
             self.arenas = self.arenas[-1:]
         device_copy = arena.device_copy
         assert isinstance(device_copy, DeviceCopy)
         shift = device_copy.address - arena.address
-        return DeviceMemory(arrays, self.device, arena.address, arena.address + arena.size, shift, self)
+        return DeviceMemory(arrays, self.device, arena.address, arena.address + arena.size, shift, self, refresh)
 
     def _copy(self, pieces: Sequence[tuple[Arena, Sequence[tuple[int, int]]]]) -> None:
         for arena, those in pieces:

@@ -14,7 +14,7 @@ import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from acronumba.generics import Value
 from acronumba.kernels.cuda.marshal import ROW
 from acronumba.kernels.cuda.sums import TASKS
 from acronumba.locks import ForkLock
-from acronumba.memory import Array, Words, address, aligned, homes
+from acronumba.memory import Array, DType, Words, address, aligned, homes
 from acronumba.records import record
 from acronumba.runtime.devices.arrays import DeviceArray, Pool
 from acronumba.runtime.devices.back import Image, memory_at
@@ -52,13 +52,22 @@ class Work(NamedTuple):
     tasks: int
 
 
+class There(Protocol):
+    """Memory of a device that stands for a range of the CPU's: `DeviceCopy`, or what others own."""
+
+    start: int
+    size: int
+    address: int
+    region: tuple[int, int, int]
+
+
 @record(eq=False, frozen=False)
-class _Held:
+class Held:
     """An array that is held."""
 
     name: str
     array: Array
-    device_copy: DeviceCopy
+    device_copy: There
     bits: int  # checksum of the array, which nobody changes while it is held
     version: int = 0  # of the values that the array has
 
@@ -76,7 +85,7 @@ class Resident(Launching):
         super().__init__(device)
         self.version = 0  # increased with each change
         self._lock = ForkLock()
-        self._held: dict[int, _Held] = {}  # by address
+        self._held: dict[int, Held] = {}  # by address
         self._starts: list[int] = []
         self.pool = Pool(device, device_copy_of)
         self._forms: weakref.WeakKeyDictionary[SharedValues, tuple[Forms, Prepared | None]]
@@ -110,12 +119,12 @@ class Resident(Launching):
 
     def _hold(self, name: str, array: Array) -> None:
         at = address(array)
-        held = _Held(name, array, device_copy_of(self.device, at, array.nbytes), _bits(array), self.version)
+        held = Held(name, array, device_copy_of(self.device, at, array.nbytes), _bits(array), self.version)
         self.device.upload(held.device_copy.address, bytes_of(array))
         array.flags.writeable = False
         self._held[at] = held
 
-    def _find(self, array: Array) -> _Held | None:
+    def _find(self, array: Array) -> Held | None:
         """Return the array that another one lies in, if it is held."""
         at = address(array)
         k = bisect_right(self._starts, at) - 1
@@ -318,6 +327,9 @@ class Forms:
     def begin(self) -> None:
         """Note that shared values are made anew."""
         self.fetches, self.version = False, -1
+
+    def array(self, dtype: DType, shape: Sequence[int]) -> DeviceArray:
+        return self.home.pool.array(dtype, shape)
 
     def holds(self, array: Array) -> bool:
         return id(array) in self._virtual or self.home.holds(array)

@@ -11,6 +11,7 @@ from acronumba.frontend.kinds.numbers import number
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.library.decorators import primitive, rejected
 from acronumba.frontend.walker import Walker
+from acronumba.torch.devices import is_this, this_device
 from acronumba.torch.implements import implements, is_tensor, numpy_dtype
 
 _CLASSES = {
@@ -103,10 +104,16 @@ def is_device(x):
     raise NotImplementedError(x)
 
 
-@primitive(rule=lambda w, a: number(torch.device(a.static("device")).type == "cpu"), whole=True)
+@primitive(rule=lambda w, a: number(is_this(a.static("device"))), whole=True)
 def is_cpu(device):
-    """Whether a device is the CPU."""
+    """Whether a device is the CPU, or the one that a model computes on."""
     raise NotImplementedError(device)
+
+
+@primitive(rule=lambda w, a: number(this_device().type == a.static("kind")), whole=True)
+def computes_on(kind):
+    """Whether a model computes on a device of a kind."""
+    raise NotImplementedError(kind)
 
 
 @primitive(rule=lambda w, a: w.constant(_CLASSES[str(np.dtype(a.static("dtype")).name)]))
@@ -178,8 +185,10 @@ def detach(input):
     return input.data
 
 
-@implements(torch.Tensor.cuda)
+@implements(torch.Tensor.cuda, views=True)
 def cuda(input, device=None, non_blocking=False, memory_format=torch.preserve_format):
+    if computes_on("cuda"):
+        return input
     return rejected(".cuda(): a model computes on the CPU", "x.to(device), with a device that is the CPU's")
 
 
