@@ -11,8 +11,8 @@ added from the first to the last. So it does not matter how many warps and block
 a block has: the bits of a row depend on nothing else. What a part has too little is filled up with zeros.
 
 *Weights that stay.* In a kernel that runs many batches the panels of weights stay in shared memory
-(`kernels.cuda.persistent`). In each place for panels, a warp has a tag that says of which panel it has copied its parts
-last, and copies them only if that is another one.
+(`kernels.cuda.persistent`). In each place for panels, a warp has a tag that says which panel the block has copied last.
+If that is another one, all threads copy, and meet.
 
 A lane has one of the four sums of a part (`sub`, lane // 8) and some columns of the panel (`group`, lane % 8): with 8
 units or more, all gates of some units; with less, some gates of one unit. So four lanes share a column: each has the
@@ -112,10 +112,6 @@ class Core:
         how = [f"load_kept({kept} + {512 * n}, {x})" if kept else f"load_far_four({x})" for n, x in enumerate(loads)]
         return [f"{', '.join(names[4 * n : 4 * n + 4])} = {load}" for n, load in enumerate(how)]
 
-    def keep(self, at: str, kept: str) -> list[str]:
-        """Return statements that copy the weights of a lane to where they stay."""
-        return [f"copy_near({kept} + {512 * n}, {at} + {512 * n}, 16)" for n in range(self.loads)]
-
     def products(self, rows: str, sums: str, sub: str) -> list[str]:
         """Return statements that multiply four rows with the weights, and leave the sums of one row of each lane.
 
@@ -199,15 +195,20 @@ def _core(numbers: Sequence[str]) -> Core:
 def _keep(args: Sequence[str], setting: simt.Setting) -> list[str]:
     if setting.number is None:
         return []
-    panel, warp, *rounds = args
-    each = 2 + NUMBERS
-    tag, wanted = f"tags + ({warp}) * 4", wanted_tag(setting.number, panel)
-    copies: list[str] = []
-    for k in range(0, len(rounds), each):
-        at, offset, *numbers = rounds[k : k + each]
-        copies += _core(numbers).keep(at, f"kept + ({offset})")
-    # a lane reads nothing but what it has copied itself, so that only the lanes of the warp have to meet
-    inside = [*copies, "copies_end()", "wait_for_copies()", "meet_lanes()", f"store_near_int({tag}, i32({wanted}))"]
+    panel, thread, *members = args
+    tag, wanted = f"tags + ({thread} >> 5) * 4", wanted_tag(setting.number, panel)
+    inside, first = [f"_own = i64({thread}) * 16"], 0
+    for k in range(0, len(members), 1 + NUMBERS):
+        at, *numbers = members[k : k + 1 + NUMBERS]
+        core = _core(numbers)
+        size = core.parts * core.bytes
+        for n in range(0, size, 16 * THREADS):
+            copy = f"copy_near(kept + (_own + {first + n}), {at} + (_own + {n}), 16)"
+            left = (size - n) // 16
+            inside += [copy] if left >= THREADS else [f"if {thread} < {left}:", f"    {copy}"]
+        first += size
+    # all warps of a block have the same tags: either all of them copy, or none
+    inside += ["copies_end()", "wait_for_copies()", "cuda.syncthreads()", f"store_near_int({tag}, i32({wanted}))"]
     return [f"if load_near_int({tag}) != {wanted}:", *(f"    {line}" for line in inside)]
 
 

@@ -215,10 +215,10 @@ class Streams:
         before = sum(m.core.parts * m.core.bytes for m in self.members[: self.members.index(member)])
         return part * member.core.bytes + (self.lane * 16 + before)
 
-    def keep(self, rounds: Sequence[Warp]) -> None:
-        """Write what makes the weights of the warp's parts stay in shared memory, in kernels where they do."""
-        each = [(self.weights_at(one), one.kept, *self.numbers(one.member.core)) for one in rounds]
-        self.w.f.do(device("stream_keep", self.panel, self.warp, *(e for own in each for e in own)))
+    def keep(self) -> None:
+        """Write what makes the panel's weights stay in shared memory, in kernels where they do."""
+        each = [(self.panel_at(one), *self.numbers(one.core)) for one in self.members]
+        self.w.f.do(device("stream_keep", self.panel, self.thread, *(e for own in each for e in own)))
 
     def weights(self, warp: Warp) -> None:
         """Load the weights of the warp's part of the current panel."""
@@ -226,14 +226,18 @@ class Streams:
 
     def weights_at(self, warp: Warp) -> Local:
         """Return the address of the weights of a lane, of the warp's part of the current panel."""
-        w, core, parts = self.w, warp.member.core, warp.member.parts
+        core = warp.member.core
+        return self.w.local("weight_at", self.panel_at(warp.member) + warp.part * core.bytes + self.lane * 16)
+
+    def panel_at(self, member: Member) -> Expr:
+        """Return the address of a member's weights of the current panel."""
+        w, core, parts = self.w, member.core, member.parts
         packing = w.packing(parts, self.stage.n, 1, self.units, "float32")
         assert isinstance(packing, Packing | ViewPacking | SideBySide)
         with w.anew():
             own = InRegisters(packing, core.parts, core.quads, core.share, core.own)
             packed = w.packed(tuple(part.product.right for part in parts), own)
-        at = (self.panel * core.parts + warp.part) * core.bytes + self.lane * 16
-        return w.local("weight_at", packed + at)
+        return packed + self.panel * (core.parts * core.bytes)
 
     def place(self, group: Expr, core: stream.Core) -> tuple[Expr, Local]:
         """Return the first unit and the first gate of a group of lanes."""
@@ -445,7 +449,7 @@ class Streams:
         f.body += front
         odd = self.addresses(a, m)
         with f.when(fresh.ne(0)):  # the panel's first tile: other loads are under way while its weights come
-            self.keep(rounds)
+            self.keep()
             if len(rounds) == 1:
                 self.weights(rounds[0])
         first = self.products(rounds[0], m) if len(rounds) == 1 else None
