@@ -32,13 +32,13 @@ from acronumba.host.numbers import scalar
 from acronumba.host.sets import is_ordered
 from acronumba.host.sets import new as new_set
 from acronumba.host.texts import constant
-from acronumba.host.writer import Writer
+from acronumba.host.writer import Maker, Writer
 from acronumba.ir import nodes as ir
 from acronumba.ir.spec import KernelOp
 from acronumba.ir.types import ListT, TensorT
 from acronumba.kernels.own import may_fail
 from acronumba.operations import OwnCall
-from acronumba.runtime.library.records import deeper, group_of, halves, memo_of
+from acronumba.runtime.library.records import deeper, group_of, halves, memo_of, node_of
 from acronumba.runtime.state import AT, KERNEL, TABLE
 
 _ODD = 6364136223846793005  # whose powers are factors of a hash
@@ -133,32 +133,79 @@ class _Position:
     """Where a node comes in the order of execution: its `depth`, and its `place` among the nodes of its component."""
 
     def __init__(self, w: Writer, kernel: int) -> None:
-        self.w, b = w, w.b
+        self.w, self.kernel, b = w, kernel, w.b
         self.depth = b.let("d", 0)
         if w.groups:
-            self.place = b.let("place", convert(load(w.word("component"), kernel, I32), I64) << 48)
+            self.component = b.let("component", load(w.word("component"), kernel, I32))
+            self.place = b.let("place", convert(self.component, I64) << 48)
             self.marks = 8 * kernel * ((w.groups >> 6) + 1)  # where the row of the kernel begins in `adjacent`
 
-    def read(self, depth: Expr, node: Expr) -> None:
-        """Come after an operand; note that the kernel reads results of that operand's."""
+    def read(self, head: Expr, maker: Maker | None = None) -> None:
+        """Come after an operand; `maker` says which nodes compute it, if that is known.
+
+        The place of an operand of another component is not read: components are numbered in order of execution, or else
+        the graph is not the expected one, and places are measured.
+        """
         w, b = self.w, self.w.b
-        d = b.let("d", depth + 1)
+        d = b.let("d", convert(convert(head, I32), I64) + 1)
         b.set(self.depth, select(d > self.depth, d, self.depth))
-        if w.groups:
-            p = b.let("p", load(w.word("place"), node))
-            group, reads = group_of(p), b.let("reads", w.word("adjacent") + self.marks)
-            word = group >> 6 if w.groups >> 6 else const(0, I64)
-            b.store(reads, word, load(reads, word) | (const(1, I64) << (group & 63)))
-            b.set(p, deeper(p))
-            b.set(self.place, select(p > self.place, p, self.place))
+        if not w.groups:
+            return
+        if maker is None:
+            p = b.let("p", load(w.word("place"), node_of(head)))
+            self._mark(group_of(p))
+            self._come_after(p)
+        else:
+            self._mark(const(maker.kernel, I64))
+            same = load(w.word("component"), maker.kernel, I32).eq(self.component)
+            with contextlib.nullcontext() if maker.kernel == self.kernel else b.when(same):
+                self._come_after(b.let("p", load(w.word("place"), node_of(head))))
+
+    def _mark(self, group: Expr) -> None:
+        """Note that the kernel reads results of a group."""
+        w, b = self.w, self.w.b
+        reads = b.let("reads", w.word("adjacent") + self.marks)
+        word = group >> 6 if w.groups >> 6 else const(0, I64)
+        marked = b.let("marked", load(reads, word))
+        with b.when(((marked >> (group & 63)) & 1).eq(0)):
+            b.store(reads, word, marked | (const(1, I64) << (group & 63)))
+
+    def _come_after(self, place: Local) -> None:
+        b = self.w.b
+        b.set(place, deeper(place))
+        b.set(self.place, select(place > self.place, place, self.place))
 
     def read_list(self, it: Expr) -> None:
         """Come after all tensors of a list."""
         b = self.w.b
         items = b.let("items", load(it))
         with b.loop("k", 0, load(it, 1)) as k:
-            item = b.let("item", load(items, k))
-            self.read(convert(load(item, 2, I32), I64), convert(load(item, 3, I32), I64))
+            self.read(b.let("head", load(load(items, k), RECORD.at["head"])))
+
+    def end(self) -> None:
+        """Complete the place, when all operands have been read."""
+        if self.w.groups:
+            self.w.b.set(self.place, self.place | self.kernel)
+
+    def use(self, record: Expr, head: Expr, maker: Maker | None = None) -> None:
+        """Note that a node at this place reads an operand: in its value record or, where one batch has all, once."""
+        w, b = self.w, self.w.b
+        if not w.groups:
+            return
+        if maker is not None and maker.leaf:
+            record = b.let("uses", w.word("leaf_uses") + 8 * (w.word("most") * maker.kernel + maker.result))
+        with contextlib.nullcontext() if maker is not None else b.when(head >= 0):
+            with b.when(self.place > load(record)):
+                b.store(record, 0, self.place)
+
+    def use_list(self, it: Expr) -> None:
+        """Note in the value records of all tensors of a list that a node at this place reads them."""
+        b = self.w.b
+        if self.w.groups:
+            items = b.let("items", load(it))
+            with b.loop("k", 0, load(it, 1)) as k:
+                item = b.let("item", load(items, k))
+                self.use(item, load(item, RECORD.at["head"]))
 
 
 def never_fails(op: KernelOp) -> bool:
@@ -192,6 +239,9 @@ def once_if_equal(plan: Plan) -> frozenset[int]:
 def _emit(w: Writer, emit: ir.Emit) -> None:
     b, reg = w.b, w.reg
     row = b.let("node", reg["top"])
+    for v in emit.args:
+        if isinstance(v.type, TensorT):
+            w.head(v)
     if w.equal:
         b.store(w.word("reader"), reg["n"], -1)
     given, extents = _given(emit), _extents(emit)
@@ -216,7 +266,7 @@ def _emit(w: Writer, emit: ir.Emit) -> None:
             w.assign(v, known.row + (8 * len(given) + RECORD.size * k))
     with b.otherwise():
         b.set(known.head, _record(w, emit, row))
-    w.heads |= dict.fromkeys(emit.outs, known.head)
+    _computed(w, emit, known.head)
 
 
 class _Known(NamedTuple):
@@ -235,7 +285,7 @@ def _look(w: Writer, emit: ir.Emit, row: Local, known: _Known, key: list[tuple[i
     b, n = w.b, w.reg["n"]
     newest: Expr = const(-1, I64)
     for k, v in enumerate(v for v in emit.args if isinstance(v.type, TensorT)):
-        node = b.let("reads", w.node(v))
+        node = b.let("reads", node_of(w.head(v)))
         newest = node if k == 0 else b.let("newest", select(node > newest, node, newest))
     alone = not isinstance(newest, Local)  # whether it reads no results
     last = 2 * newest  # where `reader` has the last node that reads it
@@ -311,13 +361,21 @@ def _record(w: Writer, emit: ir.Emit, row: Local) -> Local:
     position = _Position(w, emit.kernel)
     for v in emit.args:
         if isinstance(v.type, TensorT):
-            position.read(w.depth(v), w.node(v))
+            position.read(w.head(v), w.makers.get(v))
         elif isinstance(v.type, ListT) and isinstance(v.type.item, TensorT):
             position.read_list(w[v])
+    position.end()
+    for v in emit.args:
+        if isinstance(v.type, TensorT):
+            position.use(w[v], w.head(v), w.makers.get(v))
+        elif isinstance(v.type, ListT) and isinstance(v.type.item, TensorT):
+            position.use_list(w[v])
     head = b.let("value", halves(n, position.depth))
     at = len(_given(emit))
     moving = at + RECORD.count * len(emit.outs)
     for v, shape in zip(emit.outs, emit.shapes, strict=True):
+        if w.groups:
+            b.store(row, at, 0)
         b.store(row, at + 1, head)
         if any(isinstance(x, ir.Var) for x in shape):
             b.store(row, at + 2, row + 8 * moving)
@@ -331,8 +389,20 @@ def _record(w: Writer, emit: ir.Emit, row: Local) -> Local:
     b.store(reg["instance"], n, convert(reg["inst"], I32))
     b.store(reg["row"], n, row)
     if w.groups:
-        b.store(w.word("place"), n, position.place | emit.kernel)
+        b.store(w.word("place"), n, position.place)
     b.set(n, n + 1)
     b.set(top, row + 8 * emit_words(emit))
-    w.heads |= dict.fromkeys(emit.outs, head)
+    _computed(w, emit, head)
     return head
+
+
+def _computed(w: Writer, emit: ir.Emit, head: Local) -> None:
+    """Note what the rest of the segment knows of the results of a node."""
+    leaf = not any(map(_tensors, emit.args))
+    w.heads |= dict.fromkeys(emit.outs, head)
+    w.makers |= {v: Maker(emit.kernel, j, leaf) for j, v in enumerate(emit.outs)}
+
+
+def _tensors(v: ir.Var) -> bool:
+    """Whether an argument is a tensor or a list of tensors."""
+    return isinstance(v.type, TensorT) or (isinstance(v.type, ListT) and isinstance(v.type.item, TensorT))

@@ -389,7 +389,7 @@ class _Machine(Writer):
     def _segment(self, k: int, segment: Segment) -> None:
         """Write a segment of block `k` of its function."""
         b, reg, frame = self.b, self.reg, segment.frame
-        self.heads.clear()
+        self.forget_heads()
         if segment.resumes is not None:
             self.entries.add(segment.number)
             self.calls[segment.number] = segment.resumes.loc

@@ -7,16 +7,25 @@ In: the `Program`. Out: a `Writer`, which holds the blocks written so far. It kn
 from __future__ import annotations
 
 import itertools
+from typing import NamedTuple
 
 from acronumba.data.hashing import hash_count
+from acronumba.data.words import RECORD
 from acronumba.emit import tree
-from acronumba.emit.tree import F64, I1, I32, I64, Builder, Expr, Local, convert, load
+from acronumba.emit.tree import F64, I1, I64, Builder, Expr, Local, convert, load
 from acronumba.host.segments import Segment
 from acronumba.ir.nodes import Program, Scalar, Var
 from acronumba.ir.types import BoolT, FloatT, Type, Word
 from acronumba.runtime import state
-from acronumba.runtime.library.records import node_of
 from acronumba.runtime.state import AT
+
+
+class Maker(NamedTuple):
+    """The kernel whose nodes compute a tensor."""
+
+    kernel: int
+    result: int  # number of the tensor among its results
+    leaf: bool  # whether it reads no results of nodes
 
 
 class Writer:
@@ -39,7 +48,8 @@ class Writer:
         self.types: dict[int, tuple[Word, ...]] = {}
         self.locals: dict[Var, Local] = {}
         self.constants: dict[Var, Expr] = {}
-        self.heads: dict[Var, Local] = {}  # of the value records of tensors that this segment has computed
+        self.heads: dict[Var, Local] = {}  # of the value records of tensors that this segment has read or computed
+        self.makers: dict[Var, Maker] = {}  # of the tensors that this segment has computed
         self.blocks: list[tuple[int, str, tree.Body]] = []
         self.entries = {state.SCHEDULER}
         self.reloads: dict[Segment, int] = {}
@@ -82,18 +92,20 @@ class Writer:
         known = self.constants.get(v)
         return self.locals[v] if known is None else known
 
-    def node(self, v: Var) -> Expr:
-        """Return the node that computes a tensor; negative: the tensor was given."""
-        head = self.heads.get(v)
-        return convert(load(self[v], 3, I32), I64) if head is None else node_of(head)
+    def head(self, v: Var) -> Local:
+        """Return the head of a tensor's value record."""
+        if v not in self.heads:
+            self.heads[v] = self.b.let("head", load(self[v], RECORD.at["head"]))
+        return self.heads[v]
 
-    def depth(self, v: Var) -> Expr:
-        """Return the depth of the node that computes a tensor."""
-        head = self.heads.get(v)
-        return convert(load(self[v], 2, I32) if head is None else convert(head, I32), I64)
+    def forget_heads(self) -> None:
+        """Begin a segment, which other segments may precede."""
+        self.heads.clear()
+        self.makers.clear()
 
     def assign(self, v: Var, value: Expr) -> None:
         self.heads.pop(v, None)
+        self.makers.pop(v, None)
         self.b.set(self.locals[v], value)
 
     def reload(self, segment: Segment) -> None:

@@ -22,7 +22,7 @@ from acronumba.memory import address
 from acronumba.runtime import driver, state
 from acronumba.runtime.forms import forms
 from acronumba.runtime.memory_policy import TooLarge
-from tests.support import generate, recorded
+from tests.support import generate, recorded, recurrences
 from tests.support.chosen import one_in, quarter
 from tests.support.memory_models import (
     WIDTH,
@@ -381,3 +381,33 @@ def test_no_places_are_shared_in_a_last_round_that_has_little_of_all(monkeypatch
     want = [np.full(1 << 17, 1.0 + k) for k in (9, 9, 9, 8)]
     assert all(map(equal, waiting.batch(xs, [9, 9, 9, 8]), want)) and planned == [0]
     assert all(map(equal, waiting.batch(xs, [1] * 4), [np.full(1 << 17, 2.0)] * 4)) and planned[1:] == [2]
+
+
+@pytest.mark.parametrize("seed", one_in(6, [4, 0, 5, 6, 10, 11, 12, 13, 26, 35]))
+def test_last_readers_by_places_are_those_by_operands(seed: int, spoilt: None) -> None:
+    """The memory plan is the same, whether the machine has noted who reads a result or all operands are read."""
+    f, p = recurrences.model_of(seed), recurrences.params()
+    xs = recurrences.instances(seed, 60)
+    failed = recurrences.outcomes(f, xs, p)[1]
+    call = dispatch.bind(f, ([x for k, x in enumerate(xs) if k not in failed],), {"p": p})
+    compiled, leaves, packed = dispatch.specialise(f, call)
+    assert packed is not None
+    words, keep = compiled.shared.words(packed, leaves)
+    executable = compiled.executable
+    for _ in range(2):  # the machine does not know the graph the first time
+        run = executable.run(packed.roots, words, keep=keep, stable=True, last=3)
+        buffers, found = run.buffers, []
+        assert buffers["planned"] == 2
+        noted = buffers["noted_uses"]
+        for _ in range(2):
+            batches, most = buffers["batches"], buffers["most"]
+            heads = buffers.columns["order"][buffers.columns["bstart"][:batches]]
+            results = buffers.table.rows[buffers.columns["kind"][heads], state.TABLE["results"]]
+            last = buffers.tables["last"][: batches * most].reshape(batches, most)
+            there = np.arange(most) < results[:, None]
+            found.append((last[there].tolist(), buffers["work_used"], buffers["arena_used"]))
+            buffers["noted_uses"], buffers["planned"], buffers["stage"] = 0, 0, state.TO_LAYOUT
+            assert executable.engine.drive(buffers.address) == state.DONE
+        assert found[0] == found[1]
+        run.close()
+    assert noted

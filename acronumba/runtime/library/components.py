@@ -19,7 +19,7 @@ from acronumba.runtime.state import MEASURED, MOST_GRAPHS, RECORDED
 from acronumba.runtime.library.words import (  # isort: skip
     ADJACENT, BEFORE, COMPONENT, COMPONENT_FIRST, COUNTS, DEEPEST, DEPTH, FOLLOWED, GRAPH, GRAPHS, GROUP, GROUPS,
     KERNELS, KEY, KEYED, KEYS, KEYTAB, KFIRST, KIND, KINDS, KNOWN, KNOWN_FIRST, KNOWN_GROUPS, K_LISTS, K_TENSORS,
-    K_WORDS, LEVEL, LEVELS, LFIRST, LIST_ITEMS, LIST_LENGTH, LOCAL, MARKS, MIXED, MOST_GROUPS, N, PLACE, PLACED,
+    K_WORDS, LEAF_USES, LEVEL, LEVELS, LFIRST, LIST_ITEMS, LIST_LENGTH, LOCAL, MARKS, MIXED, MOST, MOST_GROUPS, N, NOTED_USES, PLACE, PLACED,
     RECORD_HEAD, REPLACED, ROW, SIZE, TABLE, VISIT,
 )  # fmt: skip
 
@@ -30,6 +30,7 @@ def begin_places(ST: i64) -> None:
     if ld(ST, KEYED) == 0:
         expect_graph(ST, ld(ST, KERNELS))
         fill_bytes(ld(ST, ADJACENT), 0, 8 * ld(ST, GROUPS) * ld(ST, MARKS))
+        fill_bytes(ld(ST, LEAF_USES), 0, 8 * ld(ST, KERNELS) * ld(ST, MOST))
         st(ld(ST, PLACE), -1, outside(ld(ST, GROUPS)))
         st(ST, PLACED, RECORDED)
 
@@ -61,6 +62,7 @@ def find_components(ST: i64) -> None:
     if keys > ld(ST, MOST_GROUPS):
         groups, group = lds(ST, KERNELS, KIND)
     st(ST, GROUP, group)
+    st(ST, NOTED_USES, 1 if ld(ST, PLACED) == RECORDED else 0)
     if ld(ST, PLACED) != RECORDED:
         expect_graph(ST, groups)
         measure_depths(ST)
@@ -75,6 +77,7 @@ def find_components(ST: i64) -> None:
         if graph == ld(ST, GRAPHS):
             add_graph(ST)
         st(ld(ST, FOLLOWED), ld(ST, BEFORE), ld(ST, GRAPH))
+        st(ST, NOTED_USES, 0)
         measure_depths(ST)
     st(ST, PLACED, MEASURED)  # the search of `lookahead` changes them
     find_deepest(ST)

@@ -6,6 +6,10 @@ run. Then one pass over the nodes finds the last batch that reads each result of
 allocates memory by best fit and frees it (the linear scan of Poletto and Sarkar, TOPLAS 1999, for pieces of memory
 instead of registers).
 
+The machine has noted the largest place of those that read a result in its value record, so the first pass reads one
+word of each (`find_last`). Places are in the order of batches, unless they were measured anew, or a search has changed
+the schedule: then the pass goes through the operands of all nodes (`read_operands`).
+
 There are two areas. The arena holds returned values, and lives as long as any array of it: if at least half of a
 batch's result is returned, the batch writes it there; otherwise the returned nodes are copied there as soon as the
 batch has run, so that they do not keep the other nodes alive. All other results lie in the work area, which other runs
@@ -18,14 +22,14 @@ from acronumba.data.words import MADE
 from acronumba.emit.language import copy_bytes, fill_bytes, i64, ld, ld32, lds, move_bytes, st, st32
 from acronumba.runtime.forms import A_ROW, A_TENSOR
 from acronumba.runtime.library.extents import extents_of, plan_node
-from acronumba.runtime.library.records import result_of, results_at
+from acronumba.runtime.library.records import component_of, depth_of, group_of, halves, result_of, results_at
 from acronumba.runtime.library.rows import count_rows
 from acronumba.runtime.state import DONE, GROW_FOUND, GROW_LIVES, MARKED, PIECES
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ARENA_USED, ARGS, BATCHES, BESIDE, BKEY, BSTART, CHUNKS, COPY_AT, DYING, FORMS, FOUND, FOUND_ROOM, FREE_COUNT,
+    ARENA_USED, ARGS, BATCHES, BESIDE, BFIRST, BKEY, BLEVEL, BSTART, CHUNKS, COPY_AT, DYING, FORMS, FOUND, FOUND_ROOM, FREE_COUNT,
     FREE_PIECES, HEAP, KEYTAB, K_ARGS, K_DIMS, K_LISTS, K_RESULTS, K_TENSORS, K_WORDS, LAST,
-    LIST_CAPACITY, LIST_ITEMS, LIST_LENGTH, MOST, NEED, OFFSET, PART_END, PART_START, RECORD_DATA, RECORD_HEAD, RESULTS,
+    LEAF_USES, LFIRST, LIST_CAPACITY, LIST_ITEMS, LIST_LENGTH, MOST, NEED, NOTED_USES, OFFSET, PART_END, PART_START, RECORD_DATA, RECORD_HEAD, RESULTS,
     RETURNED, ROOM, SIZES, SPOIL, TABLE, WORK_USED, XCAP,
 )  # fmt: skip
 
@@ -107,40 +111,68 @@ def node_bytes(ST: i64, k: i64, i: i64, x: i64, j: i64) -> i64:
 
 
 def find_last(ST: i64) -> None:
-    """Find the last batch that reads each result of each batch, and the bytes of each that are returned.
+    """Find the last batch that reads each result of each batch, and the bytes of each that are returned."""
+    most, bstart, bkey, keytab, table, args = lds(ST, MOST, BSTART, BKEY, KEYTAB, TABLE, ARGS)
+    last, returned, noted, leaf_uses = lds(ST, LAST, RETURNED, NOTED_USES, LEAF_USES)
+    for b in range(ld(ST, BATCHES)):
+        kernel = ld(keytab, 2 * ld32(bkey, b))
+        k = K_WORDS * kernel
+        if noted == 0:
+            read_operands(ST, k, b)
+        record = results_at(ld(table, k + K_ARGS), ld(table, k + K_DIMS))
+        for j in range(ld(table, k + K_RESULTS)):
+            x = b * most + j
+            latest = ld(leaf_uses, most * kernel + j) if noted else 0
+            some = 0
+            for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
+                it = result_of(ld(args, i), record, j)
+                if noted == 0:
+                    st(it, RECORD_DATA, x)
+                else:
+                    latest = max(latest, ld(it, RECORD_DATA))
+                if ld(it, RECORD_HEAD) & MARKED != 0:
+                    some = some + ((node_bytes(ST, k, i, x, j) + 15) & -16)
+            st(returned, x, some)
+            st32(last, x, b)
+            if latest != 0:
+                st32(last, x, batch_at(ST, latest))
+
+
+def read_operands(ST: i64, k: i64, b: i64) -> None:
+    """Note that batch b reads the results that its nodes have as operands.
 
     Until `layout` writes addresses into the value records, they hold the numbers of their results.
     """
-    most, bstart, bkey, keytab, table, args = lds(ST, MOST, BSTART, BKEY, KEYTAB, TABLE, ARGS)
-    last, returned = lds(ST, LAST, RETURNED)
-    for b in range(ld(ST, BATCHES)):
-        k = K_WORDS * ld(keytab, 2 * ld32(bkey, b))
-        tensors = ld(table, k + K_TENSORS)
-        lists = ld(table, k + K_LISTS)
-        results = ld(table, k + K_RESULTS)
-        record = results_at(ld(table, k + K_ARGS), ld(table, k + K_DIMS))
-        for j in range(results):
-            st32(last, b * most + j, b)
-            st(returned, b * most + j, 0)
-        for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
-            at = ld(args, i)
-            for j in range(tensors):
-                it = ld(at, j)
+    bstart, table, args, last = lds(ST, BSTART, TABLE, ARGS, LAST)
+    tensors = ld(table, k + K_TENSORS)
+    for i in range(ld32(bstart, b), ld32(bstart, b + 1)):
+        at = ld(args, i)
+        for j in range(tensors):
+            it = ld(at, j)
+            if ld(it, RECORD_HEAD) >= 0:
+                st32(last, ld(it, RECORD_DATA), b)
+        for j in range(tensors, tensors + ld(table, k + K_LISTS)):
+            items = ld(ld(at, j), LIST_ITEMS)
+            for m in range(ld(ld(at, j), LIST_LENGTH)):
+                it = ld(items, m)
                 if ld(it, RECORD_HEAD) >= 0:
                     st32(last, ld(it, RECORD_DATA), b)
-            for j in range(tensors, tensors + lists):
-                items = ld(ld(at, j), LIST_ITEMS)
-                for m in range(ld(ld(at, j), LIST_LENGTH)):
-                    it = ld(items, m)
-                    if ld(it, RECORD_HEAD) >= 0:
-                        st32(last, ld(it, RECORD_DATA), b)
-            for j in range(results):
-                x = b * most + j
-                it = result_of(at, record, j)
-                st(it, RECORD_DATA, x)
-                if ld(it, RECORD_HEAD) & MARKED != 0:
-                    size = node_bytes(ST, k, i, x, j)
-                    st(returned, x, ld(returned, x) + ((size + 15) & -16))
+
+
+def batch_at(ST: i64, place: i64) -> i64:
+    """Return the batch of the nodes with a place, if levels are those of the components and groups are keys."""
+    lfirst, bfirst, bkey, blevel = lds(ST, LFIRST, BFIRST, BKEY, BLEVEL)
+    c = component_of(place)
+    level = ld32(lfirst, c) + depth_of(place)
+    low = ld32(bfirst, c) + depth_of(place)
+    high = ld32(bfirst, c + 1)
+    while low < high:
+        b = (low + high) >> 1
+        if halves(ld32(blevel, b), ld32(bkey, b)) < halves(level, group_of(place)):
+            low = b + 1
+        else:
+            high = b
+    return low
 
 
 def take_place(ST: i64, size: i64) -> i64:

@@ -12,19 +12,20 @@ caller     The levels are given: batch numbers from a user's function, checked b
 
 from __future__ import annotations
 
-from acronumba.emit.language import i64, ld
+from acronumba.emit.language import i64, ld, st
 from acronumba.runtime.library.batches import count_levels, make_batches
 from acronumba.runtime.library.components import by_depth, find_components
 from acronumba.runtime.library.frontier import agenda
 from acronumba.runtime.library.keys import number_keys
 from acronumba.runtime.library.lookahead import lookahead
-from acronumba.runtime.library.words import LEVEL, PHASED, POLICY
+from acronumba.runtime.library.words import LEVEL, NOTED_USES, PHASED, POLICY
 from acronumba.runtime.state import BY_AGENDA, BY_DEPTH, BY_LOOKAHEAD, DONE
 
 
 def schedule(ST: i64) -> i64:
     """Make the batches of all recorded nodes."""
     number_keys(ST)
+    st(ST, NOTED_USES, 0)
     policy = ld(ST, POLICY)
     if policy == BY_LOOKAHEAD:
         return lookahead(ST, 1)
