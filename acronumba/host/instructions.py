@@ -194,9 +194,9 @@ class _Position:
             return
         if maker is not None and maker.leaf:
             record = b.let("uses", w.word("leaf_uses") + 8 * (w.word("most") * maker.kernel + maker.result))
-        with contextlib.nullcontext() if maker is not None else b.when(head >= 0):
-            with b.when(self.place > load(record)):
-                b.store(record, 0, self.place)
+        known = contextlib.nullcontext() if maker is not None else b.when(head >= 0)
+        with known, b.when(self.place > load(record)):
+            b.store(record, 0, self.place)
 
     def use_list(self, it: Expr) -> None:
         """Note in the value records of all tensors of a list that a node at this place reads them."""

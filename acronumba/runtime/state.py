@@ -200,6 +200,8 @@ bkey                int32[batches]: key
 blevel              int32[batches]: level
 offset              int64[batches, most, 2]: where each result begins (an address when `layout` is done), and the size
                     of a node's, in bytes; of a kernel with run-time extents that of all nodes
+granule             bits: each of them begins at a multiple of 1 << granule bytes from the arena on; at least 6
+coarse              0: granules are small; or they are as large as gaps of 1 / (1 << coarse) of all results allow
 most                largest number of results of a kernel
 sizes               int64[3 + most]: for a kernel's `plan`
 largest             bytes that no tensor of a node may need, stored or not
@@ -358,6 +360,7 @@ CACHE = 1 << 19  # bytes: kernels that use more of weights and results leave not
 FRAME = 3  # words of a frame before its slots
 MARKED = 1 << 31  # bit of the head of a value record, above its depth: the value is returned
 
+LEAST_GRANULE, LARGEST_GRANULE = 6, 12  # bits, see `granule`
 PARTS = 4  # into which threads cut a batch, each
 GROUP = 256  # units of work (`unit`) that each thread gets of blocks at once
 NEVER = 1 << 62  # value of `plenty`: no two results share a place

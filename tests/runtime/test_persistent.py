@@ -580,8 +580,10 @@ def test_rows_are_read_behind_the_gate(monkeypatch: pytest.MonkeyPatch) -> None:
         Run(together(chain), sequences(1, 2, 3, 4, 5, 5, 5, 5, 5), w=weights())
 
 
-def test_results_that_lie_side_by_side_have_marks_of_their_own() -> None:
+@pytest.mark.parametrize("coarse", [0, 4, -6])
+def test_results_that_lie_side_by_side_have_marks_of_their_own(coarse: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small results of kernels that follow each other, between which others lie that are computed earlier."""
+    monkeypatch.setattr(device, "_COARSE", coarse)
 
     @model
     def sides(x: np.ndarray, *, w: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -598,7 +600,7 @@ def test_results_that_lie_side_by_side_have_marks_of_their_own() -> None:
     run = Batches(together(sides), xs, w=weights(), u=weights() * 0.5)
     for x, mine in zip(xs, run(xs), strict=True):
         alike(mine, sides(x, w=weights(), u=weights() * 0.5))
-    assert 1 << marshal.GRANULE == 64, "a multiple of which each result of a batch begins at"
+    assert run.executor.persistent["levels"] < run.executor.persistent["count"]
 
 
 def test_without_room_for_marks_each_launch_is_a_level(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,13 +42,13 @@ batch       the most bytes of scratch of a batch
 warp        the most bytes of scratch of a warp
 arena       address of a word: the address of the arena that results lie in,
 used        ... of a word: how many bytes of it are in use
-marks       int32[mark_room]: of each `GRANULE` bytes of the arena, the level behind which what lies there is computed
+granule     ... of a word: the bits of a granule, at a multiple of which each result of each batch begins
+marks       int32[mark_room]: of each granule of the arena, the level behind which what lies there is computed
 mark_room   granules that the marks have room for
 levels      how many levels there are so far
 pieces      rows of `kernels.cuda.persistent.PIECE`: results that the CPU waits for
 bring       how many there are
 """)
-GRANULE = 6  # bits: each result of each batch begins at a multiple of 64 bytes, so that no two share a mark
 ROW = RecordLayout("""
 kernel      its number
 nodes       of the batch
@@ -125,7 +125,7 @@ class _Resolver:
 class _Levels:
     """Writes the level of a launch: behind all levels that compute what it reads.
 
-    The arena of a mini-batch has marks, one for each `GRANULE`: the level behind which what lies there is computed.
+    The arena of a mini-batch has marks, one for each granule: the level behind which what lies there is computed.
     Without room for the marks each launch comes behind all others.
     """
 
@@ -135,8 +135,9 @@ class _Levels:
         used = f.let("used", tree.load(tree.load(stream, STREAM.at["used"])))
         self.marks = f.let("marks", tree.load(stream, STREAM.at["marks"]))
         room = tree.load(stream, STREAM.at["mark_room"])
+        self.granule = f.let("granule", tree.load(tree.load(stream, STREAM.at["granule"])))
         self.level = f.let("level", 0)
-        self.used = f.let("marked", select(used >> GRANULE < room, used, 0))
+        self.used = f.let("marked", select(used >> self.granule < room, used, 0))
         with f.when(used.ne(self.used)):
             f.set(self.level, tree.load(stream, STREAM.at["levels"]))
 
@@ -145,7 +146,7 @@ class _Levels:
         f = self.f
         offset = f.let("offset", at - self.arena)
         with f.when((offset >= 0) & (offset < self.used)):
-            mark = f.let("mark", convert(tree.load(self.marks, offset >> GRANULE, I32), I64))
+            mark = f.let("mark", convert(tree.load(self.marks, offset >> self.granule, I32), I64))
             f.set(self.level, select(mark > self.level, mark, self.level))
 
     def write(self, at: Expr, size: Expr) -> None:
@@ -154,7 +155,8 @@ class _Levels:
         end = f.let("end_level", self.level + self.levels)
         first = f.let("first", at - self.arena)
         last = f.let("last", first + size)
-        with f.when((first >= 0) & (last <= self.used)), f.loop("k", first >> GRANULE, (last + 63) >> GRANULE) as k:
+        marks = first >> self.granule, (last - 1 >> self.granule) + 1
+        with f.when((first >= 0) & (last <= self.used)), f.loop("k", *marks) as k:
             f.store(self.marks, k, convert(end, I32), I32)
 
     def end(self) -> None:

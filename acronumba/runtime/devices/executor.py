@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from acronumba.analysis.waits import decisive
 from acronumba.kernels.cuda.generate import CudaCode
-from acronumba.kernels.cuda.marshal import GRANULE, ROW, STREAM
+from acronumba.kernels.cuda.marshal import ROW, STREAM
 from acronumba.kernels.cuda.persistent import PIECE
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.kernels.cuda.writer import Grid
@@ -57,6 +57,7 @@ _ROOM = 1 << 16  # bytes of the first buffer for parameters of launches
 _LAUNCHES = 256  # that the first table has room for
 _ARENAS = 4  # of which it is known where they are
 _EXECUTE = STAGES.index("execute")
+_COARSE = 4  # gaps between results take 1 / 16 of their memory at most, so that marks of levels are few
 UNLIMITED = 1 << 62  # nanoseconds: `execute` itself takes no time, as kernels run elsewhere
 
 
@@ -114,7 +115,9 @@ class Stream:
 
     def mark(self, arenas: Sequence[Arena]) -> None:
         """Make room for the marks of all granules of the last arena, which its results lie in."""
-        granules = max(arena.size for arena in arenas) + (1 << GRANULE) >> GRANULE if self.spare(1) and arenas else 0
+        granules = 0
+        if self.spare(1) and arenas:
+            granules = (max(arena.size for arena in arenas) >> state.LEAST_GRANULE) + 1
         if granules > self["mark_room"]:
             self.marks = np.zeros(granules, np.int32)
             self["marks"], self["mark_room"] = address(self.marks), granules
@@ -278,6 +281,7 @@ class DeviceExecutor(Launching):
     def begin(self, m: MiniBatch, fresh: bool) -> None:
         m.buffers["single"] = int(self.host.waiting)
         m.buffers["run_slice"] = UNLIMITED
+        m.buffers["coarse"] = _COARSE if self.persistent.able else 0
         before, stream = m.buffers.stream, self._stream(m.buffers).address
         if fresh or m.buffers.stream is not before:
             for k, params in enumerate(m.buffers.table.params):

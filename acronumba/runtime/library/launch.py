@@ -27,7 +27,7 @@ from acronumba.emit.language import call_address_i64, i64, ld, lds, st
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.runtime.library.launch_steps import blocks_of, steps
 from acronumba.runtime.library.records import low_half
-from acronumba.runtime.library.words import ARENA, ARENA_USED, ROUNDS, RUN_BATCHES, STAGE, STOP
+from acronumba.runtime.library.words import ARENA, ARENA_USED, GRANULE, ROUNDS, RUN_BATCHES, STAGE, STOP
 from acronumba.runtime.state import DONE, EXECUTED, TO_EXECUTE
 
 from acronumba.runtime.library.launch_words import (  # isort: skip
@@ -37,8 +37,8 @@ from acronumba.runtime.library.launch_words import (  # isort: skip
     LAUNCH_P, LAUNCH_REACH, LAUNCH_RECORD, LAUNCH_SCRATCH_SIZE, LAUNCH_STATUS, LAUNCH_STREAM, LAUNCH_UPLOAD,
     LAUNCH_WARPS_SIZE, LAUNCH_WHOLE, OWN, ROW_BYTES, ROW_KERNEL, ROW_NODES, ROW_P, STREAM_ARENA, STREAM_BATCH,
     STREAM_BRING, STREAM_COPIED, STREAM_DELTA, STREAM_END, STREAM_EVENT, STREAM_LAUNCHES, STREAM_LEVELS,
-    STREAM_MISSING, STREAM_MOST, STREAM_START, STREAM_TABLE, STREAM_TAIL, STREAM_TOP, STREAM_TOTAL, STREAM_USED,
-    STREAM_WARP, UNWRITTEN, WARPS, WRITTEN,
+    STREAM_GRANULE, STREAM_MISSING, STREAM_MOST, STREAM_START, STREAM_TABLE, STREAM_TAIL, STREAM_TOP, STREAM_TOTAL,
+    STREAM_USED, STREAM_WARP, UNWRITTEN, WARPS, WRITTEN,
 )  # fmt: skip
 
 
@@ -63,6 +63,7 @@ def write(words: i64, stream: i64, state: i64) -> i64:
     st(stream, STREAM_LEVELS, 0)
     st(stream, STREAM_ARENA, state + 8 * ARENA)
     st(stream, STREAM_USED, state + 8 * ARENA_USED)
+    st(stream, STREAM_GRANULE, state + 8 * GRANULE)
     return call_address_i64(ld(words, LAUNCH_DRIVE), state)
 
 

@@ -1,8 +1,8 @@
 """Layout: addresses of the results of each batch.
 
 In: the batches of `schedule`. Out: value records filled in. The results of a batch are contiguous rows in its order, in
-one arena of bytes; each result of each batch begins at a multiple of 64 bytes. If results are large, see `plenty`,
-`liveness` lets them reuse memory of dead results.
+one arena of bytes; each result of each batch begins at a multiple of 64 bytes, or of more (`spread`). If results are
+large, see `plenty`, `liveness` lets them reuse memory of dead results.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from acronumba.runtime.library.extents import extents_of, plan_node
 from acronumba.runtime.library.liveness import share_places
 from acronumba.runtime.library.records import result_of, results_at
 from acronumba.runtime.library.rows import count_rows, rows_width
-from acronumba.runtime.state import DONE, GROW_ARENA, GROW_SCRATCH, GROW_WORK, NEVER
+from acronumba.runtime.state import DONE, GROW_ARENA, GROW_SCRATCH, GROW_WORK, LARGEST_GRANULE, LEAST_GRANULE, NEVER
 
 from acronumba.runtime.library.words import (  # isort: skip
-    ARENA, ARENA_SIZE, ARENA_USED, AREAS, ARGS, BATCHES, BKEY, BSTART, COPY_AT, INSTANCES, KEPT, KEYTAB, K_ARGS, K_DIMS,
-    K_PLAN, K_RESULTS, K_ROWS, K_WORDS, LARGEST, MORE, MOST, N, NEED, OFFSET, PART_END, PART_START, PLANNED,
-    PLENTY, RECORD_DATA, RECORD_HEAD, RESULT_BYTES, SCRATCH_SIZE, SCRATCH_WANTED, SIZES, STRIDE, TABLE, WORK,
-    WORK_SIZE, WORK_USED,
+    ARENA, ARENA_SIZE, ARENA_USED, AREAS, ARGS, BATCHES, BKEY, BSTART, COARSE, COPY_AT, GRANULE, INSTANCES, KEPT,
+    KEYTAB, K_ARGS, K_DIMS, K_PLAN, K_RESULTS, K_ROWS, K_WORDS, LARGEST, MORE, MOST, N, NEED, OFFSET, PART_END,
+    PART_START, PLANNED, PLENTY, RECORD_DATA, RECORD_HEAD, RESULT_BYTES, SCRATCH_SIZE, SCRATCH_WANTED, SIZES, STRIDE,
+    TABLE, WORK, WORK_SIZE, WORK_USED,
 )  # fmt: skip
 
 
@@ -102,12 +102,32 @@ def measure(ST: i64) -> i64:
         st(ST, ARENA_USED, 1 << 62)
         st(ST, NEED, 1 << 62)
         return GROW_ARENA
+    total = spread(ST, total)
     st(ST, RESULT_BYTES, total)
     st(ST, ARENA_USED, total)
     stride = (scratch + 127) & -64
     st(ST, STRIDE, stride)
     st(ST, SCRATCH_WANTED, space + stride * ld(ST, AREAS))
     return DONE
+
+
+def spread(ST: i64, total: i64) -> i64:
+    """Move results so that each of each batch begins at a granule; return the bytes of all."""
+    most, batches, offset, coarse = lds(ST, MOST, BATCHES, OFFSET, COARSE)
+    granule = LEAST_GRANULE
+    while coarse != 0 and granule < LARGEST_GRANULE and batches * most <= total >> (granule + 1 + coarse):
+        granule = granule + 1
+    st(ST, GRANULE, granule)
+    if granule > LEAST_GRANULE:
+        bkey, keytab, table = lds(ST, BKEY, KEYTAB, TABLE)
+        moved = 0
+        for b in range(batches):
+            for j in range(ld(table, K_WORDS * ld(keytab, 2 * ld32(bkey, b)) + K_RESULTS)):
+                before = ld(offset, 2 * (b * most + j))
+                moved = ((before + moved + (1 << granule) - 1) & -(1 << granule)) - before
+                st(offset, 2 * (b * most + j), before + moved)
+        total = total + moved
+    return total
 
 
 def plan_nodes(ST: i64, k: i64, b: i64) -> None:
