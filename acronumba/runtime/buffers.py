@@ -197,12 +197,8 @@ class Buffers:
         groups = max(kernels, MOST_GROUPS) if keyed else kernels
         assert groups < 1 << 15, "`place` has 16 bits for a component"
         bits = groups * (groups // 64 + 1) + 1
-        words = {"sizes": plan_words(most), "credit": 2 * kernels + 1, "ahead": 2 * _WARMS, "heap": 32}
-        words |= {
-            "leaf_uses": kernels * most + 1,
-            "followed": MOST_GRAPHS,
-            "memo": MEMO_ENTRIES * MEMO_BYTES // 8 if equal else 0,
-        }
+        words = {"sizes": plan_words(most), "credit": 2 * kernels + 1, "leaf_uses": kernels * most + 1, "heap": 32}
+        words |= {"ahead": 2 * _WARMS, "followed": MOST_GRAPHS, "memo": MEMO_ENTRIES * MEMO_BYTES * bool(equal) // 8}
         self.fixed: dict[str, Array] = {
             "adjacent": np.zeros(bits, np.int64),
             "known_first": np.zeros(MOST_GRAPHS * bits, np.int64),
