@@ -42,7 +42,7 @@ def test_machine_code_has_the_results_of_the_definition(nodes: int) -> None:
     code = generate.generate(spec)
     launch = Launch(spec, code, nodes)
     for entry, machine, grids in zip(code.entries, cubins.machines(code, (9, 0), "a"), code.grids, strict=True):
-        blocks = blocks_of(grids, nodes, cycles.PROCESSORS)
+        blocks = blocks_of(grids, launch.counts, cycles.PROCESSORS)
         for block in range(blocks):
             launch.run(machine, entry, blocks, block)
     for i, given in enumerate(launch.given):
@@ -89,7 +89,7 @@ def test_streamed_products_take_few_cycles(name: str, kernel: int, nodes: int, m
     code = generate.generate(spec)
     (machine,) = cubins.machines(code, (9, 0), "a")
     launch = Launch(spec, code, nodes)
-    blocks = blocks_of(code.grids[0], nodes, cycles.PROCESSORS)
+    blocks = blocks_of(code.grids[0], launch.counts, cycles.PROCESSORS)
     assert cycles.behind(launch.run(machine, code.entries[0], blocks, 0)) <= most
     assert machine.spills == machine.stack == 0 and machine.registers <= 168
     assert sass.read(machine.code, code.entries[0]).size <= 18 << 10

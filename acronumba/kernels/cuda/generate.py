@@ -34,6 +34,7 @@ from acronumba.kernels.cuda.ends import Ends
 from acronumba.kernels.cuda.nodes import Counted, NodeTable
 from acronumba.kernels.cuda.stream import MANY, TILE, units_of
 from acronumba.kernels.cuda.streamed import Streams
+from acronumba.kernels.cuda.teams import TeamWriter, team_of
 from acronumba.kernels.cuda.tiled import HEIGHTS, BlockTiles, counted
 from acronumba.kernels.cuda.tiles import Tile, kind_of
 from acronumba.kernels.cuda.writer import WARPS, Grid, SimtWriter, Tiles, whose
@@ -191,8 +192,9 @@ class _Generator(Generator):
                 continue
             w = self._writer(len(made), "loops over nodes")
             items = [Single("product", stage.grouped.value)] if stage.grouped is not None else stage.items
-            shares = w.nodes(items)
-            made.append(_Made(w.f.function(), (Grid(max(WARPS // shares, 1), -(-shares // WARPS)),), work))
+            team = team_of(self.stages, items)
+            grid = w.nodes_of_teams(items, team) if team > 1 else w.nodes(items)
+            made.append(_Made(w.f.function(), (grid,), work))
         return self._code(made, called)
 
     def _code(self, made: Sequence[_Made], called: set[Tile]) -> CudaCode:
@@ -213,8 +215,8 @@ class _Generator(Generator):
             operations=calls,
         )  # fmt: skip
 
-    def _writer(self, number: int, what: str) -> SimtWriter:
-        w = SimtWriter(
+    def _writer(self, number: int, what: str) -> TeamWriter:
+        w = TeamWriter(
             self.kernel,
             self.slots,
             f"{self.spec.name}_{number}",

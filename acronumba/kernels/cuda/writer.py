@@ -330,11 +330,8 @@ class SimtWriter(ProductWriter):
         first = self.number(self.lead[-1])
         return self.shared_out("i", self.stop - first, self.thread() // WARP, const(WARPS, I64), first, size)
 
-    def nodes(self, items: Sequence[Nest | Single]) -> int:
-        """Write a loop over the nodes of a batch: each warp does one after the other, or one share of it.
-
-        Return how many shares a node has.
-        """
+    def nodes(self, items: Sequence[Nest | Single]) -> Grid:
+        """Write a loop over the nodes of a batch: each warp does one after the other, or one share of it."""
         warps = self.bind("warps", device("blocks", type=I64) * WARPS)
         many = shares_of(self.stages, items)
         with self.shared_out("r", self.f["nodes"] * many if many > 1 else self.f["nodes"], self.warp(), warps) as r:
@@ -343,7 +340,7 @@ class SimtWriter(ProductWriter):
             for item in items:
                 self.share_of_item(item, r - node * many, many)
                 self.f.do(device("meet_warp"))
-        return many
+        return Grid(max(WARPS // many, 1), -(-many // WARPS))
 
     def share_of_item(self, item: Nest | Single, number: Expr, many: int) -> None:
         """Write a share of a task: its outermost loop is shared out; without one, the first share does it."""

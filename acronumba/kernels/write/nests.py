@@ -244,7 +244,12 @@ class NestWriter(Writer):
             x = const(x, t.ty.vector(lanes))
         if self.left is not None and lanes > 1:
             x = select(self.inside(), x, const(identity(op.op, t), x.type))
-        x = self.bind("term", x, len(self.scopes) - 1)
+        self.add_term(v, total, self.bind("term", x, len(self.scopes) - 1), lanes)
+
+    def add_term(self, v: int, total: Local, x: Expr, lanes: int) -> None:
+        """Add a term of a reduction to its total."""
+        op, t = self.graph.op(v), DTYPES[self.graph.dtype(v)]
+        assert op is not None
         for k in range(lanes) if total.type.lanes < lanes else ():
             self.f.set(total, combine(op.op, total, intrinsic("extract", x, const(k, I64), type=t.ty), t))
         if total.type.lanes == lanes:

@@ -147,7 +147,7 @@ def placed(
     for many in nodes:
         launch = Launch(spec, code, many, at=meter.allocate)
         for entry, grids, handle in zip(code.entries, code.grids, handles, strict=True):
-            blocks = blocks_of(grids, many, meter.multiprocessors * meter.resident(handle, THREADS))
+            blocks = blocks_of(grids, launch.counts, meter.multiprocessors * meter.resident(handle, THREADS))
             own = launch.memory.place(np.zeros(launch.own * blocks * WARPS + 64, np.uint8))
             upload(meter, launch)
             yield {"function": entry, "rows": many, "blocks": blocks}, handle, (launch.p, many, launch.scratch, own)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.emit import interpret
-from acronumba.ir.spec import Dim, KernelSpec, Size
+from acronumba.ir.spec import FAR, Dim, KernelSpec, Size
 from acronumba.kernels.cuda.compat import Machine
 from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.persistent import BARRIER, STEP, PersistentCode
@@ -28,9 +28,12 @@ from acronumba_bench.gpu.emulate import Block, Issued, Memory
 Array = NDArray[Any]
 
 
-def blocks_of(grids: tuple[Grid, ...], nodes: int, most: int) -> int:
-    """Return the number of blocks of a launch, as `runtime.library.launch.blocks_of` chooses it."""
-    wanted = [-(-nodes // g.nodes) * g.times for g in grids]
+def blocks_of(grids: tuple[Grid, ...], counts: list[int], most: int) -> int:
+    """Return the number of blocks of a launch, as `runtime.library.launch.blocks_of` chooses it.
+
+    `counts`: of nodes, and of whatever else grids count.
+    """
+    wanted = [-(-counts[g.counted] // g.nodes) * g.times for g in grids]
     if grids[0].panels:
         return grids[0].panels * min(wanted[0], max(cycles.PROCESSORS // grids[0].panels, 1))
     times = [-(-n // cycles.PROCESSORS) * g.cost for n, g in zip(wanted, grids, strict=True)]
@@ -85,6 +88,7 @@ class Launch:
             if table.places:
                 columns[table.place] = batch + added[0] * np.arange(nodes)
             starts[:] = np.outer(added[1:], np.arange(nodes + 1))
+        self.counts = [nodes, *(int(n) * nodes for n in added[1:])]
         scratch = self.memory.place(np.zeros(batch + int(added[0]) * nodes + 64, np.uint8))
         self.own, self.scratch = own, scratch
         failures = np.zeros(max(nodes, 1), np.int64)
@@ -100,7 +104,7 @@ class Launch:
     def _bytes(self) -> int:
         """Return an upper bound of the memory that all arrays take."""
         spec = self.spec
-        total = 1 << 22
+        total = 1 << 26  # scratch of many blocks, too
         for o in spec.operands:
             size = 8 * int(np.prod(self._shape(o.shape), dtype=np.int64)) + 1024
             total += (2 * size if o.kind == "shared" else size * self.nodes) * 2
@@ -109,7 +113,7 @@ class Launch:
         return total
 
     def _shape(self, shape: Iterable[Size]) -> tuple[int, ...]:
-        return tuple(self.extent if isinstance(n, Dim) else n for n in shape)
+        return tuple(self.extent if isinstance(n, Dim) or n == FAR else n for n in shape)
 
     def _values(self, shape: tuple[int, ...], dtype: str) -> Array:
         if "float" in dtype:
@@ -162,7 +166,7 @@ class Launch:
 
     def estimate(self, machine: Machine, entry: str, grids: tuple[Grid, ...], resident: int) -> tuple[int, int]:
         """Return the blocks of a launch of a function, and its cycles."""
-        blocks = blocks_of(grids, self.nodes, cycles.PROCESSORS * resident)
+        blocks = blocks_of(grids, self.counts, cycles.PROCESSORS * resident)
         together = min(-(-blocks // cycles.PROCESSORS), resident)
         most = 0
         for block in dict.fromkeys((0, blocks - 1)):
@@ -192,7 +196,7 @@ class Launch:
         common = {"nodes": self.nodes, "p": self.p, "scratch": self.scratch, "warps": self.memory.place(own)}
         rows, kept = [], 0
         for function, grids in enumerate(self.code.grids):
-            blocks = blocks_of(grids, self.nodes, cycles.PROCESSORS)
+            blocks = blocks_of(grids, self.counts, cycles.PROCESSORS)
             own_words = {"function": function, "blocks": blocks, "kept": kept, "tags": function * TAG_BYTES}
             rows.append(common | own_words)
             kept += grids[0].kept
