@@ -198,7 +198,7 @@ def training_codes(model: str, size: str | int) -> list[Any]:
         given.append((LESSONS[model].loss, LESSONS[model].columns(xs), 1))
     out: list[Any] = []
     for on_processor, columns, width in given:
-        f = on_processor.on("simulator")  # devices have options of their own
+        f = on_processor.on(some_device())  # devices have options of their own
         one = specialise(f, bind(f, columns, {"p": p}))[0]
         tensors = [(k, s.type) for k, s in enumerate(one.program.shared)]
         wanted = {k for k, t in tensors if isinstance(t, TensorT) and t.dtype.startswith("float")}
@@ -206,6 +206,13 @@ def training_codes(model: str, size: str | int) -> list[Any]:
         there = [*device_codes(back.plan, one.options).values()]
         out += [*there, *([persistent(there)] if there else []), *back_codes(back, one.options)]
     return [*out, sums.code("float32"), steps.code("float32")]
+
+
+def some_device() -> str:
+    """Return a device of this machine, to generate code for: a GPU, or else the simulator, which needs greenlet."""
+    from acronumba.runtime.devices.driver import missing
+
+    return "simulator" if missing() else "cuda"
 
 
 def codes(model: str, size: str | int) -> list[Any]:
@@ -216,7 +223,7 @@ def codes(model: str, size: str | int) -> list[Any]:
 
     workload = WORKLOADS[model]
     xs, p = inputs(workload, size, 2, None)
-    f = workload.model.on("simulator")  # devices have options of their own
+    f = workload.model.on(some_device())  # devices have options of their own
     one = specialise(f, bind(f, (xs,), {"p": p}))[0]
     return [*device_codes(one.plan, one.options).values()]
 
