@@ -176,15 +176,46 @@ def _gpu_cells(row: Mapping[str, float]) -> list[str]:
     return [f"{1e3 * row['s']:.1f}", *(f"{row[k]:.2f}" if k in row else "–" for k in GPU)]
 
 
-def gpu_step(who: str) -> float:
-    """Return the milliseconds of a training step of `tree_lstm` on the GPU."""
-    (row,) = [row for row in result("gpu-h200")["steps"] if row["workload"] == "tree_lstm"]
+STREAMED = "gpu-h200-streamed"  # the present kernels, without other programs in turns
+
+
+def gpu_step(who: str, model: str = "tree_lstm") -> float:
+    """Return the milliseconds of a training step of 64 instances on the GPU."""
+    (row,) = [row for row in result(STREAMED)["steps"] if row["workload"] == model]
     return 1e3 * float(row["seconds"][who]["median"])
 
 
-def gpu_errors(which: str) -> list[float]:
+def gpu_errors(which: str, of: str = "gpu-h200") -> list[float]:
     """Return the errors of what agrees, relative to the largest number, in order: "checks" or "gradients"."""
-    return sorted(row["error"] for row in result("gpu-h200")[which].values() if "error" in row)
+    return sorted(row["error"] for row in result(of)[which].values() if "error" in row)
+
+
+def gpu_batch(model: str, instances: int, what: str = "kernel us") -> float:
+    """Return the microseconds of the one launch of a mini-batch, or of all of it ("us")."""
+    (found,) = [r for r in result(STREAMED)["levels"] if (r["model"], r["instances"]) == (model, instances)]
+    return float(found[what])
+
+
+def gpu_before(model: str) -> float:
+    """Return the microseconds of the one launch of 64 instances with the earlier kernels."""
+    (row,) = [r for r in result("gpu-h200")["rows"] if (r["workload"], r["instances"]) == (model, 64)]
+    return 1e6 * float(row["ways"]["one launch"])
+
+
+def gpu_levels() -> list[dict[str, Any]]:
+    """Return the measurements of levels of the one launch, each of a function and a number of rows."""
+    return [row for model in ("tree_lstm", "birnn", "mv_rnn") for row in result(STREAMED)["alone"][f"{model} steps"]]
+
+
+def gpu_levels_table() -> str:
+    """Return the table of functions by the microseconds of a level, with the errors of the estimates."""
+    rows = (1, 16, 64, 256, 700)
+    lines: list[list[str]] = []
+    for name in dict.fromkeys(row["function"] for row in gpu_levels()):
+        found = {row["rows"]: row for row in gpu_levels() if row["function"] == name}
+        cells = [f"{found[n]['warm us']:.1f} ({100 * found[n]['off']:+.0f}%)" for n in rows]
+        lines.append([f"`{name.removeprefix('a step of ')}`", *cells])
+    return markdown(["function", "1 row", *(f"{n} rows" for n in rows[1:])], lines)
 
 
 # ------------------------------------------------------------------------------------------------------------ threads
