@@ -27,6 +27,7 @@ from acronumba.data.later import Later
 from acronumba.data.row_grad import Gradient, total
 from acronumba.errors import AcronumbaError, InstanceErrors, InternalError, one_frame
 from acronumba.errors.codes import reject
+from acronumba.foreign import is_foreign, numpy_array
 from acronumba.generics import G, Value
 from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, TensorT, TorchT, TupleT, Type, UnionT, type_text, words
 from acronumba.memory import DeviceTensor, DType
@@ -363,7 +364,7 @@ class _GradientRun:
         done = ready.there.run(
             packed, ready.leaves, frozen, tables=ready.tables,
             asked=lambda run: [*own_arrays, *(ready.asked_of_shared(run) if ready.packed else ())],
-            mean=self.means, tight=tight, timed=self.records is not None,
+            mean=self.means, tight=tight, timed=self.records is not None, tensors=self.model.there,
         )  # fmt: skip
         self.means, self.peak = done.mean, max(self.peak, done.back.bytes)
         if self.records is not None:
@@ -450,8 +451,10 @@ class _GradientRun:
         """Return the sum of the losses, times a number."""
         if self.late and len(self.late) == len(self.good):
             sums, dtype = [total for total, _ in self.sums], self.sums[0][1]
-            return Later(dtype, lambda: float(np.sum([np.asarray(total) for total in sums])) * share)
+            fetch = lambda: float(np.sum([np.asarray(total) for total in sums])) * share
+            return Later(dtype, fetch, sums, share)
         losses = [self._fetched(self.losses, k) for k in self.good]
+        losses = [numpy_array(x) if is_foreign(x) else x for x in losses]
         classes = {*map(type, losses)}
         dtype = np.dtype(classes.pop()) if len(classes) == 1 and classes <= _SCALARS else _dtype_of(losses)
         total = np.add.reduce(np.array(losses, np.float64)) * share

@@ -5,13 +5,13 @@ In: a function that fetches a number. Out: a `Later`, which behaves as a NumPy s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from acronumba.generics import Value
-from acronumba.memory import Array, DType
+from acronumba.memory import Array, DeviceTensor, DType
 
 
 class Later(NDArrayOperatorsMixin):
@@ -22,14 +22,19 @@ class Later(NDArrayOperatorsMixin):
     dtype : numpy.dtype
     shape : tuple
         ().
+    parts, share
+        It is the sum of these tensors on the device, times a number.
     """
 
     shape: tuple[int, ...] = ()
     ndim = 0
     size = 1
 
-    def __init__(self, dtype: DType, fetch: Callable[[], float]) -> None:
+    def __init__(
+        self, dtype: DType, fetch: Callable[[], float], parts: Sequence[DeviceTensor] = (), share: float = 1.0
+    ) -> None:
         self.dtype = np.dtype(dtype)
+        self.parts, self.share = parts, share
         self._fetch: Callable[[], float] | None = fetch
         self._value: Value = None
 

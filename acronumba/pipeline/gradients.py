@@ -162,7 +162,7 @@ class Trained:
     def run(
         self, packed: Batch, leaves: Sequence[Value], frozen: frozenset[str] = frozenset(), *,
         asked: Callable[[Run], Sequence[Asked]] = lambda run: (), tables: Collection[int] = (), mean: bool = False,
-        tight: bool = False, timed: bool = False,
+        tight: bool = False, timed: bool = False, tensors: Callable[..., Value] | None = None,
     ) -> ForwardAndBackward:  # fmt: skip
         """Run the forward and backward pass of a mini-batch.
 
@@ -180,6 +180,8 @@ class Trained:
             See `Compiled.run`.
         timed
             Whether the batches of the backward pass are measured.
+        tensors
+            See `Compiled.decoder`.
 
         Raises
         ------
@@ -199,8 +201,9 @@ class Trained:
         done = self.back.gradients(run, seeds, own_of(run, arrays), tables, timed)
         self.back.forward.shared.give(run.prepared)
         failures = {k: failure for k, failure in run.errors.items() if k not in crowded}
+        result = compiled.decoder(run, packed, tensors is not None, tensors=tensors)
         return ForwardAndBackward(
-            result=compiled.decoder(run, packed), losses=self._losses(run, seeds.records, done), failures=failures,
+            result=result, losses=self._losses(run, seeds.records, done), failures=failures,
             crowded=crowded, mean=mean, back=done, asked=arrays,
         )  # fmt: skip
 

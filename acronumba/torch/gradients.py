@@ -15,8 +15,12 @@ import torch
 from acronumba.api.dispatch import bind
 from acronumba.api.gradients import Gradients, ValueAndGrad
 from acronumba.api.wanted import DEFAULT
+from acronumba.data.later import Later
 from acronumba.errors import InstanceErrors, one_frame
 from acronumba.errors.codes import reject
+from acronumba.torch.devices import Maker
+from acronumba.torch.library import DTYPES
+from acronumba.torch.models import placed
 from acronumba.torch.random_numbers import retried
 from acronumba.torch.results import TensorResults
 from acronumba.torch.wanted import TensorSelection
@@ -32,11 +36,23 @@ class TorchValueAndGrad(ValueAndGrad):
         super().__init__(model, DEFAULT)
         self._into = into  # whose parameters are named as it names them
 
-    trace = retried(ValueAndGrad.trace)
-    explain = retried(ValueAndGrad.explain)
-    stages = retried(ValueAndGrad.stages)
+    trace = retried(placed(ValueAndGrad.trace))
+    explain = retried(placed(ValueAndGrad.explain))
+    stages = retried(placed(ValueAndGrad.stages))
+
+    @property
+    def there(self) -> Maker | None:
+        """See `TorchModel.there`."""
+        there: Any = self.model.there
+        return there if isinstance(there, Maker) else None
+
+    def on_device_of(self, shared: Mapping[str, Any]) -> TorchValueAndGrad:
+        """See `TorchModel.on_device_of`."""
+        model = self.model.on_device_of(shared)  # type: ignore[attr-defined]
+        return self if model is self.model else TorchValueAndGrad(model, self._into)
 
     @retried
+    @placed
     def batch(self, *columns: Any, into: torch.nn.Module | None = None, **shared: Any) -> Gradients:
         """Return the mean loss of a mini-batch and its gradients.
 
@@ -88,10 +104,19 @@ class TorchValueAndGrad(ValueAndGrad):
     ) -> tuple[Gradients, dict[int, BaseException]]:
         found, errors = super()._run(call, wide, together, one)
         losses = TensorResults.from_results(found.losses)
-        return replace(found, value=torch.from_numpy(np.array(found.value)), losses=losses), errors
+        return replace(found, value=self._tensor(found.value), losses=losses), errors
+
+    def _tensor(self, value: Any) -> Any:
+        """Return the value of a mini-batch as a tensor."""
+        if self.there is None:
+            return torch.from_numpy(np.array(value))
+        if not isinstance(value, Later):
+            return self.there(np.array(value))
+        total = sum(map(self.there, value.parts)) * value.share
+        return total.to(DTYPES[value.dtype.name])
 
     def _wanted(self, call: Call) -> TensorSelection:
-        return TensorSelection.empty(instances=False, names=self._names(call))
+        return TensorSelection.empty(instances=False, names=self._names(call), there=self.there)
 
     def _names(self, call: Call) -> dict[int, str]:
         """Return the names of the parameters of the model's modules by their ids.

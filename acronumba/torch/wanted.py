@@ -5,7 +5,7 @@ In: a call, and the specialisation of some of its instances. Out: their `Selecti
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,13 +35,16 @@ class TensorSelection(Selection):
 
     instances: bool = True  # whether tensors in instances get gradients, too
     names: Mapping[int, str] = field(default_factory=dict)  # of shared tensors by id, where they are not their paths
+    there: Callable[..., Any] | None = None  # makes tensors on the device of the model
 
     @classmethod
-    def empty(cls, instances: bool = True, names: Mapping[int, str] | None = None) -> TensorSelection:
+    def empty(
+        cls, instances: bool = True, names: Mapping[int, str] | None = None, there: Callable[..., Any] | None = None
+    ) -> TensorSelection:
         """Return the selection of no tensor; `of` makes that of some instances."""
         return cls(
             paths=(), single=True, shared=(), places=(), parts=(), columns={}, arrays={}, sparse=False,
-            instances=instances, names=names or {},
+            instances=instances, names=names or {}, there=there,
         )  # fmt: skip
 
     def any_of(self, leaves: Iterable[Value], packed: Batch | None) -> bool:
@@ -100,6 +103,9 @@ class TensorSelection(Selection):
         for key, gs in found.items():
             if key in self.seen:
                 path, tensor = self.seen[key]
+                if self.there is not None:
+                    out[path] = sum(map(self.there, gs)).view(tensor.shape) * share
+                    continue
                 g = writable(np.asarray(scaled(total(gs), share)))
                 out[path] = torch.from_numpy(g.reshape(tuple(tensor.shape)))
         return out

@@ -221,3 +221,35 @@ def test_forward_knows_its_device(places: OnSimulator) -> None:
         assert type(array) is np.ndarray and array.tolist() == [4.0] * 3 and type(number) is np.float32
     with pytest.raises(AcronumbaError, match="ACR202"):
         acronumba.torch.model(OnDevices()).batch([torch.zeros(3)])
+
+
+class ChainLoss(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.chain = Chain()
+
+    def forward(self, words, first, k):
+        return nn.functional.cross_entropy(self.chain(words, first).unsqueeze(0), torch.tensor([k]))
+
+
+def test_value_and_grad_stays_there(places: OnSimulator) -> None:
+    net, f, twin = made(places, ChainLoss())
+    labels = [0, 1, 1]
+    for step in range(2):
+        places.down.clear()
+        with downloads() as down:
+            value, grads = f.value_and_grad.batch(WORDS, FIRSTS, labels, into=net)
+        wanted = torch.stack(called(twin, WORDS, FIRSTS, labels)).mean()
+        wanted.backward()
+        assert not step or (sum(down) <= 64 and not places.down), (down, places.down)  # whether an instance has failed
+        torch.testing.assert_close(value, wanted.detach())
+        assert grads.keys() == {name for name, _ in net.named_parameters()}
+        same_gradients(net, twin)
+
+
+def test_check_explain_and_trace(places: OnSimulator) -> None:
+    _, f, twin = made(places, Chain())
+    verdict = f.check(WORDS, FIRSTS)
+    assert verdict.ok, str(verdict)
+    assert "forward" in str(f.explain(WORDS, FIRSTS)) and f.trace(WORDS, FIRSTS).nodes
+    torch.testing.assert_close(f.trace(WORDS, FIRSTS).results[0], twin(WORDS[0], FIRSTS[0]))
