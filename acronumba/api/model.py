@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from acronumba.api.nan import FirstNaN
     from acronumba.api.stages import Stages
     from acronumba.config import Changes
+    from acronumba.data.buffers import TensorMaker
     from acronumba.generics import Whole
     from acronumba.ir.notes import Note
     from acronumba.pipeline.compiled import Compiled
@@ -171,7 +172,7 @@ class Model(Summarised, Generic[P, R]):
         """The options of this model."""
         return self._options
 
-    there: Callable[..., Value] | None = None  # makes tensors of PyTorch on a device, if results are to be there
+    there: TensorMaker | None = None  # makes tensors of PyTorch on a device, if results are to be there
 
     @property
     def device(self) -> str:

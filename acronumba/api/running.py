@@ -7,7 +7,7 @@ Results of a piece are copied out of its memory, which is reused for the next on
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from acronumba.runtime.state import MEMORY
 from acronumba.runtime.trace import STAGES, TIMED, TraceData, empty_trace, joined
 
 if TYPE_CHECKING:
+    from acronumba.data.buffers import TensorMaker
     from acronumba.data.pack import Batch
     from acronumba.memory import Words
     from acronumba.pipeline.compiled import Compiled
@@ -41,7 +42,7 @@ class Running:
 
     def __init__(
         self, compiled: Compiled, packed: Batch, leaves: Sequence[Value], frozen: frozenset[str], device: str,
-        timed: bool, tensors: Callable[..., Value] | None = None,
+        timed: bool, tensors: TensorMaker | None = None,
     ) -> None:  # fmt: skip
         self._tensors = tensors
         self._compiled, self._packed, self._leaves = compiled, packed, leaves

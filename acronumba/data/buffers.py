@@ -36,6 +36,16 @@ class Pending(Protocol):
         """Return a `Memory` that reads the copies at their original addresses."""
 
 
+class TensorMaker(Protocol):
+    """Makes tensors of PyTorch on a device: `torch.devices.Maker`."""
+
+    def __call__(self, array: Value) -> Value:
+        """Return a tensor with the elements of an array, which is on the device or not."""
+
+    def within(self, memory: Value) -> Callable[[Value], Value]:
+        """Return a function that makes tensors of arrays that lie in a piece of memory, in less time."""
+
+
 class Memory:
     """The buffers of a mini-batch, by address.
 
@@ -66,7 +76,7 @@ class Memory:
         self.pending = pending
         self._rest = rest
         self._whole: Memory | None = None  # see `_with_rest`
-        self.tensors: Callable[..., Value] | None = None  # makes tensors of a device, of arrays and what they lie in
+        self.tensors: TensorMaker | None = None  # for a device, if tensors of PyTorch are to be there
         self.made: list[Value] | None = None  # collects the tensors of PyTorch that `torch` makes, unless it is None
         by_base = {address_of(a): a for a in arrays if a.nbytes}
         if known is not None:

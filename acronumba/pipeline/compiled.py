@@ -13,7 +13,7 @@ for gradients. Nothing is compiled to machine code before the first mini-batch r
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from types import FunctionType
@@ -42,6 +42,7 @@ from acronumba.pipeline.slices import Slices, memory_rejected
 
 if TYPE_CHECKING:
     from acronumba.analysis.plan import Plan
+    from acronumba.data.buffers import TensorMaker
     from acronumba.data.extents import KnownColumns
     from acronumba.data.pack import Batch, Packer
     from acronumba.data.schema import Schema
@@ -295,7 +296,7 @@ class Compiled:
         stay: bool = False,
         copies: bool = False,
         made: list[Value] | None = None,
-        tensors: Callable[..., Value] | None = None,
+        tensors: TensorMaker | None = None,
     ) -> Decoder:
         """Return the decoder of results, by instance number; see `Run.reader`.
 

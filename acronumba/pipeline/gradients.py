@@ -20,6 +20,7 @@ from acronumba.pipeline.slices import Slices
 from acronumba.records import record
 
 if TYPE_CHECKING:
+    from acronumba.data.buffers import TensorMaker
     from acronumba.data.decoder import Decoder
     from acronumba.data.pack import Batch
     from acronumba.memory import Words
@@ -162,7 +163,7 @@ class Trained:
     def run(
         self, packed: Batch, leaves: Sequence[Value], frozen: frozenset[str] = frozenset(), *,
         asked: Callable[[Run], Sequence[Asked]] = lambda run: (), tables: Collection[int] = (), mean: bool = False,
-        tight: bool = False, timed: bool = False, tensors: Callable[..., Value] | None = None,
+        tight: bool = False, timed: bool = False, tensors: TensorMaker | None = None,
     ) -> ForwardAndBackward:  # fmt: skip
         """Run the forward and backward pass of a mini-batch.
 

@@ -8,12 +8,13 @@ is asked of PyTorch about devices; tests replace it, with tensors on the simulat
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -76,6 +77,7 @@ def _torch_name(name: str) -> str:
 
 
 places = Places()
+F = TypeVar("F", bound=Callable[..., Any])
 Key = tuple[int, int]  # an instance, and the id of an array of its result
 
 
@@ -102,6 +104,20 @@ def computing(name: str) -> Iterator[None]:
             places.end(name, device)
     finally:
         _here.name = before
+
+
+def placed(method: F) -> F:
+    """Wrap a method of a model, so that it runs on the device of the modules of a call."""
+
+    @functools.wraps(method)
+    def call(self: Any, *columns: Any, **shared: Any) -> Any:
+        there = self.on_device_of(shared)
+        if there.there is None:
+            return method(self, *columns, **shared)
+        with computing(there.there.name):
+            return method(there, *columns, **shared)
+
+    return call  # type: ignore[return-value]
 
 
 def device_of(modules: Sequence[tuple[str, torch.nn.Module]]) -> str:
@@ -302,25 +318,25 @@ class Maker:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._bases: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()  # of memory, by its owner
 
-    def __call__(self, array: Any, memory: DeviceArray | None = None) -> Any:
-        """Return a tensor of an array; `memory`: bytes that an array on the device lies in."""
+    def __call__(self, array: Any) -> Any:
+        """Return a tensor with the elements of an array, which is on the device or not."""
         if not isinstance(array, DeviceArray):
             return places.moved(torch.from_numpy(np.array(array)), self.name)
-        owner = array.owner
-        if isinstance(owner, _Owned):
-            return owner.tensor
-        if not array.size:
-            return places.empty(self.name, array.dtype, array.shape)
-        whole = memory if memory is not None and memory.owner is owner else array
-        base = self._bases.get(owner)
-        if base is None:
-            base = self._bases[owner] = torch.from_dlpack(whole)
-        skip, rest = divmod(array.address - base.data_ptr(), array.dtype.itemsize)
-        assert not rest and skip >= 0
-        made = torch.empty(0, dtype=foreign.Library.dtypes[array.dtype.name], device=base.device)
-        return made.set_(base.untyped_storage(), skip + _offset(base, array.dtype), array.shape)
+        if isinstance(array.owner, _Owned):
+            return array.owner.tensor
+        return torch.from_dlpack(array) if array.size else places.empty(self.name, array.dtype, array.shape)
+
+    def within(self, memory: DeviceArray) -> Callable[[DeviceArray], Any]:
+        """Return a function that makes tensors of arrays that lie in a piece of memory, in less time."""
+        base = torch.from_dlpack(memory)
+        storage, device, start = base.untyped_storage(), base.device, memory.address
+
+        def made(array: DeviceArray) -> Any:
+            tensor = torch.empty(0, dtype=foreign.Library.dtypes[array.dtype.name], device=device)
+            return tensor.set_(storage, (array.address - start) // array.dtype.itemsize, array.shape)
+
+        return made
 
     @contextmanager
     def rows(self, tensors: Mapping[Key, Any], apart: bool) -> Iterator[dict[Key, Array]]:
@@ -345,7 +361,3 @@ class Maker:
         finally:
             for array in arrays:
                 there.drop(array)
-
-
-def _offset(base: Any, dtype: DType) -> int:
-    return int(base.storage_offset() * base.element_size() // dtype.itemsize)

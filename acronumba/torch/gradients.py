@@ -18,9 +18,8 @@ from acronumba.api.wanted import DEFAULT
 from acronumba.data.later import Later
 from acronumba.errors import InstanceErrors, one_frame
 from acronumba.errors.codes import reject
-from acronumba.torch.devices import Maker
+from acronumba.torch.devices import Maker, placed
 from acronumba.torch.library import DTYPES
-from acronumba.torch.models import placed
 from acronumba.torch.random_numbers import retried
 from acronumba.torch.results import TensorResults
 from acronumba.torch.wanted import TensorSelection

@@ -9,7 +9,7 @@ import copy
 import functools
 import types
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from acronumba.frontend.kinds.errors import conversion
 from acronumba.generics import Value, of_columns
 from acronumba.pipeline.boundary import compiling
 from acronumba.torch.autograd import Output, follow
-from acronumba.torch.devices import Maker, computing, device_of
+from acronumba.torch.devices import Maker, device_of, placed
 from acronumba.torch.entries import calling, calling_module
 from acronumba.torch.library import decoration, why_not
 from acronumba.torch.plain import TorchCall
@@ -39,23 +39,6 @@ if TYPE_CHECKING:
     from acronumba.api.arguments import Call
     from acronumba.api.specialisations import Fit
     from acronumba.torch.gradients import TorchValueAndGrad
-
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def placed(method: F) -> F:
-    """Wrap a method of a model, so that it runs on the device of the modules of a call."""
-
-    @functools.wraps(method)
-    def call(self: Any, *columns: Any, **shared: Any) -> Any:
-        there = self.on_device_of(shared)
-        if there.there is None:
-            return method(self, *columns, **shared)
-        with computing(there.there.name):
-            return method(there, *columns, **shared)
-
-    return call  # type: ignore[return-value]
 
 
 def _is_full(cell: types.CellType) -> bool:
@@ -112,6 +95,7 @@ class TorchModel(Model[..., Any]):
             fn, self._follows = _walkable(method, calling, method)
         else:
             raise reject("ACR210", seen=repr(self.target), rewrite="pass a module, a method or a function")
+        self._placed: dict[str, TorchModel] = {}  # see `on_device_of`
         self._draws: set[bool | None] = set()  # the modes in which it draws random numbers
         super().__init__(fn, options=options, device=device)
 
@@ -164,10 +148,12 @@ class TorchModel(Model[..., Any]):
         name = device_of(self._modules(shared))
         if name == "cpu":
             return self
-        made = TorchModel(self.target, options=self._options, device=name)
-        made.there, made._draws = Maker(name), self._draws
-        made._share(self._cache.there.setdefault(name, Cache()))
-        return made
+        if name not in self._placed:
+            made = TorchModel(self.target, options=self._options, device=name)
+            made.there, made._draws = Maker(name), self._draws
+            made._share(self._cache.there.setdefault(name, Cache()))
+            self._placed[name] = made
+        return self._placed[name]
 
     def _modules(self, shared: Mapping[str, Any]) -> list[tuple[str, torch.nn.Module]]:
         """Return the modules of a call, with their names; those of the model itself have none."""

@@ -5,7 +5,7 @@ In: a call, and the specialisation of some of its instances. Out: their `Selecti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from acronumba.torch.autograd import writable
 
 if TYPE_CHECKING:
     from acronumba.api.arguments import Call
+    from acronumba.data.buffers import TensorMaker
     from acronumba.data.pack import Batch
     from acronumba.pipeline.compiled import Compiled
 
@@ -35,11 +36,11 @@ class TensorSelection(Selection):
 
     instances: bool = True  # whether tensors in instances get gradients, too
     names: Mapping[int, str] = field(default_factory=dict)  # of shared tensors by id, where they are not their paths
-    there: Callable[..., Any] | None = None  # makes tensors on the device of the model
+    there: TensorMaker | None = None  # makes tensors on the device of the model
 
     @classmethod
     def empty(
-        cls, instances: bool = True, names: Mapping[int, str] | None = None, there: Callable[..., Any] | None = None
+        cls, instances: bool = True, names: Mapping[int, str] | None = None, there: TensorMaker | None = None
     ) -> TensorSelection:
         """Return the selection of no tensor; `of` makes that of some instances."""
         return cls(

@@ -117,6 +117,16 @@ def test_training_that_stays_there_through_the_driver(driver: Driver, monkeypatc
     assert driver.calls.count("cuCtxPushCurrent_v2") == driver.calls.count("cuCtxPopCurrent_v2")
 
 
+def test_other_streams_are_waited_for(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, seen = gpu.Gpu(0, driver), []  # type: ignore[var-annotated]
+    monkeypatch.setattr(driver, "cuEventRecord", lambda event, stream: seen.append(("record", stream, event)))
+    monkeypatch.setattr(driver, "cuStreamWaitEvent", lambda stream, event, _: seen.append(("wait", stream, event)))
+    one.follow(7)
+    one.precede(0)
+    mine, event = one.stream, one._order
+    assert seen == [("record", 7, event), ("wait", mine, event), ("record", mine, event), ("wait", 0, event)]
+
+
 def test_errors_of_the_driver_have_its_words(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     one = gpu.Gpu(0, driver)
     code = generate.generate(cell(4))

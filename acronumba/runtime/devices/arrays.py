@@ -28,6 +28,7 @@ from acronumba.records import record
 from acronumba.runtime.devices.device import Device, DeviceCopy
 
 _CPU, _CUDA = 1, 2  # kinds of devices in DLPack
+_BYTE = np.dtype(np.uint8)
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}  # kinds of numbers in DLPack
 
 
@@ -259,7 +260,7 @@ class DeviceMemory(Memory):
         Fetches the given tensors at addresses, if they are on the device.
     """
 
-    __slots__ = ("_device", "_end", "_owner", "_refresh", "_shift", "_start", "_there")
+    __slots__ = ("_device", "_end", "_owner", "_refresh", "_shift", "_start", "_within")
 
     def __init__(
         self, arrays: Sequence[Array], device: Device, start: int, end: int, shift: int, owner: Owner,
@@ -267,7 +268,7 @@ class DeviceMemory(Memory):
     ) -> None:  # fmt: skip
         super().__init__(arrays)
         self._refresh = refresh
-        self._there: DeviceArray | None = None  # all of it
+        self._within: Callable[[Value], Value] | None = None  # see `TensorMaker`
         self._device, self._start, self._end, self._shift, self._owner = device, start, end, shift, owner
 
     def arrays(self, records: list[int], dtype: DType, shape: tuple[int, ...]) -> list[Value] | None:
@@ -284,13 +285,20 @@ class DeviceMemory(Memory):
         if self.tensors is None:
             return super().torch(array, known)
         if id(array) not in known:
-            if self._there is None:
-                at, size = self._start + self._shift, self._end - self._start
-                self._there = DeviceArray(self._device, at, np.dtype(np.uint8), (size,), self._owner)
-            known[id(array)] = array, self.tensors(array, self._there)
+            known[id(array)] = array, self._tensor(array)
             if self.made is not None:
                 self.made.append(known[id(array)][1])
         return known[id(array)][1]
+
+    def _tensor(self, array: Value) -> Value:
+        """Return a tensor of PyTorch on the device."""
+        assert self.tensors is not None
+        if not (isinstance(array, DeviceArray) and array.size and array.owner is self._owner):
+            return self.tensors(array)
+        if self._within is None:
+            at, size = self._start + self._shift, self._end - self._start
+            self._within = self.tensors.within(DeviceArray(self._device, at, _BYTE, (size,), self._owner))
+        return self._within(array)
 
     def tensor(self, address: int, dtype: DType, shape: tuple[int, ...], array0: bool) -> Value:
         size: int = math.prod(shape)
