@@ -190,8 +190,6 @@ class _Position:
     def use(self, record: Expr, head: Expr, maker: Maker | None = None) -> None:
         """Note that a node at this place reads an operand: in its value record or, where one batch has all, once."""
         w, b = self.w, self.w.b
-        if not w.groups:
-            return
         if maker is not None and maker.leaf:
             record = b.let("uses", w.word("leaf_uses") + 8 * (w.word("most") * maker.kernel + maker.result))
         known = contextlib.nullcontext() if maker is not None else b.when(head >= 0)
@@ -201,11 +199,10 @@ class _Position:
     def use_list(self, it: Expr) -> None:
         """Note in the value records of all tensors of a list that a node at this place reads them."""
         b = self.w.b
-        if self.w.groups:
-            items = b.let("items", load(it))
-            with b.loop("k", 0, load(it, 1)) as k:
-                item = b.let("item", load(items, k))
-                self.use(item, load(item, RECORD.at["head"]))
+        items = b.let("items", load(it))
+        with b.loop("k", 0, load(it, 1)) as k:
+            item = b.let("item", load(items, k))
+            self.use(item, load(item, RECORD.at["head"]))
 
 
 def never_fails(op: KernelOp) -> bool:
@@ -365,7 +362,7 @@ def _record(w: Writer, emit: ir.Emit, row: Local) -> Local:
         elif isinstance(v.type, ListT) and isinstance(v.type.item, TensorT):
             position.read_list(w[v])
     position.end()
-    for v in emit.args:
+    for v in emit.args if w.noting else ():
         if isinstance(v.type, TensorT):
             position.use(w[v], w.head(v), w.makers.get(v))
         elif isinstance(v.type, ListT) and isinstance(v.type.item, TensorT):
@@ -374,7 +371,7 @@ def _record(w: Writer, emit: ir.Emit, row: Local) -> Local:
     at = len(_given(emit))
     moving = at + RECORD.count * len(emit.outs)
     for v, shape in zip(emit.outs, emit.shapes, strict=True):
-        if w.groups:
+        if w.noting:
             b.store(row, at, 0)
         b.store(row, at + 1, head)
         if any(isinstance(x, ir.Var) for x in shape):

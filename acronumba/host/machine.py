@@ -60,7 +60,8 @@ def make_host(plan: Plan, options: Options, doubles: bool = False) -> Host:
     """Return the machine of a plan with its tables; `doubles`: equal nodes are recorded, too, to be compared."""
     equal = once_if_equal(plan) if options.equal else frozenset[int]()
     keyed = not options.ragged and any(s.dims for s in plan.kernels)
-    return _Machine(plan, equal, doubles and bool(equal), 0 if keyed else len(plan.kernels)).run()
+    groups = 0 if keyed else len(plan.kernels)
+    return _Machine(plan, equal, doubles and bool(equal), groups, options.recycle).run()
 
 
 def _type(word: Word) -> Ty:
@@ -70,8 +71,8 @@ def _type(word: Word) -> Ty:
 class _Machine(Writer):
     """Writes the machine."""
 
-    def __init__(self, plan: Plan, equal: frozenset[int], doubles: bool, groups: int) -> None:
-        super().__init__(plan.program, equal, doubles, groups)
+    def __init__(self, plan: Plan, equal: frozenset[int], doubles: bool, groups: int, noting: bool) -> None:
+        super().__init__(plan.program, equal, doubles, groups, noting)
         self.known = constants_of(self.program)
         self.frames = [Frame(k, f, self.numbers, self.known.keys()) for k, f in enumerate(self.program.functions)]
         for frame in self.frames:

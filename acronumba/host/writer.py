@@ -35,12 +35,18 @@ class Writer:
     FIXED = ("end", "kind", "depth", "instance", "row", "shapes")
 
     def __init__(
-        self, program: Program, equal: frozenset[int] = frozenset(), doubles: bool = False, groups: int = 0
+        self,
+        program: Program,
+        equal: frozenset[int] = frozenset(),
+        doubles: bool = False,
+        groups: int = 0,
+        noting: bool = False,
     ) -> None:
         self.program = program
         self.equal = equal  # kernels whose equal nodes are recorded once
         self.doubles = doubles  # whether a node that is equal to another is recorded, too, to be compared with it
         self.groups = groups  # of nodes, by kernel, whose places are recorded; 0: they are not
+        self.noting = noting and groups > 0  # whether it is noted which place reads a result last
         self.layouts = {layout.cls: (k, layout) for k, layout in enumerate(program.layouts)}
         self.numbers = itertools.count(state.LEAVE + 1)  # of blocks
         self.shapes: list[int] = []

@@ -163,12 +163,14 @@ def batch_at(ST: i64, place: i64) -> i64:
     """Return the batch of the nodes with a place, if levels are those of the components and groups are keys."""
     lfirst, bfirst, bkey, blevel = lds(ST, LFIRST, BFIRST, BKEY, BLEVEL)
     c = component_of(place)
-    level = ld32(lfirst, c) + depth_of(place)
-    low = ld32(bfirst, c) + depth_of(place)
+    wanted = halves(ld32(lfirst, c) + depth_of(place), group_of(place))
+    low = ld32(bfirst, c) + depth_of(place)  # where each level is one batch
     high = ld32(bfirst, c + 1)
+    if halves(ld32(blevel, low), ld32(bkey, low)) == wanted:
+        return low
     while low < high:
         b = (low + high) >> 1
-        if halves(ld32(blevel, b), ld32(bkey, b)) < halves(level, group_of(place)):
+        if halves(ld32(blevel, b), ld32(bkey, b)) < wanted:
             low = b + 1
         else:
             high = b
