@@ -31,6 +31,7 @@ from acronumba.kernels.cpu import Generator, power
 from acronumba.kernels.cuda import own
 from acronumba.kernels.cuda.depths import Work, levels
 from acronumba.kernels.cuda.ends import Ends
+from acronumba.kernels.cuda.matrices import Matrices, rows_of
 from acronumba.kernels.cuda.nodes import Counted, NodeTable
 from acronumba.kernels.cuda.stream import MANY, TILE, units_of
 from acronumba.kernels.cuda.streamed import Streams
@@ -191,11 +192,18 @@ class _Generator(Generator):
                 made.append(_Made(w.f.function(), tiles.grids(), work))
                 continue
             w = self._writer(len(made), "loops over nodes")
-            items = [Single("product", stage.grouped.value)] if stage.grouped is not None else stage.items
-            team = team_of(self.stages, items)
-            grid = w.nodes_of_teams(items, team) if team > 1 else w.nodes(items)
-            made.append(_Made(w.f.function(), (grid,), work))
+            made.append(_Made(w.f.function(), (self._rows(w, stage),), work))
         return self._code(made, called)
+
+    def _rows(self, w: TeamWriter, stage: RowStage) -> Grid:
+        """Write tasks that are done node by node."""
+        if stage.grouped is not None and rows_of(self.stages, stage.grouped):
+            products = Matrices(w, stage.grouped)
+            products.write()
+            return products.grid()
+        items = [Single("product", stage.grouped.value)] if stage.grouped is not None else stage.items
+        team = team_of(self.stages, items)
+        return w.nodes_of_teams(items, team) if team > 1 else w.nodes(items)
 
     def _code(self, made: Sequence[_Made], called: set[Tile]) -> CudaCode:
         helpers = [power(name) for name in self.kernel.helpers]

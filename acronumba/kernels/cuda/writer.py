@@ -423,6 +423,10 @@ class SimtWriter(ProductWriter):
         rows = [self.local("row", row(place)) for place in places]
         sums = [self.local("c", const(0.0, ty)) for _ in rows]
         along(rows, sums)
+        return self.sum_of_lanes(sums)
+
+    def sum_of_lanes(self, sums: list[Local]) -> Local:
+        """Return the sums of vectors, each one in as many lanes."""
         self.meet()  # after a store by some lanes; the compiler does not put it there
         d = WARP // 2
         while d:
@@ -434,7 +438,7 @@ class SimtWriter(ProductWriter):
                 if upper is not None:
                     given = self.local("given", select(upper, mine, sums[k + half]))
                     mine = select(upper, sums[k + half], mine)
-                other = device("exchange", given, const(d, I64), type=ty)
+                other = device("exchange", given, const(d, I64), type=given.type)
                 self.f.set(sums[k], mine + other)
             sums = sums[: max(half, 1)]
             d //= 2
@@ -443,9 +447,9 @@ class SimtWriter(ProductWriter):
     def rows_at_once(self, lanes: int) -> int:
         return TOGETHER
 
-    def put_rows(self, v: int, place: Index, x: Expr, j: Local) -> None:
-        """Store the sums of rows from `j` on, each by the first of its lanes."""
-        each = WARP // TOGETHER
+    def put_rows(self, v: int, place: Index, x: Expr, j: Local, many: int = TOGETHER) -> None:
+        """Store the sums of `many` rows from `j` on, each by the first of its lanes."""
+        each = WARP // many
         lane = device("lane", type=I64)
         row = self.local("row_of", j + lane // each)
         self.symbols[row.name] = row
