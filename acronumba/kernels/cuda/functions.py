@@ -392,11 +392,15 @@ def _lanes() -> dict[str, DeviceFunction]:
 def _memory() -> dict[str, DeviceFunction]:
     """Return the functions of memory that are made of others."""
     load_, store_ = (_intrinsic(name, *_TYPED[name]) for name in ("load", "store"))
-    ld_at, i8 = _intrinsic("ld_at", "address, index", _ld), types.int8
+    ld_at, i8, i32 = _intrinsic("ld_at", "address, index", _ld), types.int8, types.int32
 
     def copy_bytes(lane, to, source, size):  # type: ignore[no-untyped-def]
-        for k in range(lane, size, 32):
-            store_(to + k, load_(i8, source + k))
+        if (to | source | size) & 3 == 0:
+            for k in range(lane * 4, size, 128):
+                store_(to + k, load_(i32, source + k))
+        else:
+            for k in range(lane, size, 32):
+                store_(to + k, load_(i8, source + k))
 
     return {"copy_bytes": _device(copy_bytes), "ld": _device(lambda address, index=0: ld_at(address, index))}
 
