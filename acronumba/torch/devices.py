@@ -53,6 +53,10 @@ class Places:
         """Return a new tensor on a device."""
         return torch.empty(tuple(shape), dtype=foreign.Library.dtypes[dtype.name], device=_torch_name(name))
 
+    def blank(self, shape: tuple[int, ...], dtype: DType) -> Array:
+        """Return an array that stands for a tensor."""
+        return np.empty(shape, dtype)
+
     def moved(self, tensor: Any, name: str) -> Any:
         """Return a copy of a tensor on a device, or on the CPU."""
         return tensor.to(_torch_name(name))
@@ -202,7 +206,7 @@ class Tensors(Resident):
 
     def stand_for(self, tensor: Any) -> Array:
         """Return an array that stands for a contiguous tensor, which lives as long as that."""
-        array: Array = np.empty(tuple(tensor.shape), _dtype(tensor))
+        array: Array = places.blank(tuple(tensor.shape), _dtype(tensor))
         if array.nbytes:
             places.shown(tensor)
             at = address(array)
@@ -331,10 +335,14 @@ class Maker:
         """Return a function that makes tensors of arrays that lie in a piece of memory, in less time."""
         base = torch.from_dlpack(memory)
         storage, device, start = base.untyped_storage(), base.device, memory.address
+        empty: dict[DType, Any] = {}
 
         def made(array: DeviceArray) -> Any:
-            tensor = torch.empty(0, dtype=foreign.Library.dtypes[array.dtype.name], device=device)
-            return tensor.set_(storage, (array.address - start) // array.dtype.itemsize, array.shape)
+            dtype = array.dtype  # its name takes longer than all of this
+            if dtype not in empty:
+                empty[dtype] = torch.empty(0, dtype=foreign.Library.dtypes[dtype.name], device=device)
+            tensor = torch.empty_like(empty[dtype])
+            return tensor.set_(storage, (array.address - start) // dtype.itemsize, array.shape)
 
         return made
 

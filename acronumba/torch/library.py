@@ -67,7 +67,9 @@ def _arrays_of(tensors: Sequence[Any]) -> Sequence[Array] | None:
         return None
     try:
         with torch.no_grad():
-            whole = torch.stack(tensors).numpy()
+            stacked = torch.stack(tensors)
+            here = foreign.Library.fetched(stacked)
+            whole = (stacked if here is None else here).numpy()
     except (RuntimeError, TypeError):
         return None
     return list(whole) if whole.ndim > 1 else [whole[k, ...] for k in range(len(whole))]

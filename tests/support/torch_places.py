@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 
 from acronumba.runtime.devices.simulated import simulator
@@ -51,6 +52,9 @@ class OnSimulator(devices.Places):
             made.fill_(float("nan"))
         self.shown(made)
         return made
+
+    def blank(self, shape: Any, dtype: Any) -> Any:
+        return np.full(shape, np.nan if dtype.kind == "f" else 1, dtype)
 
     def moved(self, tensor: Any, name: str) -> Any:
         (self.down if name == "cpu" else self.up).append(tuple(tensor.shape))

@@ -253,3 +253,63 @@ def test_check_explain_and_trace(places: OnSimulator) -> None:
     assert verdict.ok, str(verdict)
     assert "forward" in str(f.explain(WORDS, FIRSTS)) and f.trace(WORDS, FIRSTS).nodes
     torch.testing.assert_close(f.trace(WORDS, FIRSTS).results[0], twin(WORDS[0], FIRSTS[0]))
+
+
+class Barely(nn.Module):
+    """Whose parameters have no part in some results, or in none."""
+
+    def __init__(self, used: bool) -> None:
+        super().__init__()
+        self.w, self.used = nn.Parameter(torch.ones(3)), used
+
+    def forward(self, xs, k):
+        h = xs[0]
+        for _ in range(k):
+            h = torch.tanh(h * self.w if self.used else h * 2)
+        return h
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_gradients_of_instances(places: OnSimulator, used: bool) -> None:
+    _, f, twin = made(places, Barely(used))
+    for counts in ([0, 2], [0, 0]):
+        mine = [torch.randn(2, 3, requires_grad=True), torch.randn(2, 3, requires_grad=True)]
+        theirs = [x.detach().clone().requires_grad_() for x in mine]
+        places.shown(mine[1])
+        sum(h.square().sum() for h in f.batch(mine, counts)).backward()
+        sum(h.square().sum() for h in called(twin, theirs, counts)).backward()
+        torch.testing.assert_close([x.grad for x in mine], [x.grad for x in theirs])
+
+
+class Numbers(nn.Module):
+    """Reads numbers of buffers, which the CPU needs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        self.w = nn.Parameter(torch.randn(4, 3))
+        self.register_buffer("order", torch.tensor([2, 0, 1, 3]))
+        self.register_buffer("steps", torch.tensor(2))
+        self.register_buffer("flag", torch.tensor([True, False]))
+
+    def forward(self, x, k):
+        for _ in range(int(self.steps)):
+            x = torch.tanh(x * self.w[self.order[k]])
+        for i in self.order.tolist():
+            x = x + self.w[i]
+        return x + 1 if self.flag[k % 2] else x, self.order[k], self.steps.item()
+
+
+def test_numbers_of_buffers(places: OnSimulator) -> None:
+    net, f, twin = made(places, Numbers())
+    xs, ks = torch.randn(3, 3), [0, 1, 3]
+    for _ in range(2):
+        found, wanted = f.batch(xs, ks), called(twin, xs, ks)
+        torch.testing.assert_close(list(found), wanted)
+        sum(x.square().sum() for x, *_ in found).backward()
+        sum(x.square().sum() for x, *_ in wanted).backward()
+        same_gradients(net, twin)
+        for m in (net, twin):
+            m.order.data.copy_(torch.tensor([3, 1, 0, 2]))
+            m.steps.data.add_(1)
+            m.flag.data.logical_not_()
