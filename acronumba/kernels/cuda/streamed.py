@@ -215,19 +215,21 @@ class Streams:
         before = sum(m.core.parts * m.core.bytes for m in self.members[: self.members.index(member)])
         return part * member.core.bytes + (self.lane * 16 + before)
 
-    def keep(self) -> None:
-        """Write what makes the panel's weights stay in shared memory, in kernels where they do."""
-        each = [(self.panel_at(one), *self.numbers(one.core)) for one in self.members]
+    def keep(self) -> list[Expr]:
+        """Write what makes the panel's weights stay in shared memory, in kernels where they do.
+
+        Return where those of each member are.
+        """
+        found = [self.panel_at(one) for one in self.members]
+        each = [(at, *self.numbers(one.core)) for at, one in zip(found, self.members, strict=True)]
         self.w.f.do(device("stream_keep", self.panel, self.thread, *(e for own in each for e in own)))
+        return found
 
-    def weights(self, warp: Warp) -> None:
-        """Load the weights of the warp's part of the current panel."""
-        self.w.f.do(device("stream_weights", self.weights_at(warp), warp.kept, *self.numbers(warp.member.core)))
-
-    def weights_at(self, warp: Warp) -> Local:
-        """Return the address of the weights of a lane, of the warp's part of the current panel."""
+    def weights(self, warp: Warp, panel: Expr) -> None:
+        """Load the weights of the warp's part of the current panel, which is at an address."""
         core = warp.member.core
-        return self.w.local("weight_at", self.panel_at(warp.member) + warp.part * core.bytes + self.lane * 16)
+        at = self.w.local("weight_at", panel + warp.part * core.bytes + self.lane * 16)
+        self.w.f.do(device("stream_weights", at, warp.kept, *self.numbers(core)))
 
     def panel_at(self, member: Member) -> Expr:
         """Return the address of a member's weights of the current panel."""
@@ -237,7 +239,7 @@ class Streams:
         with w.anew():
             own = InRegisters(packing, core.parts, core.quads, core.share, core.own)
             packed = w.packed(tuple(part.product.right for part in parts), own)
-        return packed + self.panel * (core.parts * core.bytes)
+        return w.local("panel_at", packed + self.panel * (core.parts * core.bytes))
 
     def place(self, group: Expr, core: stream.Core) -> tuple[Expr, Local]:
         """Return the first unit and the first gate of a group of lanes."""
@@ -449,9 +451,9 @@ class Streams:
         f.body += front
         odd = self.addresses(a, m)
         with f.when(fresh.ne(0)):  # the panel's first tile: other loads are under way while its weights come
-            self.keep()
+            panels = self.keep()
             if len(rounds) == 1:
-                self.weights(rounds[0])
+                self.weights(rounds[0], panels[0])
         first = self.products(rounds[0], m) if len(rounds) == 1 else None
         f.do(device("gate"))
         self.front(a, m)
@@ -547,7 +549,7 @@ class Streams:
         """Write a round, and what the thread's sums gain by it."""
         f = self.w.f
         if write is None:
-            self.weights(one)
+            self.weights(one, self.panel_at(one.member))
             write = self.products(one, m)
         write()
         first = self.rounds[one.number][1] == 0
