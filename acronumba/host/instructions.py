@@ -184,7 +184,7 @@ class _Position:
 
     def end(self) -> None:
         """Complete the place, when all operands have been read."""
-        if self.w.groups:
+        if self.w.groups and self.kernel:
             self.w.b.set(self.place, self.place | self.kernel)
 
     def use(self, record: Expr, head: Expr, maker: Maker | None = None) -> None:
