@@ -19,6 +19,7 @@ rows of C, to occupy thousands of warps; and long sums are cut into spans of who
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Sequence
 from textwrap import indent
 from typing import TYPE_CHECKING
@@ -429,6 +430,11 @@ def _outer_of_halves(on: Target) -> str:
     return "\n\n".join([*tiles, _OUTER_OF_HALVES.format(tiles=choice)])
 
 
+def name_of(function: str, dtype: str) -> str:
+    """Return the name of a function for a GPU, where functions of both dtypes may be part of one kernel."""
+    return function if dtype == "float32" else f"{function}_{dtype}"
+
+
 def functions(dtype: str, on: Target, precision: str = "float32") -> tuple[tree.Function, ...]:
     """Return the functions for a dtype. Functions for a GPU do not sort, but can add up spans."""
     rows, _ = outer_tile(on)
@@ -442,6 +448,8 @@ def functions(dtype: str, on: Target, precision: str = "float32") -> tuple[tree.
         numbers = {"LANES": lanes, "SIZE": size, **more}
         numbers |= {f"P_{word.upper()}": FIXED + k for k, word in enumerate(words)}
         given = "\n".join(f"{name} = {n}" for name, n in numbers.items())
+        if on.warps:
+            text = _DEFINED.sub(lambda found: f"{name_of(found[1], dtype)}(", text)
         return parse(f"{given}\n\n{text}", types, (_MEET,) if on.warps else ())
 
     sizes = {"BLOCK": outer_block(on), "CHUNK": OUTER_CHUNK, "TALL": rows, "FEW": 2 * rows}
@@ -456,6 +464,8 @@ def functions(dtype: str, on: Target, precision: str = "float32") -> tuple[tree.
 
 SUMS = ("outer", "columns", "rows", "adjoints")  # and, on a GPU, "spans"
 EXPORTS = (*SUMS, "sort_rows")
+# The functions that functions for a GPU define.
+_DEFINED = re.compile(r"\b(outer|panel|apart_\d_\d|columns|rows|spans|adjoints|add_to|copy|clear)\(")
 _MEET = tree.Function("meet_warp", (), tree.VOID, [])  # of `emit.simt`
 
 

@@ -67,7 +67,7 @@ def link_back_device(
     """Return the executable of a plan and its backward pass on a device; see `pipeline.link.link_backward`."""
     from acronumba.analysis.backward.program import plan_backward
     from acronumba.runtime.backward import BackwardExecutable, dtypes_of, library_of_gradients
-    from acronumba.runtime.devices.back import BackDevice, sums_module
+    from acronumba.runtime.devices.back import SUMS_EXPORTS, BackDevice, sums_module
 
     back = plan_backward(plan, wanted, width, params, packed)
     forward = link_device(back.plan, options.replace(equal=False), device, progress)
@@ -79,9 +79,9 @@ def link_back_device(
         (library(), sums_module(), launch_module(), *written), back.specs[len(codes) :], options.decisions, progress
     )
     loaded = engine.loaded[3 : 3 + len(codes)]
-    calls = {name: engine.loaded[2].function(name) for name in EXPORTS}
+    calls = {name: engine.loaded[k].function(name) for k, names in ((1, SUMS_EXPORTS), (2, EXPORTS)) for name in names}
     drive, note_sums = engine.address["drive"], engine.address["note_sums"]
-    place = BackDevice(forward.executor, codes, dtypes_of(back), calls, drive, note_sums)
+    place = BackDevice(forward.executor, codes, dtypes_of(back), calls, drive, note_sums, options.persistent)
     entries = [
         KernelEntry(plan=c.address["plan"], run=c.address["run"], shared=code.shared, tiles=place.tail(k), keep=c)
         for k, (code, c) in enumerate(zip(codes, loaded, strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,15 @@ import pytest
 from acronumba import InstanceErrors, RowGrad, model, nn, optim, pack, value_and_grad, vjp
 from acronumba.api.structures import float_arrays
 from acronumba.bench.workloads import inputs
+from acronumba.kernels.cuda import persistent as kernel
+from acronumba.kernels.cuda import sums
 from acronumba.runtime.devices import back as places
 from acronumba.runtime.devices import executor, names
-from acronumba.runtime.devices.simulated import SimulatedDevice
+from acronumba.runtime.devices.simulated import SimulatedDevice, simulator
 from acronumba_bench.lessons import LESSONS
 from acronumba_bench.workloads import WORKLOADS
 from tests.support.chosen import one_in
+from tests.support.random_gradients import wrong_programs
 from tests.support.routes import Pullbacks
 
 RNG = np.random.default_rng(7)
@@ -296,3 +300,69 @@ def test_the_trace_has_the_backward_pass_and_check_compares_it() -> None:
     )
     assert mine == theirs and {what for _, what, _ in mine} >= {"nodes", "sum"}
     assert there(loss).value_and_grad.check(*COLUMNS, p=p).ok
+
+
+def one_launch(f: Any, columns: Any, shared: Any, **wanted: Any) -> int:
+    """Check that gradients by one launch have the bits of those by many; return how many launches that were."""
+    found, launches = [], []
+    for way in (False, True):
+        g = value_and_grad(f.with_options(persistent=way).on("simulator"), reduce="sum", **wanted)
+        g.batch(*columns, **shared)
+        before = simulator().launches
+        done = g.batch(*columns, **shared)
+        launches.append(simulator().launches - before)
+        found.append([np.asarray(g).tobytes() for g in float_arrays([done.grads])])
+    assert found[0] and found[0] == found[1]
+    assert launches[1] < min(launches[0], 4)  # the forward pass, and the batches before the sums if these must wait
+    return launches[0]
+
+
+@pytest.mark.parametrize("cut", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_one_launch_has_the_bits_of_many(cut: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if cut:
+        monkeypatch.setattr(places, "_SPANS", {"outer": 2, "columns": 3})
+    p = params()
+    assert one_launch(loss, COLUMNS, {"p": p}) > 8
+
+
+@pytest.mark.long
+def test_one_launch_where_nodes_have_extents_or_several_rows_and_rows_are_sparse() -> None:
+    p = {"q": weights(4, 4), "k": weights(4, 4), "u": weights(4)}
+    one_launch(attention_loss, ([weights(n, 4) for n in (3, 9, 1)], [weights(4) for _ in range(3)]), {"p": p})
+    shared = {"w": weights(5, 7), "b": weights(7), "u": weights(7)}
+    one_launch(attended, ([weights(n, 5) for n in (3, 1, 6)],), shared)
+    one_launch(loss, COLUMNS, {"p": params()}, sparse="p.embed")
+    xs, ks = some()
+    one_launch(several, (xs, ks), {"w": weights(6, 4), "table": weights(6, 6)}, wrt=("w", "table", "x"))
+
+
+@pytest.mark.parametrize("first", [pytest.param(n, marks=pytest.mark.slow if n else pytest.mark.long) for n in (0, 9)])
+def test_random_programs_have_the_same_bits_in_one_launch(first: int, tmp_path: Path) -> None:
+    def differs(f: Any, columns: Any, shared: Any) -> float | None:
+        both = Pullbacks(there(f), columns, shared, persistent=False)
+        if not both.possible:
+            return None
+        mine = both.gradients(both.ran(there(f).with_options(persistent=True)))
+        return float(bits(list(mine)) != bits(list(both.gradients())))
+
+    wrong, many = wrong_programs(differs, range(first, first + 4), tmp_path)
+    assert many and not wrong
+
+
+def test_blocks_of_a_backward_pass_that_wait_in_vain_give_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    turn = places.BackDevice.turn
+    monkeypatch.setattr(places.BackDevice, "turn", lambda self: (made.append(self), turn(self))[1])
+    f = there(model(loss.__wrapped__)).with_options(persistent=True).value_and_grad
+    p = params()
+    wanted = f.batch(*COLUMNS, p=p)
+    made[0].persistent["looks"] = 0
+    with pytest.raises(RuntimeError, match="in vain"):
+        f.batch(*COLUMNS, p=p)
+    made[0].persistent["looks"] = 1 << 25
+    assert bits(f.batch(*COLUMNS, p=p).grads) == bits(wanted.grads)
+
+
+def test_sums_of_both_dtypes_are_parts_of_one_kernel() -> None:
+    whole = kernel.persistent([sums.code("float32"), sums.code("float64")])
+    assert whole.text.count("def outer") == 2

@@ -27,7 +27,26 @@ words       address of the words of the job, the table P of the function
 """)
 
 FUNCTIONS = (*sums.SUMS, "spans")
-ADJOINTS = FUNCTIONS.index("adjoints")
+OUTER, COLUMNS, ROWS, ADJOINTS, SPANS = range(len(FUNCTIONS))  # their numbers
+
+# A sum that the CPU asks for, see `runtime.library.launch_jobs`.
+JOB = RecordLayout(f"""
+kernel      number of the kernel that does it
+what        number of the function, in `FUNCTIONS`
+tasks       how many it has
+many        rows that are added
+item        bytes of an element
+total       number of the last job before that adds to the same total; -1: there is none
+shift       from the address of the total to the GPU's
+words[{max(map(len, sums.WORDS_OF.values()))}]   of the function, but for those that all have
+level       0, or behind that of the job before, and of the parts
+parts       how many a long sum is cut into; 0: it is not cut,
+span        ... rows of each,
+size        ... bytes of the sum of one,
+place       ... where their sums lie,
+height      ... rows of such a sum,
+columns     ... and columns
+""")
 
 _RUN = '''
 def {entry}(P, nodes, S, T) -> None:
@@ -56,7 +75,8 @@ KNOWN = tuple(tree.Function(name, (), tree.I64, []) for name in ("block", "block
 @functools.cache
 def code(dtype: str) -> CudaCode:
     """Return the kernel of a dtype."""
-    return code_of_tasks(f"sums_{dtype}", f"Sums over nodes, {dtype}", sums.functions(dtype, WARP), FUNCTIONS)
+    names = [sums.name_of(name, dtype) for name in FUNCTIONS]
+    return code_of_tasks(f"sums_{dtype}", f"Sums over nodes, {dtype}", sums.functions(dtype, WARP), names)
 
 
 def code_of_tasks(entry: str, doc: str, own: tuple[tree.Function, ...], names: Sequence[str]) -> CudaCode:

@@ -2,8 +2,9 @@
 
 In: a `DeviceExecutor` that has run forward passes, and the kernels of the backward pass. Out: a
 `runtime.backends.Backend`. Batches of backward kernels are marshalled and launched like those of the forward pass
-(`kernels.cuda.marshal`), the sums of adjoints among them (`runtime.library.launch_sums`). Sums over nodes that add to
-different arrays share one launch. Results have CPU addresses, as everything else; they are copied to the CPU on demand.
+(`kernels.cuda.marshal`), the sums of adjoints among them (`runtime.library.launch_sums`). Sums over nodes follow in the
+same buffer (`runtime.library.launch_jobs`), and all is one launch where that is faster. Results have CPU addresses, as
+everything else; they are copied to the CPU on demand.
 """
 
 from __future__ import annotations
@@ -11,18 +12,15 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.emit import tree
-from acronumba.emit.simt import WARP as WARP_SIZE
-from acronumba.ir.spec import FIXED
 from acronumba.kernels import sums
 from acronumba.kernels.cuda.generate import WARP, CudaCode
-from acronumba.kernels.cuda.marshal import ROW, locate
-from acronumba.kernels.cuda.sums import FUNCTIONS, TASKS, code
+from acronumba.kernels.cuda.marshal import locate
+from acronumba.kernels.cuda.sums import FUNCTIONS, JOB, code
 from acronumba.locks import ForkLock
 from acronumba.memory import Array, DeviceTensor, Words, address, word_at
 from acronumba.runtime import state
@@ -39,22 +37,27 @@ from acronumba.runtime.devices.executor import (
 )
 from acronumba.runtime.devices.launches import launches
 from acronumba.runtime.devices.pending import together
+from acronumba.runtime.devices.persistent import GIVEN_UP, PersistentRun
 from acronumba.runtime.shared import Forms
 from acronumba.runtime.summing import Job
 
 _LAUNCHES = 256  # more than there are batches, that the table has room for
-_ROWS = {"x", "g"}  # words of jobs that are the addresses of addresses of rows,
-_ARRAYS = _ROWS | {"order", "starts", "index"}  # ... or of numbers
+_NUMBERS = {name: k for k, name in enumerate(FUNCTIONS)}
+_SIZES = {"float32": 4, "float64": 8}
+_REST = (0,) * (JOB.count - JOB.at["words"])
 _SPANS = {"outer": sums.OUTER_CHUNK, "columns": sums.SUM_CHUNK}  # rows of a part of a long sum, at least
 _PARTS = 1 << 28  # bytes that the parts of a sum may take
 
 
+SUMS_EXPORTS = ("note_sums", "cut_jobs", "note_jobs")
+
+
 def sums_module() -> tree.Module:
-    """Return the module of `runtime.library.launch_sums`."""
+    """Return the module of `runtime.library.launch_sums` and `launch_jobs`."""
     from acronumba.emit.parse import parse_files
 
-    functions = parse_files(["acronumba.runtime.library.launch_sums"])
-    return tree.Module("launch_sums", (locate(), *functions), ("note_sums",))
+    functions = parse_files(["acronumba.runtime.library.launch_sums", "acronumba.runtime.library.launch_jobs"])
+    return tree.Module("launch_sums", (locate(), *functions), SUMS_EXPORTS)
 
 
 class BackDevice(Launching):
@@ -69,26 +72,34 @@ class BackDevice(Launching):
     dtypes
         Dtypes of sums.
     calls
-        Map from names in `runtime.library.launch` to the compiled functions that launch.
+        Map from names in `runtime.library.launch` and `launch_jobs` to the compiled functions.
     drive, note_sums
         Addresses of compiled functions.
+    wanted
+        Whether to run a backward pass as one launch; None: whichever is faster.
     """
 
     def __init__(
         self, executor: DeviceExecutor, codes: Sequence[CudaCode], dtypes: Sequence[str],
-        calls: Mapping[str, Callable[..., int]], drive: int, note_sums: int,
+        calls: Mapping[str, Callable[..., int]], drive: int, note_sums: int, wanted: bool | None,
     ) -> None:  # fmt: skip
         super().__init__(executor.device)
         device = self.device
         self.on = WARP
         self._lock = ForkLock()  # one backward pass at a time: they have the same stream and the same memory
         self._kernels = {dtype: len(codes) + k for k, dtype in enumerate(dtypes)}
-        functions = self._loaded([*codes, *map(code, dtypes)])
+        self._first = len(codes)  # of the kernels of sums
+        every = [*codes, *map(code, dtypes)]
+        functions = self._loaded(every)
         self.launches = launches(device.driver, device.stream, device.processors, functions, drive)
         self._words = self.launches.address
-        self.stream = Stream(device, lambda launches: 0)
-        self._write, self._apart, self._loop = calls["write"], calls["apart"], calls["launch"]
+        self.persistent = PersistentRun(device, every, wanted)
+        self.stream = Stream(device, self.persistent.room)
+        self._calls, self._write = calls, calls["write"]
+        self._apart, self._together = calls["apart"], calls["together"]
         self._note_sums = note_sums
+        self._words_of_runs: list[Words] = []  # what launches say whether they have failed by
+        self._left: tuple[Batches, int, int]  # batches that are not launched yet, how many, and bytes of scratch
         self.pool = Pool(device, device_copy_of)
         self.of: BackwardMemory | None = None  # of the backward pass that runs,
         self.before: Stream | None = None  # ... and of the forward pass, which owns the memory of its regions
@@ -108,25 +119,58 @@ class BackDevice(Launching):
                 yield
             finally:
                 self.of = self.before = None  # what a run has goes with it
-                self.device.wait()
+                self.persistent.wait()
+            self._check()
 
     # ---- batches
 
     def execute(self, of: BackwardMemory, batches: Batches, count: int, scratch: int) -> None:
-        self.of, stream = of, self.stream
+        """See `Backend`. The batches are launched with the sums behind them, unless their results are wanted before."""
+        self.of = of
         self._place(of)
+        batches["arena"], batches["arena_used"], batches["run_slice"] = of.start, of.size, UNLIMITED
+        batches["granule"] = state.LEAST_GRANULE  # as `transpose` places results
+        self.stream.mark(of.size)
+        self._left = batches, count, scratch
+
+    def _go_on(self) -> None:
+        """Launch the batches, if they are not."""
+        if self._left[1]:
+            self._write_down(self._table((), {}))
+            self._launch()
+
+    def _launch(self) -> None:
+        """Launch what has been written."""
+        word = self._start(self.stream)
+        if word is not None:
+            self._words_of_runs.append(word)
+
+    def _check(self) -> None:
+        """Raise if the blocks of a launch have waited for each other in vain; all launches are done."""
+        lost = any(word[0] for word in self._words_of_runs)
+        while self._words_of_runs:
+            self.persistent.give(self._words_of_runs.pop())
+        if lost:
+            raise RuntimeError(GIVEN_UP)
+
+    def _write_down(self, jobs: Words) -> None:
+        """Write the launches of the batches that are left, and of sums: rows of JOB."""
+        stream, (batches, count, scratch) = self.stream, self._left
+        at, many, kernels = address(jobs), len(jobs), len(self._kernels)
+        size = self._calls["cut_jobs"](at, many, _SPANS["outer"], _SPANS["columns"], _PARTS)
+        parts = self._have("parts", size).address
         while True:
             batches.begin(count, scratch, 1)
-            batches["run_slice"] = UNLIMITED
             status = self._write(self._words, stream.address, address(batches.st))
             if status < 0:
                 self.device.reject(-status)
             assert status == state.DONE
+            self._calls["note_jobs"](stream.address, at, many, self._first, kernels, parts)
             if not stream["missing"]:
                 break
-            stream.room(2 * (len(stream.buffer) + stream["missing"]), count + _LAUNCHES)
-        if stream["launches"]:
-            self._call(self._apart, stream, stream.address)
+            launches = count + (1 + jobs[:, JOB.at["level"]].max(initial=-1)) * kernels
+            stream.room(2 * (len(stream.buffer) + stream["missing"]), launches + _LAUNCHES)
+        self._left = batches, 0, scratch
 
     @property
     def _of(self) -> BackwardMemory:
@@ -188,10 +232,13 @@ class BackDevice(Launching):
     def _download(self, pieces: Sequence[tuple[int, int]]) -> None:
         """Copy ranges of the backward pass's results to the CPU."""
         found = together(piece for piece in pieces if piece[0] < piece[1])
+        if found:
+            self._go_on()
         for start, end in found:
             self.device.download(memory_at(start, end), start + self.places)
         if found:
-            self.device.wait()
+            self.persistent.wait()
+            self._check()
 
     # ---- sums over nodes
 
@@ -205,12 +252,13 @@ class BackDevice(Launching):
         for at, total in here.items():
             there[at] = place
             place += total.nbytes + 255 & -256
-        table = self._tables(self._levels(jobs, there))
-        self._call(self._loop, self.stream, address(table), len(table))
+        self._write_down(self._table(jobs, there))
+        self._launch()
         for at, total in here.items():
             self.device.download(bytes_of(total), there[at])
         if here:
-            self.device.wait()
+            self.persistent.wait()
+            self._check()
         return own  # type: ignore[return-value]
 
     def add_to(self, there: Mapping[int, Array], parts: Sequence[tuple[Array, Array]]) -> None:
@@ -226,64 +274,26 @@ class BackDevice(Launching):
             jobs.append(Job(total.dtype.name, "columns", words, -(-total.size // lanes), 1, total, 1))
         self.stream.place(np.array(sorted(regions), np.int64).reshape(-1))
         places = {at: one.address for at, one in there.items()}  # type: ignore[attr-defined]
-        table = self._tables(self._levels(jobs, places))
-        self._call(self._loop, self.stream, address(table), len(table))
+        self._write_down(self._table(jobs, places))
+        self._call(self._apart, self.stream, self.stream.address)  # once: these are added to
         self.device.wait()  # what was staged is there
 
     def total(self, forms: Forms, records: Words, dtype: str) -> DeviceTensor | None:
         places = self._moved(np.array([word_at(record) for record in records.tolist()], np.int64))
         return forms.total(places, dtype) if len(places) and places.all() else None
 
-    def _levels(self, jobs: Sequence[Job], there: Mapping[int, int]) -> list[list[_Work]]:
-        """Return levels of work, each run concurrently: spans of all cut sums, then at most one sum per array."""
-        cuts = [_Cut.of(job) for job in jobs]
-        place = self._have("parts", sum(cut.parts * cut.size for cut in cuts if cut is not None)).address
-        levels: list[list[_Work]] = [[]]
-        count: dict[int, int] = {}
-        for job, cut in zip(jobs, cuts, strict=True):
+    def _table(self, jobs: Sequence[Job], there: Mapping[int, int]) -> Words:
+        """Return a row of JOB for each job; `there`: the device's address of each total."""
+        last: dict[int, int] = {}
+        rows = []
+        for k, job in enumerate(jobs):
             at = address(job.total)
-            words = _named(job)
-            words["c"] += there[at] - at
-            work = _Work(job.dtype, job.function, words, job.tasks, job.many)
-            if cut is not None:
-                levels[0] += cut.spans(work, place)
-                work = cut.sum(work, place)
-                place += cut.parts * cut.size
-            count[at] = level = count.get(at, 0) + 1
-            levels += [[]] if level == len(levels) else []
-            levels[level].append(work)
-        return levels
-
-    def _tables(self, levels: Sequence[Sequence[_Work]]) -> Words:
-        """Copy the task tables to the device; return rows of ROW: a launch for each level and dtype."""
-        groups = [[w for w in level if w.dtype == d] for level in levels for d in self._kernels]
-        every = [work for level in levels for work in level]
-        image = Image(self, sum(2 + TASKS.count + FIXED + len(w.words) + 4 * w.many + 1 for w in every))
-        rows = np.zeros((0, ROW.count), np.int64)
-        for group in groups:
-            if group:
-                row = np.zeros(ROW.count, np.int64)
-                row[ROW.at["kernel"]], row[ROW.at["nodes"]] = self._kernels[group[0].dtype], sum(w.tasks for w in group)
-                row[ROW.at["p"]] = image.put(np.array([image.put(self._tasks(group, image)), len(group)], np.int64))
-                rows = np.concatenate([rows, row[None]])
-        image.send()
-        return rows
-
-    def _tasks(self, group: Sequence[_Work], image: Image) -> Words:
-        """Return the rows of TASKS of a launch."""
-        rows: Words = np.zeros((len(group), TASKS.count), np.int64)
-        before = 0
-        for row, work in zip(rows, group, strict=True):
-            given = dict(work.words)
-            for name in given.keys() & _ARRAYS:
-                array = memory_at(given[name], given[name] + 8 * (work.tasks + 1 if name == "starts" else work.many))
-                numbers = array.view(np.int64)
-                given[name] = image.put(self._moved(numbers) if name in _ROWS else numbers)
-            row[TASKS.at["first"]], row[TASKS.at["end"]] = before, before + work.tasks
-            row[TASKS.at["what"]] = FUNCTIONS.index(work.function)
-            row[TASKS.at["words"]] = image.put(np.array([*(0,) * FIXED, *given.values()], np.int64))
-            before += work.tasks
-        return rows.reshape(-1)
+            rows.append((
+                self._kernels[job.dtype], _NUMBERS[job.function], job.tasks, job.many, _SIZES[job.dtype],
+                last.get(at, -1), there[at] - at, *job.words, *_REST[len(job.words) :],
+            ))  # fmt: skip
+            last[at] = k
+        return np.array(rows, np.int64).reshape(len(rows), JOB.count)
 
     def _moved(self, addresses: Words) -> Words:
         """Return the device addresses of CPU addresses; 0 for those in no region."""
@@ -311,65 +321,6 @@ class Image:
     def send(self) -> None:
         """Copy them."""
         self._device.upload(self._there, self._words[: self._used].view(np.uint8))
-
-
-class _Work(NamedTuple):
-    """A job, with the device address of the array that it adds to."""
-
-    dtype: str
-    function: str  # of `kernels.cuda.sums`
-    words: dict[str, int]  # of the function; those of `_ARRAYS` are CPU addresses
-    tasks: int
-    many: int  # rows that are added
-
-
-class _Cut(NamedTuple):
-    """How a long sum is cut into parts, to occupy more warps; the same on every device."""
-
-    span: int  # rows of each part,
-    parts: int  # ... how many there are,
-    size: int  # ... and bytes of the sum of one
-    rows: int
-    columns: int
-
-    @classmethod
-    def of(cls, job: Job) -> _Cut | None:
-        """Return how a job is cut; None if it is not cut."""
-        span = _SPANS.get(job.function, job.many)
-        if job.many <= span:
-            return None
-        words = _named(job)
-        rows, columns = words.get("m", 1), words["k"]
-        size = rows * columns * np.dtype(job.dtype).itemsize
-        span *= max(-(-job.many * size // (span * _PARTS)), 1)
-        return cls(span, -(-job.many // span), size, rows, columns)
-
-    def spans(self, work: _Work, place: int) -> list[_Work]:
-        """Return one work item per part; their sums lie one after the other from address `place` on."""
-        out = []
-        for k in range(self.parts):
-            low = k * self.span
-            many = min(self.span, work.many - low)
-            words = work.words | {"count": many, "c": place + k * self.size, "first": 1}
-            words |= {name: words[name] + 8 * low for name in words.keys() & _ROWS}
-            if "step" in words:
-                words["step"] = self.size // self.rows
-            out.append(work._replace(words=words, many=many))
-        return out
-
-    def sum(self, work: _Work, place: int) -> _Work:
-        """Return the work that adds up the sums of the parts."""
-        panels = -(-self.columns // WARP_SIZE)
-        given = {
-            "parts": place, "apart": self.size, "count": self.parts, "m": self.rows, "k": self.columns,
-            "c": work.words["c"], "step": work.words.get("step", 0), "first": work.words["first"], "panels": panels,
-        }  # fmt: skip
-        return _Work(work.dtype, "spans", given, self.rows * panels, 0)
-
-
-def _named(job: Job) -> dict[str, int]:
-    """Return the words of a job by their names."""
-    return dict(zip(sums.WORDS_OF[job.function], map(int, job.words), strict=True))
 
 
 def _covered(rows: Sequence[tuple[int, int, int]], at: int, size: int) -> bool:

@@ -113,11 +113,9 @@ class Stream:
         self.pieces: Words = np.zeros((launches * self.read + 1) * PIECE.count, np.int64)
         self["pieces"] = address(self.pieces)
 
-    def mark(self, arenas: Sequence[Arena]) -> None:
-        """Make room for the marks of all granules of the last arena, which its results lie in."""
-        granules = 0
-        if self.spare(1) and arenas:
-            granules = (max(arena.size for arena in arenas) >> state.LEAST_GRANULE) + 1
+    def mark(self, size: int) -> None:
+        """Make room for the marks of all granules of the memory that results lie in."""
+        granules = (size >> state.LEAST_GRANULE) + 1 if self.spare(1) and size else 0
         if granules > self["mark_room"]:
             self.marks = np.zeros(granules, np.int32)
             self["marks"], self["mark_room"] = address(self.marks), granules
@@ -165,7 +163,10 @@ class Launching:
     """
 
     launches: Launches
-    _words: int  # their address
+    persistent: PersistentRun
+    _words: int  # address of the launches
+    _apart: Callable[..., int]  # functions of `runtime.library.launch`
+    _together: Callable[..., int]
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -192,6 +193,24 @@ class Launching:
             error = function(self._words, *args)
         if error:
             self.device.reject(error)
+
+    def _start(self, stream: Stream) -> Words | None:
+        """Launch all kernels, as one or one by one; return the word that blocks set on a time-out, if there is one."""
+        launches, at = stream["launches"], stream.address
+        if not launches:
+            return None
+        size = launches.bit_length(), stream["total"].bit_length()
+        if self.persistent.way(size) is False:
+            self._call(self._apart, stream, at)
+            return None
+        word, about = self.persistent.word(), self.persistent.about
+        self.persistent.run(
+            size,
+            word,
+            lambda: self._call(self._together, stream, at, about),
+            lambda: self._call(self._apart, stream, at),
+        )
+        return word
 
     def _widen(self, stream: Stream) -> None:
         """Make room for the scratch memory of a stream's launches."""
@@ -370,7 +389,7 @@ class DeviceExecutor(Launching):
     def _regions(self, m: MiniBatch) -> Stream:
         """Return a mini-batch's stream with its regions set, which map CPU memory to device memory."""
         stream, arenas, keep = self._stream(m.buffers), m.arenas, m.keep
-        stream.mark(arenas)
+        stream.mark(max([arena.size for arena in arenas], default=0))
         shared = self._share(m.prepared, m.stable)
         stream.shared = self._shared[m.prepared][0]
         if not self._placed(stream, shared, arenas, keep):
@@ -419,7 +438,7 @@ class DeviceExecutor(Launching):
             if done < 0:
                 self.device.reject(-done)
             if done != UNWRITTEN:
-                word = self._launch(stream) if done == WRITTEN else None
+                word = self._start(stream) if done == WRITTEN else None
                 self._settle(m, stream, word)
                 return True
             status = self.launches["status"]
@@ -445,7 +464,7 @@ class DeviceExecutor(Launching):
                     elif done == CRAMPED:
                         self._widen(stream)
                     elif done == WRITTEN:
-                        self._fetch(m, stream, self._launch(stream))
+                        self._fetch(m, stream, self._start(stream))
                     elif done == FAILED:
                         self._fail(m, stream)
                     elif done == LATE:
@@ -533,7 +552,7 @@ class DeviceExecutor(Launching):
             if m.timed:
                 m.taken += self._one_by_one(stream)
             else:
-                word = self._launch(stream)
+                word = self._start(stream)
             self._settle(m, stream, word)
 
     def _settle(self, m: MiniBatch, stream: Stream, word: Words | None) -> None:
@@ -563,24 +582,6 @@ class DeviceExecutor(Launching):
         stream = m.buffers.stream
         if isinstance(stream, Stream) and stream.pending is not None:
             run.pending, stream.pending = stream.pending, None
-
-    def _launch(self, stream: Stream) -> Words | None:
-        """Launch all kernels, as one or one by one; return the word that blocks set on a time-out, if there is one."""
-        launches, at = stream["launches"], stream.address
-        if not launches:
-            return None
-        size = launches.bit_length(), stream["total"].bit_length()
-        if self.persistent.way(size) is False:
-            self._call(self._apart, stream, at)
-            return None
-        word, about = self.persistent.word(), self.persistent.about
-        self.persistent.run(
-            size,
-            word,
-            lambda: self._call(self._together, stream, at, about),
-            lambda: self._call(self._apart, stream, at),
-        )
-        return word
 
     def _one_by_one(self, stream: Stream) -> list[float]:
         """Launch the kernels of one batch after the other; return the seconds of each."""

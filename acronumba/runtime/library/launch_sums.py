@@ -7,7 +7,7 @@ with the address of the stream and the number of the kernel, as for the kernels 
 
 from __future__ import annotations
 
-from acronumba.emit.language import i64, ld, lds, st
+from acronumba.emit.language import i64, ld, ld32, lds, st, st32
 from acronumba.ir.spec import FIXED
 from acronumba.kernels.cuda.marshal import region_of
 from acronumba.kernels.cuda.sums import ADJOINTS
@@ -19,8 +19,9 @@ from acronumba.runtime.library.back_words import (  # isort: skip
 )  # fmt: skip
 
 from acronumba.runtime.library.launch_words import (  # isort: skip
-    ROW_BATCH, ROW_BYTES, ROW_FAILS, ROW_KERNEL, ROW_NODES, ROW_P, ROW_STARTS, ROW_WARP, STREAM_CAPACITY, STREAM_DELTA,
-    STREAM_END, STREAM_LAUNCHES, STREAM_MISSING, STREAM_MOST, STREAM_TABLE, STREAM_TOP, STREAM_TOTAL, TASKS_BYTES,
+    ROW_BATCH, ROW_BYTES, ROW_FAILS, ROW_KERNEL, ROW_LEVEL, ROW_NODES, ROW_P, ROW_STARTS, ROW_WARP, STREAM_ARENA,
+    STREAM_CAPACITY, STREAM_DELTA, STREAM_END, STREAM_GRANULE, STREAM_LAUNCHES, STREAM_LEVELS, STREAM_MARKS,
+    STREAM_MARK_ROOM, STREAM_MISSING, STREAM_MOST, STREAM_TABLE, STREAM_TOP, STREAM_TOTAL, STREAM_USED, TASKS_BYTES,
     TASKS_END, TASKS_FIRST, TASKS_WHAT, TASKS_WORDS,
 )  # fmt: skip
 
@@ -46,6 +47,10 @@ def note_sums(P: i64, low: i64, high: i64, S: i64) -> None:
     st(job, TASKS_WHAT, ADJOINTS)
     st(job, TASKS_WORDS, table + delta)
     st(table, 0, places + delta)
+    marked = marked_bytes(stream)
+    level = 0
+    if marked != ld(ld(stream, STREAM_USED)):
+        level = ld(stream, STREAM_LEVELS)
     for k in range(count):
         source = ld(given, low + k)
         st(places, k, row + delta)
@@ -56,12 +61,42 @@ def note_sums(P: i64, low: i64, high: i64, S: i64) -> None:
         if next != 0:
             st(row, SUM_LINKS, link + delta)
         while next != 0:
+            level = max(level, mark_at(stream, marked, ld(next, LINK_SOURCE)))
+            level = max(level, mark_at(stream, marked, ld(next, LINK_INDEX)))
             write_link(stream, next, link, delta)
             next = ld(next, LINK_NEXT)
             link = link + LINK_BYTES
         row = row + SUM_BYTES
+    for k in range(count):
+        source = ld(given, low + k)
+        mark(stream, marked, ld(source, SUM_TO), ld(source, SUM_SIZE), level + 1)
     st(stream, STREAM_TOP, end)
-    add_launch(stream, kernel, count, top + delta)
+    add_launch(stream, kernel, count, top + delta, level)
+
+
+def marked_bytes(stream: i64) -> i64:
+    """Return the bytes of the arena that marks say levels of: all, or none. See `kernels.cuda.marshal`."""
+    used = ld(ld(stream, STREAM_USED))
+    if used >> ld(ld(stream, STREAM_GRANULE)) < ld(stream, STREAM_MARK_ROOM):
+        return used
+    return 0
+
+
+def mark_at(stream: i64, marked: i64, at: i64) -> i64:
+    """Return the level behind which what lies at an address of the processor is computed."""
+    offset = at - ld(ld(stream, STREAM_ARENA))
+    if (offset < 0) | (offset >= marked):
+        return 0
+    return ld32(ld(stream, STREAM_MARKS), offset >> ld(ld(stream, STREAM_GRANULE)))
+
+
+def mark(stream: i64, marked: i64, at: i64, size: i64, level: i64) -> None:
+    """Note that so many bytes at an address of the processor are computed in front of a level."""
+    first = at - ld(ld(stream, STREAM_ARENA))
+    granule = ld(ld(stream, STREAM_GRANULE))
+    if (first >= 0) & (first + size <= marked):
+        for k in range(first >> granule, ((first + size - 1) >> granule) + 1):
+            st32(ld(stream, STREAM_MARKS), k, level)
 
 
 def count_links(given: i64, low: i64, high: i64) -> i64:
@@ -110,7 +145,7 @@ def there(stream: i64, at: i64) -> i64:
     return at + ld(region, 2)
 
 
-def add_launch(stream: i64, kernel: i64, nodes: i64, table: i64) -> None:
+def add_launch(stream: i64, kernel: i64, nodes: i64, table: i64, level: i64) -> None:
     """Add a row to the table of launches."""
     count = ld(stream, STREAM_LAUNCHES)
     row = ld(stream, STREAM_TABLE) + ROW_BYTES * count
@@ -121,6 +156,8 @@ def add_launch(stream: i64, kernel: i64, nodes: i64, table: i64) -> None:
     st(row, ROW_BATCH, 0)
     st(row, ROW_WARP, 0)
     st(row, ROW_STARTS, 0)
+    st(row, ROW_LEVEL, level)
+    st(stream, STREAM_LEVELS, max(ld(stream, STREAM_LEVELS), level + 1))
     st(stream, STREAM_TOTAL, ld(stream, STREAM_TOTAL) + nodes)
     st(stream, STREAM_MOST, max(ld(stream, STREAM_MOST), nodes))
     st(stream, STREAM_LAUNCHES, count + 1)

@@ -6,9 +6,10 @@ A table of rows also has `ROW_BYTES`, the bytes of a row.
 from __future__ import annotations
 
 from acronumba.emit.words import RecordLayout
+from acronumba.kernels import sums
 from acronumba.kernels.cuda.marshal import ROW, STREAM
 from acronumba.kernels.cuda.persistent import BARRIER, PIECE, POST, STEP
-from acronumba.kernels.cuda.sums import TASKS
+from acronumba.kernels.cuda.sums import JOB, TASKS
 from acronumba.kernels.cuda.tiles import THREADS
 
 # Results of `whole` and `rounds`. Of `rounds` alone: PAUSED: call again. CRAMPED: there is not enough scratch memory.
@@ -93,10 +94,14 @@ bound           how often the CPU looks before it returns LATE
 _TABLES = {
     "LAUNCH_": LAUNCH, "KERNEL_": KERNEL, "FUNCTION_": FUNCTION, "GRID_": GRID, "ABOUT_": ABOUT, "STREAM_": STREAM,
     "ROW_": ROW, "STEP_": STEP, "BARRIER_": BARRIER, "TASKS_": TASKS, "POST_": POST, "PIECE_": PIECE,
+    "JOB_": JOB,
 }  # fmt: skip
 _PLACES: dict[str, int] = {}
 for _prefix, _table in _TABLES.items():
     _PLACES |= _table.constants(_prefix) | {f"{_prefix}BYTES": _table.size}
+_PLACES["JOB_WORDS_COUNT"] = JOB.at["level"] - JOB.at["words"]
+for _function, _names in sums.WORDS_OF.items():
+    _PLACES |= {f"{_function.upper()}_{name.upper()}": k for k, name in enumerate(_names)}
 
 
 def __getattr__(name: str) -> int:
