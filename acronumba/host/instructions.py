@@ -359,14 +359,16 @@ def _record(w: Writer, emit: ir.Emit, row: Local) -> Local:
     for v in emit.args:
         if isinstance(v.type, TensorT):
             position.read(w.head(v), w.makers.get(v))
-        elif isinstance(v.type, ListT) and isinstance(v.type.item, TensorT):
+        elif _tensors(v):
             position.read_list(w[v])
     position.end()
-    for v in emit.args if w.noting else ():
-        if isinstance(v.type, TensorT):
-            position.use(w[v], w.head(v), w.makers.get(v))
-        elif isinstance(v.type, ListT) and isinstance(v.type.item, TensorT):
-            position.use_list(w[v])
+    if w.noting and any(map(_tensors, emit.args)):
+        with b.when(w.word("noting").ne(0)):
+            for v in emit.args:
+                if isinstance(v.type, TensorT):
+                    position.use(w[v], w.head(v), w.makers.get(v))
+                elif _tensors(v):
+                    position.use_list(w[v])
     head = b.let("value", halves(n, position.depth))
     at = len(_given(emit))
     moving = at + RECORD.count * len(emit.outs)

@@ -52,6 +52,7 @@ _FRESH = np.array(  # words that are 0 when a run begins
 )
 _POLICIES = {"depth": state.BY_DEPTH, "agenda": state.BY_AGENDA, "lookahead": state.BY_LOOKAHEAD}
 _PLENTY = 256  # bytes: where nodes have smaller results, finding out which may share a place costs above 1% of the time
+_NOTED_FROM = 4096  # nodes: the rows of fewer are in the cache when their readers are looked for
 _AIM = 32 << 20  # bytes that the nodes of a part take: more drive each other out of the caches
 _LEAST = 128  # instances of a part: fewer share the reading of weights and the start of a batch less well
 _PIECE = 4 << 20  # bytes of an arena of an epoch, at least
@@ -261,6 +262,7 @@ class Executable:
         words[at["shared"]] = prepared.address
         words[at["arena"]], words[at["arena_size"]] = m.arenas[0].address, m.arenas[0].size
         words[at["plenty"]] = _PLENTY if self.options.recycle and not m.doubles else state.NEVER
+        words[at["noted_from"]] = _NOTED_FROM
         words[at["spoil"]] = int(verify_level() > 1)
         if self.host.waiting:
             buffers["inst"] = -1

@@ -120,6 +120,9 @@ phased              whether `depth` is that in the component
 place               int64[n], and one before it for what is no node: component << 48 | depth in it << 16 | group
 placed              RECORDED: the machine has noted `place` and `adjacent` of all nodes, for the expected graph;
                     MEASURED: they are to be measured; 0: the round has not begun
+noting              whether the machine notes which place reads a result last: the last layout shared places, of so many
+                    nodes that reading their rows would take longer
+noted_from          ... how many
 noted_uses          whether the value records of nodes have, until `layout`, the largest place of the nodes that read
                     them, 0: none, and batches are in the order of places
 leaf_uses           int64[kernels, most]: the same of those of a kernel's results whose kernel is known where they are

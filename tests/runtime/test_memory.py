@@ -43,6 +43,7 @@ F32 = np.float32
 def spoilt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Places are shared in the smallest mini-batch, and what nothing may read any more is overwritten."""
     monkeypatch.setattr(driver, "_PLENTY", -1)
+    monkeypatch.setattr(driver, "_NOTED_FROM", 0)
     monkeypatch.setattr(driver, "verify_level", lambda: 2)
 
 

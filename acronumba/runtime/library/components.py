@@ -20,7 +20,7 @@ from acronumba.runtime.library.words import (  # isort: skip
     ADJACENT, BEFORE, COMPONENT, COMPONENT_FIRST, COUNTS, DEEPEST, DEPTH, FOLLOWED, GRAPH, GRAPHS, GROUP, GROUPS,
     KERNELS, KEY, KEYED, KEYS, KEYTAB, KFIRST, KIND, KINDS, KNOWN, KNOWN_FIRST, KNOWN_GROUPS, K_LISTS, K_TENSORS,
     K_WORDS, LEAF_USES, LEVEL, LEVELS, LFIRST, LIST_ITEMS, LIST_LENGTH, LOCAL, MARKS, MIXED, MOST, MOST_GROUPS, N,
-    NOTED_USES, PLACE, PLACED, RECORD_HEAD, REPLACED, ROW, SIZE, TABLE, VISIT,
+    NOTED_USES, NOTING, PLACE, PLACED, RECORD_HEAD, REPLACED, ROW, SIZE, TABLE, VISIT,
 )  # fmt: skip
 
 
@@ -62,7 +62,7 @@ def find_components(ST: i64) -> None:
     if keys > ld(ST, MOST_GROUPS):
         groups, group = lds(ST, KERNELS, KIND)
     st(ST, GROUP, group)
-    st(ST, NOTED_USES, 1 if ld(ST, PLACED) == RECORDED else 0)
+    st(ST, NOTED_USES, ld(ST, NOTING) if ld(ST, PLACED) == RECORDED else 0)
     if ld(ST, PLACED) != RECORDED:
         expect_graph(ST, groups)
         measure_depths(ST)
