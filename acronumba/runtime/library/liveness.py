@@ -6,9 +6,10 @@ run. Then one pass over the nodes finds the last batch that reads each result of
 allocates memory by best fit and frees it (the linear scan of Poletto and Sarkar, TOPLAS 1999, for pieces of memory
 instead of registers).
 
-The machine has noted the largest place of those that read a result in its value record, so the first pass reads one
-word of each (`find_last`). Places are in the order of batches, unless they were measured anew, or a search has changed
-the schedule: then the pass goes through the operands of all nodes (`read_operands`).
+If there were many nodes the last time, the machine has noted the largest place of those that read a result in its
+value record, and the first pass reads one word of each (`find_last`). Places are in the order of batches, unless they
+were measured anew, or a search has changed the schedule: then, and if there are few nodes, the pass goes through the
+operands of all nodes (`read_operands`).
 
 There are two areas. The arena holds returned values, and lives as long as any array of it: if at least half of a
 batch's result is returned, the batch writes it there; otherwise the returned nodes are copied there as soon as the
