@@ -72,8 +72,8 @@ class Backend(Protocol):
     def add_to(self, there: Mapping[int, Array], parts: Sequence[tuple[Array, Array]]) -> None:
         """Add parts to arrays that stay, as `add_up` has returned them."""
 
-    def total(self, forms: Forms, records: Words, dtype: str) -> DeviceTensor | None:
-        """Return the sum of losses on the device, given their value records; None if they are not all there."""
+    def total(self, forms: Forms, losses: Words, dtype: str) -> DeviceTensor | None:
+        """Return the sum of losses on the device, given their addresses; None if they are not all there."""
 
 
 class CpuBackend:
@@ -96,7 +96,7 @@ class CpuBackend:
     def fetch(self, wanted: Callable[[], Pieces]) -> None: ...
     def fetch_all(self) -> None: ...
     def add_to(self, there: Mapping[int, Array], parts: Sequence[tuple[Array, Array]]) -> None: ...
-    def total(self, forms: Forms, records: Words, dtype: str) -> DeviceTensor | None: ...
+    def total(self, forms: Forms, losses: Words, dtype: str) -> DeviceTensor | None: ...
 
     def add_up(self, jobs: Sequence[Job], batches: Batches, stay: Sequence[Array]) -> Mapping[int, Array]:
         if not jobs:

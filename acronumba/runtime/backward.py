@@ -173,13 +173,20 @@ class BackwardExecutable:
             records, forms, loss = way.records() if timed else (), run.prepared.forms, None
             if forms is not None and len(seeds.keep) == 1:
                 dtype = seeds.keep[0].dtype
-                total = self.backend.total(forms, seeds.records, dtype.name)
+                total = self.backend.total(forms, self.places_of(seeds.records), dtype.name)
                 loss = None if total is None else (total, dtype)
             out = Done(shared, way.reached, way.own_adjoints(), records=records, loss=loss, bytes=way.bytes)
         self._workspaces.append(workspace)
         if several:
             self.forward.give_buffers(graph)
         return out
+
+    def places_of(self, records: Words) -> Words:
+        """Return where the data of value records lie."""
+        records = np.ascontiguousarray(records, np.int64)
+        found, at = np.empty_like(records), address(records) + 8 * np.arange(len(records))
+        self.library.call("read_scalars", address(at), len(at), 8, address(found))  # RECORD_DATA comes first
+        return found
 
 
 class Workspace:
@@ -201,6 +208,7 @@ class Workspace:
         self._places: dict[str, NDArray[np.uint8]] = {}
         self._prepared: Prepared | None = None
         self.inputs: Words  # int64[3, shared]: see `_inputs`
+        self.stay: list[int] = []  # numbers of the shared tensors whose gradients stay on a device
         self.read: dict[int, Array] = {}  # shared tensors as kernels want them, by their addresses
         for dtype in of.sums:
             self.kernels.add_function(of.adder(dtype), *of.backend.adder(dtype), cost=500)
@@ -234,6 +242,8 @@ class Workspace:
         if not here:
             self.read, self.inputs = {}, self._inputs(prepared)
             self.inputs_at = address(self.inputs)
+            forms = prepared.forms
+            self.stay = [] if forms is None else [k for k in self.of.wanted if forms.holds(arrays[k])]
             self.forms = [(arrays[k].shape, t, arrays[k].size * t.itemsize)
                           for k, t in zip(self.of.wanted, self.of.dtypes, strict=True)]  # fmt: skip
         self._prepared = None
@@ -325,8 +335,7 @@ class _BackwardRun:
         grads = dict(zip(of.wanted, made, strict=True))
         addresses = dict(zip(of.wanted, ats, strict=True))
         totals = Sums(kernels, self.prepared, grads, addresses, of.sums, backend.on, by_rows, self.threads)
-        forms = self.prepared.forms
-        stay = [] if forms is None else [g for k, g in grads.items() if forms.holds(arrays[k])]
+        stay = [grads[k] for k in self.workspace.stay]
         there = backend.add_up(totals.jobs(found, of.rows.sums, of.forms, heads), self.workspace.sums, stay)
         self.reached = totals.reached
         self._late: list[tuple[Array, Array]] = []  # parts of sums that stay

@@ -22,7 +22,7 @@ from acronumba.kernels.cuda.generate import WARP, CudaCode
 from acronumba.kernels.cuda.marshal import locate
 from acronumba.kernels.cuda.sums import FUNCTIONS, JOB, code
 from acronumba.locks import ForkLock
-from acronumba.memory import Array, DeviceTensor, Words, address, word_at
+from acronumba.memory import Array, DeviceTensor, Words, address
 from acronumba.runtime import state
 from acronumba.runtime.backends import BackwardMemory, Pieces
 from acronumba.runtime.batches import Batches
@@ -98,6 +98,9 @@ class BackDevice(Launching):
         self._calls, self._write = calls, calls["write"]
         self._apart, self._together = calls["apart"], calls["together"]
         self._note_sums = note_sums
+        self._given: tuple[Words, list[tuple[int, int, int]]] = np.zeros(0, np.int64), []  # what `_regions` are made of
+        self._regions: list[tuple[int, int, int]] = []  # of the forward pass
+        self._covers: dict[tuple[int, int], bool] = {}  # whether they have an array: its address and size
         self._words_of_runs: list[Words] = []  # what launches say whether they have failed by
         self._left: tuple[Batches, int, int]  # batches that are not launched yet, how many, and bytes of scratch
         self.pool = Pool(device, device_copy_of)
@@ -182,10 +185,13 @@ class BackDevice(Launching):
         before = of.run.buffers.stream
         assert isinstance(before, Stream)
         self.before = before
-        known = {(start, end, shift) for start, end, shift in before.regions.reshape(-1, 3).tolist()}
         forms = of.run.prepared.forms
-        rows = sorted(known if forms is None else known.union(forms.regions()))
-        missing = [a for a in of.read if a.nbytes and not _covered(rows, address(a), a.nbytes)]
+        there = [] if forms is None else forms.regions()
+        if self._given[0] is not before.regions or self._given[1] != there:
+            known = {(start, end, shift) for start, end, shift in before.regions.reshape(-1, 3).tolist()}
+            self._given, self._regions, self._covers = (before.regions, there), sorted(known.union(there)), {}
+        rows = [*self._regions]
+        missing = [a for a in of.read if a.nbytes and not self._covered(address(a), a.nbytes)]
         ranges = [(start, end) for start, end, _ in DeviceExecutor.ranges({id(a): a for a in missing}.values())]
         if ranges:
             place = self.stream.stage([memory_at(start, end) for start, end in ranges])
@@ -199,6 +205,14 @@ class BackDevice(Launching):
             self.places = self._have("places", of.size).address - of.start
             rows.append((of.start, of.start + of.size, self.places))
         self.stream.place(np.array(sorted(rows), np.int64).reshape(-1))
+
+    def _covered(self, at: int, size: int) -> bool:
+        """Whether memory lies in one of the regions of the forward pass."""
+        found = self._covers.get((at, size))
+        if found is None:
+            found = any(start <= at and at + size <= end for start, end, _ in self._regions)
+            self._covers[at, size] = found
+        return found
 
     def _zeros(self, size: int) -> int:
         """Return the address of so many zeros."""
@@ -278,8 +292,8 @@ class BackDevice(Launching):
         self._call(self._apart, self.stream, self.stream.address)  # once: these are added to
         self.device.wait()  # what was staged is there
 
-    def total(self, forms: Forms, records: Words, dtype: str) -> DeviceTensor | None:
-        places = self._moved(np.array([word_at(record) for record in records.tolist()], np.int64))
+    def total(self, forms: Forms, losses: Words, dtype: str) -> DeviceTensor | None:
+        places = self._moved(losses)
         return forms.total(places, dtype) if len(places) and places.all() else None
 
     def _table(self, jobs: Sequence[Job], there: Mapping[int, int]) -> Words:
@@ -301,31 +315,6 @@ class BackDevice(Launching):
         k = np.maximum(np.searchsorted(start, addresses, side="right") - 1, 0)
         known = (addresses >= start[k]) & (addresses < end[k])
         return np.where(known, addresses + shift[k], 0)
-
-
-class Image:
-    """Words that are copied to the device in one piece."""
-
-    def __init__(self, of: Launching, most: int) -> None:
-        self._device, self._there = of.device, of._have("image", 8 * most).address
-        self._words: Words = np.zeros(most, np.int64)
-        self._used = 0
-
-    def put(self, words: Words) -> int:
-        """Add words to the image; return their address on the device."""
-        at = self._used
-        self._words[at : at + len(words)] = words
-        self._used += len(words)
-        return self._there + 8 * at
-
-    def send(self) -> None:
-        """Copy them."""
-        self._device.upload(self._there, self._words[: self._used].view(np.uint8))
-
-
-def _covered(rows: Sequence[tuple[int, int, int]], at: int, size: int) -> bool:
-    """Whether memory lies in one of the regions."""
-    return any(start <= at and at + size <= end for start, end, _ in rows)
 
 
 def memory_at(start: int, end: int) -> NDArray[np.uint8]:

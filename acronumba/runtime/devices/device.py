@@ -84,6 +84,7 @@ class DeviceCopy:
     """Device memory that mirrors `size` bytes of CPU memory from address `start` on."""
 
     def __init__(self, device: Device, start: int, size: int) -> None:
+        self.device = device
         self.start = start
         self.size = size
         self.address = device.allocate(max(self.size, 1))

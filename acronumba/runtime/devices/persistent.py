@@ -143,7 +143,10 @@ class PersistentRun:
         """Return the word that blocks of the next run set if a barrier times out; see `give`."""
         if not self._spare and len(self._late) >= _LATE:
             self.wait()
-        word = self._spare.pop() if self._spare else self._device.pinned(8).view(np.int64)
+        if not self._spare:
+            block = self._device.pinned(8 * _LATE).view(np.int64)
+            self._spare += [block[k : k + 1] for k in range(_LATE)]
+        word = self._spare.pop()
         word[0] = 0
         self["word"] = address(word)
         return word

@@ -29,7 +29,7 @@ from acronumba.locks import ForkLock
 from acronumba.memory import Array, DType, Words, address, aligned, homes
 from acronumba.records import record
 from acronumba.runtime.devices.arrays import DeviceArray, Pool
-from acronumba.runtime.devices.back import Image, memory_at
+from acronumba.runtime.devices.back import memory_at
 from acronumba.runtime.devices.device import Device, DeviceCopy
 from acronumba.runtime.devices.executor import Launching, bytes_of, device_copy_of
 from acronumba.runtime.devices.launches import launch_module, launches
@@ -40,6 +40,8 @@ from acronumba.runtime.updates import DTYPES
 
 _LANES = 32
 _WIDE = np.dtype(np.float64)
+_NAMES = {np.dtype(name): name for name in DTYPES}
+_TABLES = 32  # that launches are made of once
 _LOW = 20  # bits of a number that a float32 has exactly
 
 
@@ -88,6 +90,7 @@ class Resident(Launching):
         self._held: dict[int, Held] = {}  # by address
         self._starts: list[int] = []
         self.pool = Pool(device, device_copy_of)
+        self._tables: dict[tuple[Work, ...], Table] = {}  # by works, those that were asked for last at the end
         self._forms: weakref.WeakKeyDictionary[SharedValues, tuple[Forms, Prepared | None]]
         self._forms = weakref.WeakKeyDictionary()
         with device:
@@ -218,32 +221,29 @@ class Resident(Launching):
 
     def launch(self, works: Sequence[Work], numbers: Sequence[float] = ()) -> None:
         """Do works, all at once; `numbers`: what the words NUMBERS stand for."""
-        works = [work for work in works if work.tasks]
+        asked = tuple([work for work in works if work.tasks])
+        if not asked:
+            return
         with self._lock, self.device:
-            image = Image(self, sum(2 + TASKS.count + len(w.words) for w in works) + len(numbers))
-            at = image.put(np.array(numbers, np.float64).view(np.int64))
-            rows = np.zeros((0, ROW.count), np.int64)
-            for k, dtype in enumerate(DTYPES):
-                group = [work for work in works if work.dtype == dtype]
-                if group:
-                    rows = np.concatenate([rows, self._row(k, group, image, at)[None]])
-            if len(rows):
-                image.send()
-                if error := self._loop(self.launches.address, address(rows), len(rows)):
-                    self.device.reject(error)
+            known = self._tables.pop(asked, None) or self._table(asked, len(numbers))
+            self._tables[asked] = known  # the last one that came
+            known.send(np.array(numbers, np.float64).view(np.int64))
+            if error := self._loop(self.launches.address, known.rows_at, len(known.rows)):
+                self.device.reject(error)
 
-    def _row(self, kernel: int, group: Sequence[Work], image: Image, numbers: int) -> Words:
-        """Return the row of ROW of a launch."""
-        tasks: Words = np.zeros((len(group), TASKS.count), np.int64)
-        ends = np.cumsum([work.tasks for work in group])
-        tasks[:, TASKS.at["end"]], tasks[:, TASKS.at["first"]] = ends, ends - [work.tasks for work in group]
-        tasks[:, TASKS.at["what"]] = [FUNCTIONS.index(work.function) for work in group]
-        words = [[numbers if word == NUMBERS else word for word in work.words] for work in group]
-        tasks[:, TASKS.at["words"]] = [image.put(np.array(own, np.int64)) for own in words]
-        row = np.zeros(ROW.count, np.int64)
-        row[ROW.at["kernel"]], row[ROW.at["nodes"]] = kernel, ends[-1]
-        row[ROW.at["p"]] = image.put(np.array([image.put(tasks.reshape(-1)), len(group)], np.int64))
-        return row
+    def _table(self, works: Sequence[Work], numbers: int) -> Table:
+        """Return what the launches of works need; memory of one that was not asked for of late is used again."""
+        old = self._tables.pop(next(iter(self._tables))) if len(self._tables) == _TABLES else None
+        size = 8 * (sum(2 + TASKS.count + len(w.words) for w in works) + numbers)
+        there = None if old is None else old.device_copy
+        if there is None or there.size < size:
+            there = device_copy_of(self.device, 0, max(size, 1 << 12))
+        table = Table(there, numbers)
+        for k, dtype in enumerate(DTYPES):
+            group = [work for work in works if work.dtype == dtype]
+            if group:
+                table.add(k, group)
+        return table
 
     def step(self, rule: str, groups: Sequence[Sequence[Value]], numbers: Sequence[float], by_rows: bool) -> None:
         keep: list[object] = []
@@ -252,7 +252,7 @@ class Resident(Launching):
         self.version += 1
 
     def _rule(self, rule: str, group: Sequence[Value], numbers: int, by_rows: bool, keep: list[object]) -> Work:
-        size, dtype = group[0].size, group[0].dtype.name
+        size, dtype = group[0].size, _NAMES[group[0].dtype]
         width, rows, index, many = size, 1, 0, 0
         for g in group:
             if isinstance(g, RowGrad):
@@ -304,6 +304,50 @@ class Resident(Launching):
 
 
 NUMBERS = -1  # among the words of a work: the address of the numbers of the launch
+
+
+class Table:
+    """Launches of some works: rows of ROW, and words on the device, which begin with the numbers of the launch."""
+
+    def __init__(self, device_copy: DeviceCopy, numbers: int) -> None:
+        self.device_copy = device_copy
+        self.rows: list[Words] = []
+        self._words: Words = np.zeros(numbers, np.int64)
+        self._pieces: list[Words] = [self._words]
+        self._used = numbers
+        self._sent = False
+
+    def _put(self, words: Sequence[int] | Words) -> int:
+        """Add words; return their address on the device."""
+        self._pieces.append(np.array(words, np.int64))
+        self._used += len(words)
+        return self.device_copy.address + 8 * (self._used - len(words))
+
+    def add(self, kernel: int, group: Sequence[Work]) -> None:
+        """Add the launch of a kernel."""
+        tasks: Words = np.zeros((len(group), TASKS.count), np.int64)
+        ends = np.cumsum([work.tasks for work in group])
+        tasks[:, TASKS.at["end"]], tasks[:, TASKS.at["first"]] = ends, ends - [work.tasks for work in group]
+        tasks[:, TASKS.at["what"]] = [FUNCTIONS.index(work.function) for work in group]
+        numbers = self.device_copy.address
+        words = [[numbers if word == NUMBERS else word for word in work.words] for work in group]
+        tasks[:, TASKS.at["words"]] = [self._put(own) for own in words]
+        row = np.zeros(ROW.count, np.int64)
+        row[ROW.at["kernel"]], row[ROW.at["nodes"]] = kernel, ends[-1]
+        row[ROW.at["p"]] = self._put([self._put(tasks.reshape(-1)), len(group)])
+        self.rows.append(row)
+
+    def send(self, numbers: Words) -> None:
+        """Copy to the device what it does not have."""
+        device, at = self.device_copy.device, self.device_copy.address
+        if not self._sent:
+            self._pieces[0] = numbers
+            device.upload(at, np.concatenate(self._pieces).view(np.uint8))
+            self._table = np.concatenate(self.rows)
+            self.rows_at, self._sent, self._pieces = address(self._table), True, []
+        elif not np.array_equal(numbers, self._words):
+            device.upload(at, numbers.view(np.uint8))
+        self._words = numbers
 
 
 class Forms:
