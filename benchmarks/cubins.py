@@ -4,6 +4,7 @@
     python benchmarks/cubins.py --table FILE        print the table of what a file has
     python benchmarks/cubins.py --cycles [--steps] [--models NAME ...] [--size ...] [--rows N ...] [--json FILE]
                                                     estimates of cycles on an H200
+    python benchmarks/cubins.py --beside FILE       what `make gpu` has measured, beside these
 
 A file that is there already is gone on with: what it has is not compiled again. It ends with status 1 if a function
 spills registers or keeps memory of its own on a stack. Needs the extra `cuda`.
@@ -182,6 +183,24 @@ def table(functions: list[dict[str, Any]]) -> str:
     return "\n".join(out) + "\n"
 
 
+def beside(found: dict[str, Any]) -> str:
+    """Return tables of constants and of kernels alone from a report of `benchmarks/gpu.py`."""
+    out = ["| constant | estimated | measured |", "|---|---|---|"]
+    constants = found["clocks"].get("instructions", {}).get("constants", {})
+    out += [f"| {name} | {c['estimated']} | {c['measured']:.1f} |" for name, c in constants.items()]
+    out += ["", "| model | function | rows | estimated cycles | measured, less an empty kernel | by the profiler |"]
+    out += ["|---|---|---|---|---|---|"]
+    profiled = {(r["model"], r["function"], r["rows"]): r.get("cycles") for r in found.get("profiled", ())
+                if isinstance(r, dict)}  # fmt: skip
+    for name, rows in found["alone"].items():
+        for r in (r for r in rows if "cycles" in r):
+            counted = profiled.get((name.split()[0], r["function"], r["rows"]))
+            numbers = [r.get("estimated cycles"), r["cycles"], counted]
+            cells = [f"{n:,.0f}" if n is not None else "–" for n in numbers]
+            out.append(f"| {name} | {r['function']} | {r['rows']} | {' | '.join(cells)} |")
+    return "\n".join(out) + "\n"
+
+
 def versions() -> dict[str, str]:
     """Return the versions of what compiles."""
     out = {}
@@ -200,12 +219,16 @@ def main() -> int:
     parser.add_argument("--gpu", nargs="*", choices=GPUS, default=list(GPUS))
     parser.add_argument("--json", type=Path)
     parser.add_argument("--table", type=Path)
+    parser.add_argument("--beside", type=Path)
     parser.add_argument("--cycles", action="store_true")
     parser.add_argument("--steps", action="store_true")
     parser.add_argument("--rows", nargs="*", type=int, default=[1, 16, 64, 256, 700])
     args = parser.parse_args()
     if args.cycles:
         return report(args)
+    if args.beside:
+        print(beside(json.loads(args.beside.read_text())), end="")
+        return 0
     if args.table:
         print(table(json.loads(args.table.read_text())["functions"]), end="")
         return 0

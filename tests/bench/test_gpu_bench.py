@@ -232,6 +232,7 @@ def test_what_comes_first_on_a_gpu(gpu: ModuleType, monkeypatch: pytest.MonkeyPa
 def test_kernels_alone_and_instructions_are_compared_with_estimates(
     gpu: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    import cubins
     from acronumba_bench.gpu import alone, instructions, meter
 
     opened = meter.Meter(0, Measured())
@@ -250,4 +251,9 @@ def test_kernels_alone_and_instructions_are_compared_with_estimates(
     assert gpu.beside(found) == "cell_1_0 8: 2.00 us, off -25%; cell_1_0 16: 2.00 us, off +nan%"
     said = gpu.CHILD["clock"]("instructions", "cuda")
     assert said["constants"] == {"exchange": {"estimated": 24, "measured": 24 + 1 - 26}}
+    report = {"clocks": {"instructions": said}, "alone": {"doubled functions": found}, "profiled": "not installed"}
+    lines = cubins.beside(report).splitlines()
+    assert lines[2] == "| exchange | 24 | -1.0 |"
+    assert lines[6:] == ["| doubled functions | cell_1_0 | 8 | 3,000 | 4,000 | – |",
+                         "| doubled functions | cell_1_0 | 16 | – | 4,000 | – |"]  # fmt: skip
     assert said["estimated"] == cases and set(said["measured"]) > set(instructions.CASES)
