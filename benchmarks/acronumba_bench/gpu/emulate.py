@@ -48,13 +48,14 @@ _PARAMETERS = 0x210  # place of the parameters among the constants
 class Issued:
     """An instruction that a warp has issued."""
 
-    __slots__ = ("apart", "instruction", "taken", "turns")
+    __slots__ = ("again", "apart", "instruction", "taken", "turns")
 
     def __init__(self, instruction: Instruction) -> None:
         self.instruction = instruction
         self.taken = False  # of a branch: whether it went elsewhere
         self.turns = 0  # of an access of memory: how many times the memory's 128 bytes a cycle are needed
         self.apart = False  # whether it went to memory that not only the block has
+        self.again = False  # whether all of that has been read before, by the warp or before a barrier
 
 
 class Memory:
@@ -95,12 +96,14 @@ class Block:
         constants[0:16] = struct.pack("<4I", threads, 1, 1, blocks)
         constants[_PARAMETERS:] = struct.pack(f"<{len(arguments)}q", *arguments)
         self.constants = np.frombuffer(bytes(constants), U32)
+        self.warps: list[Warp] = []
+        self.lines: set[int] = set()  # of memory that have been read before the last barrier
         self.votes: dict[int, bool] = {}  # of the last barrier with a question, by warp
         self.steps = [_step(i, self) for i in code.body]
 
     def run(self, most: int = 4_000_000) -> list[list[Issued]]:
         """Run all warps; return what each has issued."""
-        warps = [Warp(self, k) for k in range(self.threads // WARP)]
+        self.warps = warps = [Warp(self, k) for k in range(self.threads // WARP)]
         with np.errstate(all="ignore"):
             while any(w.alive for w in warps):
                 for w in warps:
@@ -109,6 +112,7 @@ class Block:
                     raise RuntimeError("the kernel does not end")
                 for w in warps:
                     w.waits = False
+                    self.lines |= w.lines
         return [w.issued for w in warps]
 
 
@@ -128,6 +132,7 @@ class Warp:
         self.exited = np.zeros(WARP, bool)
         self.waits = False  # at a barrier of the block
         self.issued: list[Issued] = []
+        self.lines: set[int] = set()  # of memory that it has read
         self.pc = 0
 
     @property
@@ -284,8 +289,10 @@ def _found(w: Warp, places: Lanes, active: Lanes, shared: bool, count: int) -> t
     else:
         at = (own - U64(w.block.memory.base)).view(I64)
         words = w.block.memory.words
-        issued.apart = True
-        issued.turns = max(count * len(own) // WARP, len(np.unique(at // 128)), 1)
+        lines = set((at // 128).tolist())
+        issued.apart, issued.again = True, lines <= w.lines | w.block.lines
+        w.lines |= lines
+        issued.turns = max(count * len(own) // WARP, len(lines), 1)
     if (at < 0).any() or (at % (4 * count)).any() or (at + 4 * count > words.nbytes).any():
         raise IndexError(f"{issued.instruction.text}: {at}")
     return words, at // 4
@@ -428,6 +435,23 @@ def _voted(i: Instruction, block: Block) -> Step:
     return lambda w, active: put(w, any(w.block.votes.values()), active)
 
 
+def _forgets(i: Instruction, block: Block) -> Step:
+    """CCTL.IVALL: the first cache holds nothing any more."""
+
+    def step(w: Warp, active: Lanes) -> None:
+        for lines in (block.lines, *(one.lines for one in block.warps)) if active.any() else ():
+            lines.clear()
+
+    return step
+
+
+def _fence(i: Instruction, block: Block) -> Step:
+    def step(w: Warp, active: Lanes) -> None:
+        w.issued[-1].turns = int(active.any())
+
+    return step
+
+
 def _nothing(i: Instruction, block: Block) -> Step:
     return lambda w, active: None
 
@@ -438,6 +462,7 @@ _MADE: dict[str, Callable[[Instruction, Block], Step]] = {
     **ARITHMETIC, "LDS": _load, "LD": _load, "LDG": _load, "STS": _store, "ST": _store, "STG": _store,
     "LDGSTS": _copy, "BRA": _branch, "CALL": _call, "RET": _return, "EXIT": _exit, "BSSY": _begin,
     "B2R": _voted, "BSYNC": _converge, "BREAK": _leave, "WARPSYNC": _warp_meets, "BAR": _block_meets,
+    "CCTL": _forgets, "MEMBAR": _fence,
     # RED: of a counter, which no other block reads
-    **dict.fromkeys("NOP LDGDEPBAR DEPBAR MEMBAR ERRBAR CGAERRBAR CCTL YIELD RED REDG".split(), _nothing),
+    **dict.fromkeys("NOP LDGDEPBAR DEPBAR ERRBAR CGAERRBAR YIELD RED REDG".split(), _nothing),
 }  # fmt: skip

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.emit import interpret
-from acronumba.ir.spec import FAR, Dim, KernelSpec, Size
+from acronumba.ir.spec import FAR, Dim, KernelSpec, Operand, Size
 from acronumba.kernels.cuda.compat import Machine
 from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.persistent import BARRIER, STEP, PersistentCode
@@ -120,7 +120,7 @@ class Launch:
             return np.tanh(self.rng.standard_normal(shape)).astype(dtype)
         return self.rng.integers(0, 2, shape).astype(dtype)
 
-    def _word(self, o: Any, i: int) -> int:
+    def _word(self, o: Operand, i: int) -> int:
         """Return the argument word of a node."""
         shape = self._shape(o.shape)
         match o.kind:
@@ -134,7 +134,15 @@ class Launch:
                 return self.memory.place(np.array([*rows, 0], np.int64))
             case "numbers":
                 return self.memory.place(np.zeros(shape[0] + 1, np.int64))
-        return int(self.rng.integers(0, 2))
+        return int(self.rng.integers(0, self._choices(o)))
+
+    def _choices(self, o: Operand) -> int:
+        """Return how many values an integer may have: as many as there are rows of all tables whose row it names."""
+        v = self.spec.operands.index(o)
+        uses = [op for op in self.spec.body if v in op.args]
+        most = [self._shape(self.spec.operands[op.args[0]].shape)[0] for op in uses
+                if op.op == "take" and op.attrs == (0,) and op.args[0] < len(self.spec.operands)]  # fmt: skip
+        return min(most) if most and len(most) == len(uses) else 2
 
     def _shared(self, v: int) -> Array:
         if v not in self.shared:
@@ -171,7 +179,7 @@ class Launch:
         most = 0
         for block in dict.fromkeys((0, blocks - 1)):
             trace = self.run(machine, entry, blocks, block)
-            most = max(most, cycles.cycles([trace] * together))
+            most = max(most, cycles.cycles([trace] * together, busy=min(blocks, cycles.PROCESSORS)))
         return blocks, most
 
     def step(self, machine: Machine, code: PersistentCode) -> int:
@@ -187,7 +195,7 @@ class Launch:
             steps = self.table(rows, times), len(rows) * times, self.memory.place(barrier), 0
             blocks = max(row["blocks"] for row in rows)
             one = Block(_read(machine.code, "run"), self.memory, steps, THREADS, blocks, 0, code.shared)
-            taken.append(cycles.cycles([one.run()]))
+            taken.append(cycles.cycles([one.run()], busy=blocks))
         return taken[1] - taken[0]
 
     def rows(self) -> list[dict[str, int]]:
