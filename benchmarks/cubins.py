@@ -87,7 +87,7 @@ def rows(name: str, size: str, gpu: str) -> Iterator[dict[str, Any]]:
 
 def estimates(name: str, size: str, nodes: list[int], steps: bool) -> Iterator[dict[str, Any]]:
     """Estimate the cycles of each function of a model, and of steps of its kernels, for batches of so many nodes."""
-    for spec, code in kernels(name, size):
+    for spec, code in kernels(name, size, there=True):
         made = machines(code, *GPUS["9.0a"])
         for many in nodes:
             launch = Launch(spec, code, many)

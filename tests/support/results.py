@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from statistics import geometric_mean
+from statistics import geometric_mean, median
 from typing import Any
 
 from acronumba.bench.measure import Quartiles
@@ -216,6 +216,27 @@ def gpu_levels_table() -> str:
         cells = [f"{found[n]['warm us']:.1f} ({100 * found[n]['off']:+.0f}%)" for n in rows]
         lines.append([f"`{name.removeprefix('a step of ')}`", *cells])
     return markdown(["function", "1 row", *(f"{n} rows" for n in rows[1:])], lines)
+
+
+def gpu_cold() -> float:
+    """Return the microseconds that the median function launched alone takes longer after other code has run."""
+    rows = [row for name, own in result(STREAMED)["alone"].items() if name.endswith("functions") for row in own]
+    return median([row["after other code us"] - row["warm us"] for row in rows])
+
+
+def gpu_estimates(new: bool) -> list[float]:
+    """Return how far off estimates of functions launched alone are, in order: those made before the run, or the new."""
+    keys = ("model", "function", "rows")
+    found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in result(STREAMED)["profiled"]:
+        found.setdefault(tuple(row[k] for k in keys), []).append(row)
+    made = {tuple(row[k] for k in keys): row.get("cycles") for row in result("cycles-sm90a")["estimates"]}
+    out = []
+    for key, rows in found.items():
+        thought = made.get(key) if new else rows[0].get("estimated cycles")
+        if thought and made.get(key):
+            out.append(abs(thought / median([row["cycles"] for row in rows]) - 1))
+    return sorted(out)
 
 
 # ------------------------------------------------------------------------------------------------------------ threads
