@@ -239,8 +239,19 @@ def _unread(lowered: Lowered, shared: SharedTree, sweeps: Sequence[Walker]) -> f
 
 
 def _function_texts(program: ir.Program) -> set[str]:
-    """Return the functions as text, without numbers that count undone walks: of sites, counters and functions."""
-    return {re.sub(r"(?<=#)\w+|(?<=site )\d+|_\d+(?=\()| +", "", function_text(f, program)) for f in program.functions}
+    """Return the functions as text, without what undone walks leave: names, numbers of sites, counters and functions."""
+    return {_without_names(function_text(f, program)) for f in program.functions}
+
+
+def _without_names(text: str) -> str:
+    """Return the text of a function with numbers for names of variables, and without comments."""
+    text = re.sub(r"^ *#.*$", "", text, flags=re.MULTILINE)
+    names: dict[str, str] = {}
+    for found in re.findall(r"^ *(?:\d+: *)?([A-Za-z_][\w, ]*) = ", text, re.MULTILINE):
+        for name in found.split(", "):
+            names.setdefault(name, f"${len(names)}")
+    text = re.sub(r"(?<![\w.])[A-Za-z_]\w*", lambda name: names.get(name[0], name[0]), text)
+    return re.sub(r"(?<=#)\w+|(?<=site )\d+|_\d+(?=\()| +", "", text)
 
 
 def _note(error: AcronumbaError, sweeps: Sequence[Walker], rejected: list[Read] | None) -> None:
