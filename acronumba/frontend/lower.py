@@ -239,7 +239,7 @@ def _unread(lowered: Lowered, shared: SharedTree, sweeps: Sequence[Walker]) -> f
 
 
 def _function_texts(program: ir.Program) -> set[str]:
-    """Return the functions as text, without what undone walks leave: names, numbers of sites, counters and functions."""
+    """Return the functions as text, without what undone walks leave: names, and numbers of sites and functions."""
     return {_without_names(function_text(f, program)) for f in program.functions}
 
 
