@@ -12,7 +12,7 @@ import operator
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -118,6 +118,9 @@ class Forms(Protocol):
 
     def refresh_at(self, addresses: Words) -> None:
         """Fetch the arrays with these addresses."""
+
+    def watch(self, owner: Any) -> None:
+        """Ask an `Owner` of `runtime.devices.arrays`, before arrays are fetched, whether a step has failed."""
 
     def total(self, addresses: Words, dtype: str) -> DeviceTensor:
         """Return the sum of elements at addresses of the device, as float64."""

@@ -28,6 +28,7 @@ from acronumba import (
 )
 from acronumba.memory import homes
 from acronumba.runtime.devices import names
+from acronumba.runtime.devices.back import BackDevice
 from acronumba.runtime.devices.simulated import SimulatedDevice, simulator
 
 Params = dict[str, Any]
@@ -378,3 +379,24 @@ def test_a_number_that_is_fetched_is_a_scalar_of_numpy() -> None:
     assert float(norm) > 0
     with pytest.raises(TypeMismatch, match="ACR715"):
         optim.clip(grads, 1.0)
+
+
+def test_a_step_that_has_failed_is_reported_when_values_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    turn = BackDevice.turn
+    monkeypatch.setattr(BackDevice, "turn", lambda self: (made.append(self), turn(self))[1])
+    p, opt = params(), optim.SGD(0.1)
+    f = model(loss.__wrapped__).with_options(persistent=True).on("simulator").value_and_grad
+    q, other = copied(p), optim.SGD(0.1)
+    with pytest.raises(RuntimeError, match="in vain"), block(p, opt):  # noqa: PT012 - the block is what is tested
+        trained(f, p, opt, steps=1)
+        _, grads = f.batch(*COLUMNS, p=p)  # nobody waits
+        made[0]._words_of_runs[-1][0] = 1  # as its blocks do
+        with pytest.raises(RuntimeError, match="in vain"):
+            np.asarray(grads["w"])
+        opt.update(p, grads)
+    with block(q, other):
+        with pytest.raises(RuntimeError, match="in vain"):
+            f.batch(*COLUMNS, p=q)
+        trained(f, q, other, steps=1)
+    assert not homes

@@ -223,18 +223,21 @@ class Pool:
         """Return a tensor with any elements."""
         size = 1 << max(math.prod(shape) * np.dtype(dtype).itemsize - 1, 63).bit_length()
         free = self._free.setdefault(size, [])
-        owner = _Pooled(free.pop() if free else self._make(self._device, 0, size), free)
+        owner = Pooled(free.pop() if free else self._make(self._device, 0, size), free)
         return DeviceArray(self._device, owner.block.address, dtype, shape, owner)
 
 
-class _Pooled(_Owners):
-    """Memory that is given back, unless it was exported."""
+class Pooled(_Owners):
+    """Memory that is given back, unless it was exported; `wait_for`: who says whether its computation has failed."""
 
     def __init__(self, block: DeviceCopy, free: list[DeviceCopy]) -> None:
         super().__init__(())
         self.block = block
         self._back = weakref.finalize(self, free.append, block)
         self._back.atexit = False
+
+    def wait_for(self, owner: Owner) -> None:
+        self._owners = (owner,)
 
     def export(self) -> None:
         self._back.detach()

@@ -26,14 +26,13 @@ from acronumba.memory import Array, DeviceTensor, Words, address
 from acronumba.runtime import state
 from acronumba.runtime.backends import BackwardMemory, Pieces
 from acronumba.runtime.batches import Batches
-from acronumba.runtime.devices.arrays import Pool, sweep
+from acronumba.runtime.devices.arrays import DeviceArray, Pooled, sweep
 from acronumba.runtime.devices.executor import (
     UNLIMITED,
     DeviceExecutor,
     Launching,
     Stream,
     bytes_of,
-    device_copy_of,
 )
 from acronumba.runtime.devices.launches import launches
 from acronumba.runtime.devices.pending import together
@@ -42,6 +41,7 @@ from acronumba.runtime.shared import Forms
 from acronumba.runtime.summing import Job
 
 _LAUNCHES = 256  # more than there are batches, that the table has room for
+_LATE = 32  # launches that nobody has waited for, at most
 _NUMBERS = {name: k for k, name in enumerate(FUNCTIONS)}
 _SIZES = {"float32": 4, "float64": 8}
 _REST = (0,) * (JOB.count - JOB.at["words"])
@@ -103,7 +103,6 @@ class BackDevice(Launching):
         self._covers: dict[tuple[int, int], bool] = {}  # whether they have an array: its address and size
         self._words_of_runs: list[Words] = []  # what launches say whether they have failed by
         self._left: tuple[Batches, int, int]  # batches that are not launched yet, how many, and bytes of scratch
-        self.pool = Pool(device, device_copy_of)
         self.of: BackwardMemory | None = None  # of the backward pass that runs,
         self.before: Stream | None = None  # ... and of the forward pass, which owns the memory of its regions
 
@@ -118,12 +117,38 @@ class BackDevice(Launching):
     def turn(self) -> Iterator[None]:
         with self._lock, self.device:
             sweep()
+            if len(self._words_of_runs) > _LATE or self._lost():
+                self._settle()
+            self._late = False
             try:
                 yield
+            except BaseException:
+                self.persistent.wait()
+                raise
             finally:
                 self.of = self.before = None  # what a run has goes with it
-                self.persistent.wait()
-            self._check()
+            if not self._late:
+                self._settle()
+
+    def check(self) -> None:
+        """Raise if a backward pass has failed whose results stay on the device; all are done when this is asked."""
+        if self._lost():
+            raise RuntimeError(GIVEN_UP)
+
+    def export(self) -> None: ...
+
+    def _lost(self) -> bool:
+        """Whether blocks of a launch have waited for each other in vain."""
+        return any(word[0] for word in [*self._words_of_runs])
+
+    def _settle(self) -> None:
+        """Wait until all is done; raise if a launch has failed."""
+        self.persistent.wait()
+        lost = self._lost()
+        while self._words_of_runs:
+            self.persistent.give(self._words_of_runs.pop())
+        if lost:
+            raise RuntimeError(GIVEN_UP)
 
     # ---- batches
 
@@ -147,14 +172,6 @@ class BackDevice(Launching):
         word = self._start(self.stream)
         if word is not None:
             self._words_of_runs.append(word)
-
-    def _check(self) -> None:
-        """Raise if the blocks of a launch have waited for each other in vain; all launches are done."""
-        lost = any(word[0] for word in self._words_of_runs)
-        while self._words_of_runs:
-            self.persistent.give(self._words_of_runs.pop())
-        if lost:
-            raise RuntimeError(GIVEN_UP)
 
     def _write_down(self, jobs: Words) -> None:
         """Write the launches of the batches that are left, and of sums: rows of JOB."""
@@ -251,8 +268,7 @@ class BackDevice(Launching):
         for start, end in found:
             self.device.download(memory_at(start, end), start + self.places)
         if found:
-            self.persistent.wait()
-            self._check()
+            self._settle()
 
     # ---- sums over nodes
 
@@ -271,8 +287,13 @@ class BackDevice(Launching):
         for at, total in here.items():
             self.device.download(bytes_of(total), there[at])
         if here:
-            self.persistent.wait()
-            self._check()
+            self._settle()
+        pooled = [a.owner for a in own.values() if isinstance(a, DeviceArray) and isinstance(a.owner, Pooled)]
+        if forms is not None and not here and len(pooled) == len(own):
+            self._late = True  # whoever reads them waits
+            forms.watch(self)
+            for owner in pooled:
+                owner.wait_for(self)
         return own  # type: ignore[return-value]
 
     def add_to(self, there: Mapping[int, Array], parts: Sequence[tuple[Array, Array]]) -> None:

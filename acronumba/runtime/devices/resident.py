@@ -28,7 +28,7 @@ from acronumba.kernels.cuda.sums import TASKS
 from acronumba.locks import ForkLock
 from acronumba.memory import Array, DType, Words, address, aligned, homes
 from acronumba.records import record
-from acronumba.runtime.devices.arrays import DeviceArray, Pool
+from acronumba.runtime.devices.arrays import DeviceArray, Owner, Pool
 from acronumba.runtime.devices.back import memory_at
 from acronumba.runtime.devices.device import Device, DeviceCopy
 from acronumba.runtime.devices.executor import Launching, bytes_of, device_copy_of
@@ -90,6 +90,7 @@ class Resident(Launching):
         self._held: dict[int, Held] = {}  # by address
         self._starts: list[int] = []
         self.pool = Pool(device, device_copy_of)
+        self.watched: weakref.WeakSet[Owner] = weakref.WeakSet()  # who says whether steps have failed
         self._tables: dict[tuple[Work, ...], Table] = {}  # by works, those that were asked for last at the end
         self._forms: weakref.WeakKeyDictionary[SharedValues, tuple[Forms, Prepared | None]]
         self._forms = weakref.WeakKeyDictionary()
@@ -165,6 +166,8 @@ class Resident(Launching):
                 self.device.download(memory_at(at, at + held.array.nbytes), held.device_copy.address)
             if found:
                 self.device.wait()
+                for owner in [*self.watched]:
+                    owner.check()
         for held in found.values():
             held.bits, held.version = _bits(held.array), self.version
 
@@ -391,6 +394,9 @@ class Forms:
         found = [a for a in arrays if self.home.holds(a)]
         self.fetches = self.fetches or bool(found)
         self.home.refresh(found)
+
+    def watch(self, owner: Owner) -> None:
+        self.home.watched.add(owner)
 
     def total(self, addresses: Words, dtype: str) -> DeviceArray:
         return self.home.total(addresses, dtype)
