@@ -412,9 +412,9 @@ def all_parts(*types: Type) -> Iterator[Type]:
 
 
 def holds_arrays(t: Type) -> bool:
-    """Whether values of a type may be or contain arrays of NumPy, besides tensors of PyTorch."""
+    """Whether values of a type may contain arrays of NumPy, or tensors of PyTorch that are made of parts of arrays."""
     if isinstance(t, TorchT):
-        return False
+        return isinstance(t.inner, ArrayT)
     return isinstance(t, TensorT | Array0T | ArrayT | StructT) or any(map(holds_arrays, parts(t)))
 
 

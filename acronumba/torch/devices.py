@@ -28,7 +28,7 @@ from acronumba.runtime.devices.arrays import DeviceArray
 from acronumba.runtime.devices.device import Device
 from acronumba.runtime.devices.driver import Gpu
 from acronumba.runtime.devices.names import open_device
-from acronumba.runtime.devices.resident import Held, Resident
+from acronumba.runtime.devices.resident import Forms, Held, Resident
 
 _ALIGNED = 16  # bytes: a tensor at another address is copied on the device
 
@@ -142,6 +142,13 @@ def device_of(modules: Sequence[tuple[str, torch.nn.Module]]) -> str:
     return there[0] if there else "cpu"
 
 
+class _OfThread(threading.local):
+    """What belongs to one thread."""
+
+    def __init__(self) -> None:
+        self.regions: list[tuple[int, int, int]] = []
+
+
 class _Borrowed:
     """Memory of a tensor that stands for that of an array."""
 
@@ -165,10 +172,16 @@ class Tensors(Resident):
         self.pool = _Pool(self)  # type: ignore[assignment]
         self._of: dict[int, tuple[Any, tuple[object, ...], Array, Any]] = {}  # by id, see `_stand_in`
         self._gone: list[tuple[int, Array]] = []
+        self._thread = _OfThread()
+
+    def regions_for(self, forms: Forms) -> list[tuple[int, int, int]]:
+        """See `Resident.regions_for`: others' arrays may go at any time, and their addresses be those of others."""
+        held = {id(h): h for a in forms.arrays if (h := self._find(a)) is not None}
+        return [*(h.device_copy.region for h in held.values()), *self._thread.regions]
 
     def stand_ins(self, given: Sequence[Value]) -> tuple[Value, ...]:
         """Return values, with arrays in place of tensors on the device."""
-        with self._lock:
+        with self.lock:
             self._drop()
             out = tuple([self._stand_in(v) if is_tensor(v) and places.name(v) == self.name else v for v in given])
             if any(own is not None for _, _, _, own in self._of.values()):
@@ -211,16 +224,28 @@ class Tensors(Resident):
             places.shown(tensor)
             at = address(array)
             there = _Borrowed(at, array.nbytes, tensor.data_ptr())
-            with self._lock:  # new ones: other threads may read the old ones
+            with self.lock:  # new ones: other threads may read the old ones
                 self._held = {**self._held, at: Held("", array, there, 0, -1)}
                 self._starts = sorted(self._held)
         return array
+
+    @contextmanager
+    def reading(self, tensors: Sequence[Any]) -> Iterator[list[Array]]:
+        """Yield arrays that stand for contiguous tensors, which the kernels that this thread launches may read."""
+        arrays = [self.stand_for(tensor) for tensor in tensors]
+        self._thread.regions = [self._held[address(a)].device_copy.region for a in arrays if a.nbytes]
+        try:
+            yield arrays
+        finally:
+            self._thread.regions = []
+            for array in arrays:
+                self.drop(array)
 
     def drop(self, array: Array) -> None:
         """Forget an array that stands for a tensor."""
         if array.nbytes:
             gone = address(array)
-            with self._lock:
+            with self.lock:
                 self._held = {at: held for at, held in self._held.items() if at != gone}
                 self._starts = sorted(self._held)
 
@@ -362,10 +387,6 @@ class Maker:
             yield split([places.moved(whole, "cpu").numpy() for whole in wholes])
             return
         there = home(self.name)
-        arrays = [there.stand_for(whole) for whole in wholes]
         places.begin(self.name, there.device)
-        try:
+        with there.reading(wholes) as arrays:
             yield split(arrays)
-        finally:
-            for array in arrays:
-                there.drop(array)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -313,3 +315,67 @@ def test_numbers_of_buffers(places: OnSimulator) -> None:
             m.order.data.copy_(torch.tensor([3, 1, 0, 2]))
             m.steps.data.add_(1)
             m.flag.data.logical_not_()
+
+
+class Written(nn.Module):
+    """Returns a tensor that it has written into."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.tensor([1.0, 2.0, 3.0]))
+
+    def forward(self, x, k):
+        out = torch.zeros(2, 3)
+        out[k % 2] = x * self.w
+        return out, [x[:k] * 2, out[0]]
+
+
+def test_tensors_that_were_written_into(places: OnSimulator) -> None:
+    net, f, twin = made(places, Written())
+    xs, ks = torch.randn(3, 3), [0, 1, 2]
+    found, wanted = f.batch(xs, ks), called(twin, xs, ks)
+    torch.testing.assert_close(list(found), wanted)
+    sum(x.square().sum() + y.sum() for x, (_, y) in found).backward()
+    sum(x.square().sum() + y.sum() for x, (_, y) in wanted).backward()
+    same_gradients(net, twin)
+
+
+class Scaled(nn.Module):
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        torch.manual_seed(sum(shape))
+        self.w = nn.Parameter(torch.randn(shape))
+
+    def forward(self, x):
+        return self.w.sum() * x * x
+
+
+def test_modules_that_end_between_passes(places: OnSimulator) -> None:
+    """Arrays that stand for tensors have addresses, which others get after them."""
+    net, f, twin = made(places, Scaled((5,)))
+    x = torch.randn(3, 2)
+    for _ in range(2):
+        ended = [made(places, Scaled((3, 2)))[:2] for _ in range(3)]
+        for _, g in ended:
+            g.batch(x)
+        outs = f.batch(x)
+        del ended, g
+        gc.collect()
+        (torch.stack(list(outs)) * torch.arange(2.0)).sum().backward()
+        (torch.stack(called(twin, x)) * torch.arange(2.0)).sum().backward()
+        same_gradients(net, twin)
+
+
+def test_several_threads(places: OnSimulator) -> None:
+    xs = torch.randn(2, 3)
+
+    def train(seed: int) -> None:
+        net, f, twin = made(places, Scaled((seed + 2,)))
+        for _ in range(4):
+            outs = f.batch(xs)
+            sum(x.square().sum() for x in outs).backward()
+            sum(x.square().sum() for x in called(twin, xs)).backward()
+            same_gradients(net, twin)
+
+    with ThreadPoolExecutor(3) as threads:
+        list(threads.map(train, range(3)))

@@ -86,7 +86,7 @@ class Resident(Launching):
     def __init__(self, device: Device) -> None:
         super().__init__(device)
         self.version = 0  # increased with each change
-        self._lock = ForkLock()
+        self.lock = ForkLock()
         self._held: dict[int, Held] = {}  # by address
         self._starts: list[int] = []
         self.pool = Pool(device, device_copy_of)
@@ -152,6 +152,10 @@ class Resident(Launching):
         """Return the regions of `kernels.cuda.marshal` of all arrays."""
         return [held.device_copy.region for held in self._held.values()]
 
+    def regions_for(self, forms: Forms) -> list[tuple[int, int, int]]:
+        """Return the regions of all arrays that kernels may read which read these forms."""
+        return self.regions()
+
     def reject_stale(self, array: Array) -> None:
         held = self._find(array)
         if held is not None and held.version != self.version:
@@ -206,7 +210,7 @@ class Resident(Launching):
             for array in mine:
                 self.reject_stale(array)
             return None
-        with self._lock, self.device:
+        with self.lock, self.device:
             forms, known = self._forms.get(of, (None, None))
             if forms is None:
                 forms = Forms(self)
@@ -214,6 +218,7 @@ class Resident(Launching):
             if known is None or not valid or (forms.fetches and forms.version != self.version):
                 forms.begin()
                 known = of.make(given, forms)
+                forms.arrays = tuple(known.arrays.values())
                 self._forms[of] = forms, known
             forms.renew()
             if of.waits:
@@ -227,7 +232,7 @@ class Resident(Launching):
         asked = tuple([work for work in works if work.tasks])
         if not asked:
             return
-        with self._lock, self.device:
+        with self.lock, self.device:
             known = self._tables.pop(asked, None) or self._table(asked, len(numbers))
             self._tables[asked] = known  # the last one that came
             known.send(np.array(numbers, np.float64).view(np.int64))
@@ -360,6 +365,8 @@ class Forms:
     ----------
     fetches : bool
         Whether the CPU has computed something of the arrays since `begin`, so that it must again after each change.
+    arrays : tuple of array
+        The tensors among the shared values.
     version : int
         Of the arrays that the forms, and what the CPU has computed, are made of.
     """
@@ -367,6 +374,7 @@ class Forms:
     def __init__(self, home: Resident) -> None:
         self.home = home
         self.fetches, self.version = False, -1
+        self.arrays: tuple[Array, ...] = ()  # of the shared values
         self._forms: dict[tuple[object, ...], _Form | None] = {}
         self._virtual: dict[int, _Form] = {}  # by the array's id
         self._new: list[_Form] = []
@@ -382,7 +390,7 @@ class Forms:
         return id(array) in self._virtual or self.home.holds(array)
 
     def regions(self) -> list[tuple[int, int, int]]:
-        return [*self.home.regions(), *(form.device_copy.region for form in self._virtual.values())]
+        return [*self.home.regions_for(self), *(form.device_copy.region for form in self._virtual.values())]
 
     def refresh_at(self, addresses: Words) -> None:
         self.home.refresh_at(addresses)
@@ -403,13 +411,14 @@ class Forms:
 
     def form(self, packing: PackingLike, arrays: Sequence[Array]) -> Array | None:
         key = packing, *((address(a), a.shape, a.dtype) for a in arrays)
-        if key not in self._forms:
-            form = self._made(packing, arrays) if all(map(self.home.holds, arrays)) else None
-            self._forms[key] = form
-            if form is not None:
-                self._new.append(form)
-                self._virtual[id(form.array)] = form
-        form = self._forms[key]
+        with self.home.lock:
+            if key not in self._forms:
+                form = self._made(packing, arrays) if all(map(self.home.holds, arrays)) else None
+                self._forms[key] = form
+                if form is not None:
+                    self._new.append(form)
+                    self._virtual = {**self._virtual, id(form.array): form}  # other threads may read the old one
+            form = self._forms[key]
         if form is None:
             self.read(arrays)
         return None if form is None else form.array
@@ -438,10 +447,11 @@ class Forms:
         return _Form(virtual, device_copy_of(device, address(virtual), virtual.nbytes), there)
 
     def renew(self) -> None:
-        version = self.home.version
-        forms = self._new if self.version == version else self._virtual.values()
-        self.home.launch([form.work for form in forms])
-        self.version, self._new = version, []
+        with self.home.lock:
+            version = self.home.version
+            forms = self._new if self.version == version else self._virtual.values()
+            self.home.launch([form.work for form in forms])
+            self.version, self._new = version, []
 
 
 @record(eq=False)
