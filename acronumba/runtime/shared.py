@@ -12,7 +12,7 @@ import operator
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -31,6 +31,9 @@ from acronumba.records import record
 from acronumba.runtime.engines import Interpreted, Native
 from acronumba.runtime.program import KernelEntry, PackingLike
 from acronumba.runtime.watched import WatchedArrays
+
+if TYPE_CHECKING:
+    from acronumba.runtime.devices.arrays import Owner
 
 SharedValue: TypeAlias = "Array | np.generic | float | int"  # the word of a packed list, dict or object is an int
 
@@ -119,8 +122,8 @@ class Forms(Protocol):
     def refresh_at(self, addresses: Words) -> None:
         """Fetch the arrays with these addresses."""
 
-    def watch(self, owner: Any) -> None:
-        """Ask an `Owner` of `runtime.devices.arrays`, before arrays are fetched, whether a step has failed."""
+    def watch(self, owner: Owner) -> None:
+        """Ask the owner of a step's memory, before arrays are fetched, whether the step has failed."""
 
     def total(self, addresses: Words, dtype: str) -> DeviceTensor:
         """Return the sum of elements at addresses of the device, as float64."""

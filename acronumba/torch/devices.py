@@ -143,7 +143,7 @@ def device_of(modules: Sequence[tuple[str, torch.nn.Module]]) -> str:
 
 
 class _OfThread(threading.local):
-    """What belongs to one thread."""
+    """State of one thread."""
 
     def __init__(self) -> None:
         self.regions: list[tuple[int, int, int]] = []

@@ -240,7 +240,7 @@ class Resident(Launching):
                 self.device.reject(error)
 
     def _table(self, works: Sequence[Work], numbers: int) -> Table:
-        """Return what the launches of works need; memory of one that was not asked for of late is used again."""
+        """Return a table of works in memory of the device, which may be that of a table that was last used long ago."""
         old = self._tables.pop(next(iter(self._tables))) if len(self._tables) == _TABLES else None
         size = 8 * (sum(2 + TASKS.count + len(w.words) for w in works) + numbers)
         there = None if old is None else old.device_copy
