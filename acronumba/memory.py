@@ -125,6 +125,16 @@ def _kernel_file(path: str) -> bytes:
         os.close(file)
 
 
+class Owner(Protocol):
+    """Owner of a tensor's memory."""
+
+    def check(self) -> None:
+        """Raise if the computation of the tensor, which has finished, has failed."""
+
+    def export(self) -> None:
+        """Note that the memory was exported to another library."""
+
+
 class DeviceTensor:
     """An array in a device's memory: `runtime.devices.arrays.DeviceArray`."""
 

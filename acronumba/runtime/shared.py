@@ -12,7 +12,7 @@ import operator
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -26,14 +26,11 @@ from acronumba.ir.types import FloatT, TensorT
 from acronumba.kernels.lookups import LookupPacking
 from acronumba.kernels.tiles import Packer
 from acronumba.locks import lazy
-from acronumba.memory import Array, DeviceTensor, DType, Words, address, aligned, home_of, homes, same_bytes
+from acronumba.memory import Array, DeviceTensor, DType, Owner, Words, address, aligned, home_of, homes, same_bytes
 from acronumba.records import record
 from acronumba.runtime.engines import Interpreted, Native
 from acronumba.runtime.program import KernelEntry, PackingLike
 from acronumba.runtime.watched import WatchedArrays
-
-if TYPE_CHECKING:
-    from acronumba.runtime.devices.arrays import Owner
 
 SharedValue: TypeAlias = "Array | np.generic | float | int"  # the word of a packed list, dict or object is an int
 

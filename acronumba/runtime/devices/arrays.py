@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from acronumba.emit import tree
 from acronumba.emit.compile import Compiled, load
 from acronumba.emit.parse import parse
 from acronumba.generics import Value
-from acronumba.memory import Array, DeviceTensor, DType, Words
+from acronumba.memory import Array, DeviceTensor, DType, Owner, Words
 from acronumba.records import record
 from acronumba.runtime.devices.device import Device, DeviceCopy
 
@@ -166,16 +166,6 @@ class DeviceArray(DeviceTensor):
         places = OwnMemory(device, offsets.nbytes)
         device.upload(places.address, offsets.view(np.uint8))
         return values, DeviceArray(device, places.address, offsets.dtype, offsets.shape, places)
-
-
-class Owner(Protocol):
-    """Owner of a tensor's memory."""
-
-    def check(self) -> None:
-        """Raise if the computation of the tensor, which has finished, has failed."""
-
-    def export(self) -> None:
-        """Note that the memory was exported to another library."""
 
 
 class _Owners:
