@@ -178,7 +178,7 @@ MUTANTS = (
     ),
     Mutant(
         "schedule: the machine leaves nodes at the depth of their operands", "host/instructions.py",
-        "b.set(p, deeper(p))", "b.set(p, p | 0)",
+        "b.set(place, deeper(place))", "b.set(place, place | 0)",
         "tests/runtime/test_schedule.py",
     ),
     Mutant(
@@ -189,7 +189,7 @@ MUTANTS = (
     ),
     Mutant(
         "liveness: readers in lists keep nothing alive", "runtime/library/liveness.py",
-        "for j in range(tensors, tensors + lists):", "for j in range(tensors, tensors):",
+        "for j in range(tensors, tensors + ld(table, k + K_LISTS)):", "for j in range(tensors, tensors):",
         "tests/runtime/test_memory.py", "compiled",
     ),
     Mutant(
@@ -345,9 +345,9 @@ MUTANTS = (
     ),
     Mutant(
         "recycle: a place is given away before the last node that reads it", "runtime/library/liveness.py",
-        "st32(last, ld(it, RECORD_DATA), b)\n            for j in range(tensors,",
+        "st32(last, ld(it, RECORD_DATA), b)\n        for j in range(tensors,",
         "st32(last, ld(it, RECORD_DATA), max(b - 1, ld32(last, ld(it, RECORD_DATA))))\n"
-        "            for j in range(tensors,",
+        "        for j in range(tensors,",
         "", "compiled", "extents",
     ),
     Mutant(

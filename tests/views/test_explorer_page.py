@@ -46,7 +46,7 @@ def test_the_page_needs_nothing_else(trace: Any, tmp_path: Path) -> None:
     assert policy is not None and policy.startswith("default-src 'none'; script-src 'sha256-")
     assert "unsafe" not in policy and "http" not in policy
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", text)
-    assert len(text.encode()) < 220_000, "the budget of a small page"
+    assert len(text.encode()) < 224_000, "the budget of a small page, of which the generated code is 97 KB"
     assert text == trace.html(tmp_path / "again.html").read_text(encoding="utf-8")
 
 
