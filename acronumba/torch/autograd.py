@@ -16,6 +16,7 @@ from acronumba.api.forward import Forward
 from acronumba.errors.codes import reject
 from acronumba.memory import Array
 from acronumba.records import record
+from acronumba.torch import devices
 from acronumba.torch.devices import Maker, computing
 
 
@@ -135,10 +136,16 @@ class _Token:
     def __init__(self, back: Back, tensors: Sequence[Any]) -> None:
         self.back, self.tensors = back, tensors
         self.versions = [t._version for t in tensors]
+        self.memory = [0 if devices.places.name(t) == "cpu" else t.data_ptr() for t in tensors]  # of those on a GPU
 
     def check(self) -> None:
-        """Raise PyTorch's error if a tensor has been changed in place."""
-        for tensor, version in zip(self.tensors, self.versions, strict=True):
+        """Raise PyTorch's error if a tensor has been changed in place, or an error if one on a GPU has other memory."""
+        for tensor, version, memory in zip(self.tensors, self.versions, self.memory, strict=True):
+            if memory and tensor.data_ptr() != memory:
+                raise RuntimeError(
+                    f"the backward pass reads a tensor of shape {list(tensor.shape)} whose memory was replaced after the "
+                    "forward pass (tensor.data = ..., net.to(...)): replace it before the forward pass"
+                )
             if tensor._version != version:
                 raise RuntimeError(
                     "one of the variables needed for gradient computation has been modified by an inplace operation: "

@@ -101,6 +101,15 @@ def test_steps_copy_nothing_back(places: OnSimulator) -> None:
         places.down.clear()
 
 
+def test_memory_that_is_replaced_before_the_backward_pass_is_not_read(places: OnSimulator) -> None:
+    net, f, _ = made(places, Chain())
+    out = f.batch(WORDS, FIRSTS).stack().sum()
+    net.cell.weight.data = places.put(nn.Linear(6, 3)).weight.data
+    with pytest.raises(RuntimeError, match="memory was replaced after the forward pass"):
+        out.backward()
+    f.batch(WORDS, FIRSTS).stack().sum().backward()
+
+
 def test_changes_without_a_version_are_seen(places: OnSimulator) -> None:
     net, f, twin = made(places, Chain())
     with torch.no_grad():
