@@ -143,8 +143,8 @@ class _Token:
         for tensor, version, memory in zip(self.tensors, self.versions, self.memory, strict=True):
             if memory and tensor.data_ptr() != memory:
                 raise RuntimeError(
-                    f"the backward pass reads a tensor of shape {list(tensor.shape)} whose memory was replaced after the "
-                    "forward pass (tensor.data = ..., net.to(...)): replace it before the forward pass"
+                    f"the backward pass reads a tensor of shape {list(tensor.shape)} whose memory was replaced after "
+                    "the forward pass (tensor.data = ..., net.to(...)): replace it before the forward pass"
                 )
             if tensor._version != version:
                 raise RuntimeError(
