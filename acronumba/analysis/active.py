@@ -11,9 +11,10 @@ The flow is that of `analysis.value_flow`, which over-approximates: no lost grad
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 
 from acronumba.analysis.backward.derive import depends
 from acronumba.analysis.value_flow import Inclusion
@@ -45,6 +46,7 @@ class Active:
     ends: tuple[ir.Op, ...]  # operations that read an active value, and have no derivative
     stops: tuple[ir.Read, ...]  # reads of an active tensor as a float
     lost: tuple[ir.Read, ...]  # those whose number flows on into the loss
+    unseen: tuple[ir.Op, ...]  # writes through detached names of values that the loss then reads through these names
     constant: frozenset[int]  # words of the result whose tensors depend on no value with a requested gradient
 
     def rejection(self) -> AcronumbaError | None:
@@ -56,6 +58,17 @@ class Active:
         whole = first.why in ("float()", ".item()")
         rewrite = f"leave out {first.why}, or stop the gradient: `nn.stop_gradient(x)`" if whole else ""
         return reject("ACR602", first.loc, seen=seen, rewrite=rewrite)
+
+    def rejection_of_writes(self) -> AcronumbaError | None:
+        """Return the error for the first write through a detached name that loses a gradient, or None."""
+        if not self.unseen:
+            return None
+        first = min(self.unseen, key=lambda op: (op.loc.line, op.loc.column))
+        return reject(
+            "ACR602", first.loc, seen="a value computed from the parameters, and read through `.data` or `.detach()`",
+            message="a write through a detached name of a tensor loses its gradient",
+            rewrite="d = v.detach().clone(); or call the model under torch.no_grad() if no gradient is needed",
+        )  # fmt: skip
 
 
 def active(program: ir.Program, wanted: RequestedValues, width: int | None) -> Active:
@@ -272,8 +285,26 @@ class _Activity(Inclusion):
             needed=frozenset(n for n, k in enumerate(ops) if needed >> k & 1),
             stops=tuple(r for k, r in reads.items() if on >> k & 1),
             lost=tuple(r for k, r in reads.items() if on & needed & 1 << k),
+            unseen=self._unseen(on, needed, ~read),
             constant=self._constant(on),
         )
+
+    def _unseen(self, on: int, needed: int, mask: int) -> tuple[ir.Op, ...]:
+        """Return the writes of active values through detached names through which the loss reads."""
+        stops = [(k, i, name) for k, (i, _) in enumerate(self.what) if isinstance(i, ir.Op) and (name := _name(i))]
+        if not stops:
+            return ()
+        written = [(i, -name, self.held_by(i.args[0]) & mask) for _, i, name in stops if name < 0]
+        read = {k: _union(bits for _, name, bits in written if name == of) for k, _, of in stops if of > 0}
+        sources = [read.get(k, 0) or self._sources(*one) for k, one in enumerate(self.what)]
+        before = -1
+        while on != before:
+            before = on
+            for k, bits in enumerate(sources):
+                if bits & on & mask:
+                    on |= 1 << k
+        found = {of for k, _, of in stops if of > 0 and on & needed & 1 << k}
+        return tuple(i for i, name, bits in written if name in found and bits & on)
 
     def _constant(self, on: int) -> frozenset[int]:
         """Return the words of the result that hold nothing but results of nodes that are not active."""
@@ -306,6 +337,16 @@ class _Activity(Inclusion):
 
 def _is_tensor(a: ir.Var | ir.SharedArg) -> bool:
     return isinstance(a, ir.SharedArg) or isinstance(a.type, TensorT)
+
+
+def _name(op: ir.Op) -> int:
+    """Return the detached name of an array that is read through or, if negative, written through; 0: none."""
+    name = op.attrs[1] if op.op == "scale_gradient" and len(op.attrs) > 1 else 0
+    return name if isinstance(name, int) else 0
+
+
+def _union(sets: Iterable[int]) -> int:
+    return reduce(or_, sets, 0)
 
 
 def _reads_float(instr: ir.Instr) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -155,7 +156,7 @@ def elements(w: Walker, val: TorchTensor) -> Tensor:
     """Return the current elements of a tensor as an array."""
     x = w.whole(val.inner)
     assert isinstance(x, Tensor)
-    return stopped(w, x) if val.detached else x
+    return stopped(w, x, val.detached) if val.detached else x
 
 
 def array_in(w: Walker, val: Val) -> Val:
@@ -165,11 +166,15 @@ def array_in(w: Walker, val: Val) -> Val:
     return elements(w, val) if val.detached else val.inner
 
 
-def stopped(w: Walker, x: Tensor) -> Tensor:
-    """Return an array through which no gradient flows, as a view."""
+def stopped(w: Walker, x: Tensor, alias: int = 0) -> Tensor:
+    """Return an array through which no gradient flows, as a view.
+
+    `alias`: the detached name that it is read through, or, if negative, written through. What is written through it has
+    a gradient in PyTorch if it is read through it again: this is rejected when gradients are asked for.
+    """
     if not x.type.dtype.startswith("float"):
         return x
-    out = w.ops.op("scale_gradient", (x.ref,), x.type.dtype, x.dims, (0.0,), base=x)
+    out = w.ops.op("scale_gradient", (x.ref,), x.type.dtype, x.dims, (0.0, alias) if alias else (0.0,), base=x)
     return out if x.array0 is None else replace(out, array0=x.array0)
 
 
@@ -284,8 +289,13 @@ def without_gradient(w: Walker, val: TorchTensor) -> Val:
     if not val.dtype.startswith("float"):
         return val
     if isinstance(val.inner, ArrayRef):
-        return TorchTensor(val.inner, detached=True)
+        return TorchTensor(val.inner, detached_at(w))
     return as_torch(stopped(w, val.inner))
+
+
+def detached_at(w: Walker) -> int:
+    """Return a number for the place in the source that makes a detached name of an array."""
+    return 1 + zlib.crc32(f"{w.loc} {w.loc.caller}".encode())
 
 
 def get_attribute(w: Walker, val: Val, name: str) -> Val:

@@ -31,7 +31,7 @@ from acronumba.frontend.kinds.value import Index, Val
 from acronumba.frontend.names import in_use
 from acronumba.frontend.operators import OPERATORS, binary
 from acronumba.frontend.subscripts import WHOLE, index_parts, item_of_axes
-from acronumba.frontend.torch_math import array_of, category, elements, stopped
+from acronumba.frontend.torch_math import array_of, category, detached_at, elements, stopped
 from acronumba.frontend.walker import Walker
 from acronumba.frontend.writing import assign, each_index, index_places, note_places, store_at
 from acronumba.ir import nodes as ir
@@ -148,7 +148,7 @@ def store_item(w: Walker, base: TorchTensor, where: Index, val: Val) -> None:
     w.each(val, lambda v: _store(w, ref, parts, v, base.detached))
 
 
-def _store(w: Walker, ref: ArrayRef, parts: Sequence[Index], val: Val, detached: bool) -> Val:
+def _store(w: Walker, ref: ArrayRef, parts: Sequence[Index], val: Val, detached: int) -> Val:
     if each_index(w, parts, lambda at: _ignored(_store(w, ref, at, val, detached))):
         return NoneVal()
     basic, later = steps(parts)
@@ -162,7 +162,7 @@ def _store(w: Walker, ref: ArrayRef, parts: Sequence[Index], val: Val, detached:
     v = elements_of(w, val, ref.type.dtype)
     if (detached or not w.following) and ref.type.dtype.startswith("float"):
         old = _item(w, TorchTensor(ref), parts)
-        v = unseen(w, array_of(w, old), v) if isinstance(old, TorchTensor) else v
+        v = unseen(w, array_of(w, old), v, detached) if isinstance(old, TorchTensor) else v
     if later:
         viewed = view(w, ref, places)
         chosen = index_places(w, viewed, later)
@@ -198,7 +198,7 @@ def change(w: Walker, x: TorchTensor, new: Tensor, what: str) -> TorchTensor:
         places = index_places(w, old, ())
         note_places(w, old, places)
         hidden = x.detached or not w.following
-        assign(w, old, unseen(w, elements(w, TorchTensor(old)), new) if hidden else new)
+        assign(w, old, unseen(w, elements(w, TorchTensor(old)), new, x.detached) if hidden else new)
         return x
     if not rebindable(w, old):
         written_tensor(w, old, what)
@@ -215,14 +215,17 @@ def write_into(w: Walker, x: TorchTensor, new: Tensor, what: str) -> TorchTensor
     return change(w, x, new, what)
 
 
-def unseen(w: Walker, old: Tensor, new: Tensor) -> Tensor:
-    """Return new elements with the gradient of the old: those of a write through `.data` or under `no_grad()`."""
+def unseen(w: Walker, old: Tensor, new: Tensor, detached: int = 0) -> Tensor:
+    """Return new elements with the gradient of the old: those of a write through `.data` or under `no_grad()`.
+
+    `detached`: as in a `TorchTensor`, the name that is written through.
+    """
     if not new.type.dtype.startswith("float"):
         return new
     finite = w.call(w.constant(np.isfinite), (old,), {})
     zero = w.call(w.constant(np.where), (finite, w.ops.ufunc("sub", (old, stopped(w, old))), number(0)), {})
     assert isinstance(zero, Tensor)
-    return w.ops.ufunc("add", (stopped(w, new), w.ops.cast(zero, new.type.dtype)))
+    return w.ops.ufunc("add", (stopped(w, new, -detached if w.following else 0), w.ops.cast(zero, new.type.dtype)))
 
 
 def stop_made(w: Walker, val: Val, given: Sequence[Val]) -> Val:
@@ -239,7 +242,7 @@ def stop_made(w: Walker, val: Val, given: Sequence[Val]) -> Val:
     if any(v.same(ref) for v in known):
         return val
     if any(v.place.find() is ref.place.find() for v in known):
-        return TorchTensor(ref, detached=True)
+        return TorchTensor(ref, detached_at(w))
     note_places(w, ref, index_places(w, ref, ()))
     assign(w, ref, stopped(w, elements(w, val)))
     return val

@@ -182,8 +182,9 @@ def _windows(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: 
 
 
 def _scale_gradient(i: Op, dtypes: list[str], shapes: list[_Shape], dtype: str, shape: _Shape) -> None:
-    (factor,) = _attrs(i, 1)
+    factor, alias = (*i.attrs, 0)[:2] if len(i.attrs) == 2 else (*_attrs(i, 1), 0)
     _same_dtype(dtypes, dtype)
+    demand(isinstance(alias, int), f"{alias!r} for a detached name")
     demand(isinstance(factor, float) and TAKES["float"](dtype), f"the gradient of {dtype} times {factor!r}")
     _agree(shape, shapes[0])
 

@@ -43,7 +43,8 @@ Tensor operations, with x, y, ... tensors (rank 0 included) and c host numbers:
                    windows                    x      attrs (axis,): two axes replace one; element (i, j) is element
                                                      i + j of x, always inside; extents from the result
                    concat                     x...   attrs (axis,)
-                   scale_gradient             x      attrs (factor,): x itself; its gradient is multiplied by factor
+                   scale_gradient             x      attrs (factor,), (factor, name): x itself; its gradient is
+                                                     multiplied by factor; name: a detached name of x
                    stack                      list   the elements of a run-time list (arrays of one constant shape, or
                                                      numbers) as the rows of one array; shape (length, *element)
     adjoints       fold                       x      to the shape of the result, which broadcasts to that of x: sums

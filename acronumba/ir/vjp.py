@@ -454,7 +454,7 @@ def _inverse(order: Sequence[int]) -> tuple[int, ...]:
 
 
 def _scaled(b: Builder, o: Applied) -> dict[int, Value]:
-    (factor,) = o.attrs
+    factor = o.attrs[0]
     return {0: b.element("mul", o.adjoint, factor)} if factor else {}
 
 

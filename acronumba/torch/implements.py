@@ -97,7 +97,7 @@ def _handler(
             said = checked(w, a.what, function, *_given(f, a))
         elif _may_be_wrong(w, a):
             check_classes(w, a.what, function, *_given(f, a))
-        without_gradient = any(isinstance(v, TorchTensor) and v.detached for v in a.values.values())
+        without_gradient = [v for v in a.values.values() if isinstance(v, TorchTensor) and v.detached]
         if not tensors:
             for name, val in a.values.items():
                 if isinstance(val, TorchTensor) or name.startswith("*"):
@@ -111,7 +111,7 @@ def _handler(
             return out
         out = _wrapped(w, out)
         if without_gradient:
-            out = as_detached(_stopped(w, out) if views else out)
+            out = as_detached(_stopped(w, out) if views else out, without_gradient)
         if said is not None:
             _agrees(w, a.what, out, said)
         return out

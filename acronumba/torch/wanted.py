@@ -90,7 +90,10 @@ class TensorSelection(Selection):
         return compiled.derivatives.active(self.in_program(compiled, leaves), None).constant
 
     def check(self, compiled: Compiled, leaves: Sequence[Value], width: int | None) -> None:
-        """Numbers that are read from tensors have no gradient in PyTorch either: nothing is rejected."""
+        """Raise for lost gradients; numbers that are read from tensors have none in PyTorch either."""
+        found = compiled.derivatives.active(self.in_program(compiled, leaves), width).rejection_of_writes()
+        if found is not None:
+            raise found
 
     def structures(
         self, totals: Mapping[int, Totals], parts: Sequence[Totals], share: float, *, wide: bool, one: bool

@@ -176,6 +176,92 @@ def test_writes_that_autograd_does_not_see(f):
     check(net, torch.randn(2, 3), parameters=[net.a.weight, net.a.bias])
 
 
+def read_through_a_slice(y, z):
+    d = y.data
+    d[:2] *= z[:2]
+    return d
+
+
+def read_through_a_view(y, z):
+    d = y.detach()
+    e = d[1:]
+    e.copy_(z[1:])
+    return y, d * 1
+
+
+def read_after_a_loop(y, z):
+    d = y.data
+    for k in range(2):
+        d[k] = z[k]
+    return y, d
+
+
+def read_after_a_mask(y, z):
+    d = y.detach()
+    d[d > -9] = z.sum()
+    return d, y
+
+
+def read_result_of_a_write(y, z):
+    return y.data.mul_(z), y
+
+
+def read_through_another(y, z):
+    u = y + 1
+    d, e = y.detach(), u.detach()
+    d *= z
+    e += d
+    return e, u
+
+
+LOST = [
+    read_through_a_slice, read_through_a_view, read_after_a_loop, read_after_a_mask, read_result_of_a_write,
+    read_through_another,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", LOST, ids=[f.__name__ for f in LOST])
+def test_write_through_a_detached_name_that_is_read(f):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.b = nn.Parameter(torch.tensor([1.0, 2.0, 3.0]))
+
+        def forward(self, x):
+            return f(x + 0, self.b * 2)
+
+    net, x = Net(), torch.randn(2, 3)
+    model = acronumba.torch.model(net)
+    assert all(any(v.requires_grad for v in leaves(net(row))) for row in x)
+    with pytest.raises(Unsupported, match="detached name") as caught:
+        model.batch(x)
+    assert caught.value.code == "ACR602" and f"in {f.__name__}" in str(caught.value)
+    with torch.no_grad():
+        check(net, x)
+    net.requires_grad_(False)
+    check(net, x)
+
+
+def test_write_through_a_detached_name_without_a_gradient():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(3, 3), nn.Linear(3, 3)
+
+        def forward(self, x):
+            y, z = self.a(x), self.b(x)
+            d, e = y.detach(), y.data
+            e.mul_(z)  # read through `y` and `d` only
+            d[:1] *= x[:1]
+            d += z.detach()
+            with torch.no_grad():
+                d[1] = z[1]
+            return y, d * z
+
+    net = Net()
+    check(net, torch.randn(2, 3), parameters=list(net.parameters()))
+
+
 def test_name_of_written_tensor_is_bound_to_a_new_one():
     def forward(xs):
         a = torch.full((1, 4), -10000.0)

@@ -30,7 +30,7 @@ class TorchTensor(Value):
     """A tensor of PyTorch; of rank 0, its array is one of rank 0, never a NumPy scalar."""
 
     inner: Tensor | ArrayRef
-    detached: bool = False  # of an array that is written to: no gradient flows through what is read
+    detached: int = 0  # of an array that is written to: no gradient flows through what is read; where it was detached
 
     compound = True
     is_tensor = True
@@ -89,7 +89,7 @@ class TorchTensor(Value):
 
     def with_children(self, children: Sequence[Val]) -> Val:
         (inner,) = children
-        return TorchTensor(inner, self.detached and isinstance(inner, ArrayRef))  # type: ignore[arg-type]
+        return TorchTensor(inner, self.detached if isinstance(inner, ArrayRef) else 0)  # type: ignore[arg-type]
 
     def _alike(self, other: Value) -> bool:
         assert isinstance(other, TorchTensor)
@@ -182,11 +182,15 @@ def as_torch(val: Val) -> Val:
     return val.with_children([as_torch(v) for v in val.children()])
 
 
-def as_detached(val: Val) -> Val:
-    """Return tensors that are written to as tensors through which no gradient flows, in tuples, too."""
+def as_detached(val: Val, given: Sequence[TorchTensor]) -> Val:
+    """Return tensors that are written to as views of the detached ones among those given, in tuples, too."""
     if isinstance(val, TorchTensor):
-        return TorchTensor(val.inner, isinstance(val.inner, ArrayRef))
-    return val.with_children([as_detached(v) for v in val.children()]) if val.compound else val
+        ref = val.written
+        if ref is None or val.detached:
+            return val
+        names = [v.detached for v in given if v.written is not None and v.written.place.find() is ref.place.find()]
+        return TorchTensor(ref, names[0] if names else given[0].detached)
+    return val.with_children([as_detached(v, given) for v in val.children()]) if val.compound else val
 
 
 def as_arrays(w: Words, val: Val) -> Val:
