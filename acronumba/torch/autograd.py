@@ -136,12 +136,12 @@ class _Token:
     def __init__(self, back: Back, tensors: Sequence[Any]) -> None:
         self.back, self.tensors = back, tensors
         self.versions = [t._version for t in tensors]
-        self.memory = [0 if devices.places.name(t) == "cpu" else t.data_ptr() for t in tensors]  # of those on a GPU
+        self.arrays = [devices.standing_for(t) for t in tensors]
 
     def check(self) -> None:
-        """Raise PyTorch's error if a tensor has been changed in place, or an error if one on a GPU has other memory."""
-        for tensor, version, memory in zip(self.tensors, self.versions, self.memory, strict=True):
-            if memory and tensor.data_ptr() != memory:
+        """Raise PyTorch's error if a tensor has been changed in place, or an error if one on a GPU got other memory."""
+        for tensor, version, array in zip(self.tensors, self.versions, self.arrays, strict=True):
+            if array is not None and devices.standing_for(tensor) is not array:
                 raise RuntimeError(
                     f"the backward pass reads a tensor of shape {list(tensor.shape)} whose memory was replaced after "
                     "the forward pass (tensor.data = ..., net.to(...)): replace it before the forward pass"

@@ -292,6 +292,13 @@ def home(name: str) -> Tensors:
     return _homes[name]
 
 
+def standing_for(tensor: Any) -> Array | None:
+    """Return the array that stands for a tensor on a GPU, in its present memory; None if there is none."""
+    name = places.name(tensor)
+    found = None if name == "cpu" else home(name)._of.get(id(tensor))
+    return found[2] if found is not None and found[1][0] == tensor.data_ptr() else None
+
+
 def _at_home(device: object, given: tuple[Value, ...]) -> tuple[tuple[Value, ...], Any]:
     """Return shared values with arrays that stand for tensors on the device, and their home if there are some."""
     if _here.name == "cpu" or not any(is_tensor(v) and _is_here(v) for v in given):

@@ -101,10 +101,15 @@ def test_steps_copy_nothing_back(places: OnSimulator) -> None:
         places.down.clear()
 
 
-def test_memory_that_is_replaced_before_the_backward_pass_is_not_read(places: OnSimulator) -> None:
+@pytest.mark.parametrize("back", [False, True])
+def test_memory_that_is_replaced_before_the_backward_pass_is_not_read(places: OnSimulator, back: bool) -> None:
+    """Also if another batch has read the new memory, and the old one is back."""
     net, f, _ = made(places, Chain())
-    out = f.batch(WORDS, FIRSTS).stack().sum()
+    out, old = f.batch(WORDS, FIRSTS).stack().sum(), net.cell.weight.data
     net.cell.weight.data = places.put(nn.Linear(6, 3)).weight.data
+    if back:
+        f.batch(WORDS, FIRSTS)
+        net.cell.weight.data = old
     with pytest.raises(RuntimeError, match="memory was replaced after the forward pass"):
         out.backward()
     f.batch(WORDS, FIRSTS).stack().sum().backward()
