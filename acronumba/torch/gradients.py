@@ -80,7 +80,9 @@ class TorchValueAndGrad(ValueAndGrad):
             call = bind(self.model, columns, shared)
             found, errors = TorchValueAndGrad(self.model, into)._run(call, together=True)
             if errors:
-                raise InstanceErrors(errors, found)
+                error = InstanceErrors(errors, found.losses)
+                error.results = found
+                raise error
             if into is not None:
                 _accumulate(into, found.grads)
             return found

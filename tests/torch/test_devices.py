@@ -101,6 +101,22 @@ def test_steps_copy_nothing_back(places: OnSimulator) -> None:
         places.down.clear()
 
 
+class Loss(Chain):
+    def forward(self, words: list[int], first: Any) -> Any:
+        return super().forward(words, first).square().sum()
+
+
+def test_parameters_that_a_batch_does_not_reach_have_no_gradient(places: OnSimulator) -> None:
+    """Also if an earlier batch has reached them."""
+    net, f, _ = made(places, Loss())
+    for words, firsts in ((WORDS, FIRSTS), ([[]], FIRSTS[:1])):
+        net.zero_grad()
+        f.value_and_grad.batch(words, firsts, into=net)
+    assert [name for name, p in net.named_parameters() if p.grad is None] == [
+        "embed.weight", "cell.weight", "cell.bias"
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("back", [False, True])
 def test_memory_that_is_replaced_before_the_backward_pass_is_not_read(places: OnSimulator, back: bool) -> None:
     """Also if another batch has read the new memory, and the old one is back."""
