@@ -144,10 +144,10 @@ def tuning(which: str) -> float:
 GPU = {"PyTorch": "PyTorch by hand", "CUDA graph": "PyTorch by hand in a CUDA graph", "CPU": "ours, on the processor"}
 
 
-def gpu_rows(instances: int) -> dict[str, dict[str, float]]:
+def gpu_rows(instances: int, of: str = "gpu-h200") -> dict[str, dict[str, float]]:
     """Return for each model the seconds of a mini-batch of size small, and how many times longer others take."""
     out = {}
-    for row in result("gpu-h200")["rows"]:
+    for row in result(of)["rows"]:
         if (row["size"], row["instances"]) == ("small", instances):
             s = {name: q["median"] for name, q in row["seconds"].items()}
             ours = s["ours, packed"]
@@ -158,6 +158,15 @@ def gpu_rows(instances: int) -> dict[str, dict[str, float]]:
 def gpu(instances: int, other: str) -> float:
     """Return how many times longer another takes: the geometric mean over the models that have it."""
     return geometric_mean([row[other] for row in gpu_rows(instances).values() if other in row])
+
+
+def gpu_present_table() -> str:
+    """Return the table of models with the present kernels."""
+    rows = gpu_rows(64, STREAMED)
+    ways = {row["workload"]: 1e3 * row["ways"]["one launch"] for row in result(STREAMED)["rows"]}
+    lines = [[f"`{name}`", f"{1e3 * row['s']:.2f}", f"{ways[name]:.2f}", *(f"{row[k]:.2f}" for k in GPU)]
+             for name, row in rows.items()]  # fmt: skip
+    return markdown(["model", "ms", "ms of kernels", *GPU], lines)
 
 
 def gpu_table() -> str:
@@ -179,9 +188,9 @@ def _gpu_cells(row: Mapping[str, float]) -> list[str]:
 STREAMED = "gpu-h200-streamed"  # the present kernels, without other programs in turns
 
 
-def gpu_step(who: str, model: str = "tree_lstm") -> float:
-    """Return the milliseconds of a training step of 64 instances on the GPU."""
-    (row,) = [row for row in result(STREAMED)["steps"] if row["workload"] == model]
+def gpu_step(who: str, model: str = "tree_lstm", of: str = "steps") -> float:
+    """Return the milliseconds of a training step of 64 instances on the GPU; `of`: the list of measurements."""
+    (row,) = [row for row in result(STREAMED)[of] if row["workload"] == model]
     return 1e3 * float(row["seconds"][who]["median"])
 
 
