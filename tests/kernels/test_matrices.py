@@ -41,7 +41,7 @@ def drawn(n: int, k: int, nodes: int) -> tuple[list[list[Any]], np.ndarray]:
 SIZES = [(70, 66), (129, 40), (24, 300), (8, 1000)]
 
 
-@pytest.mark.parametrize(("n", "k"), one_in(2, SIZES))
+@pytest.mark.parametrize(("n", "k"), one_in(4, SIZES, mark="slow"))
 def test_nodes_that_share_a_matrix_have_the_bits_of_a_node_alone(
     n: int, k: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,7 +39,7 @@ def same_alone(spec: KernelSpec, rows: Any, shared: Any, each: Any, strategy: St
             assert close(mine[i], expected), (own, i)
 
 
-@pytest.mark.parametrize(("name", "apart"), one_in(3, one_in(2, squares([*BLOCKS], [False, True]), mark="slow")))
+@pytest.mark.parametrize(("name", "apart"), one_in(3, one_in(4, squares([*BLOCKS], [False, True]), mark="slow")))
 def test_a_node_has_the_bits_that_it_has_alone(name: str, apart: bool) -> None:
     spec = BLOCKS[name]
     each = lengths(spec, 4)
@@ -51,7 +51,7 @@ def test_a_node_has_the_bits_that_it_has_alone(name: str, apart: bool) -> None:
 IN_TILES = ["float64", *(name for name in ATTENTION if name not in ("float64", "around", "far"))]
 
 
-@pytest.mark.parametrize("name", one_in(12, one_in(2, IN_TILES, mark="slow")))
+@pytest.mark.parametrize("name", one_in(12, one_in(6, IN_TILES, mark="slow")))
 def test_attention_in_tiles(name: str) -> None:
     spec = ATTENTION[name]
     each = [(18, 3), (2, 33), (0, 5), (1, 1)]
@@ -60,7 +60,7 @@ def test_attention_in_tiles(name: str) -> None:
     same_alone(spec, rows, {}, each)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_rows_of_a_known_number_are_tiles_too() -> None:
     b = SpecBuilder("known")
     x, y = b.tensor("x", 36, 4), b.tensor("y", 460, 4)

@@ -89,7 +89,7 @@ def test_pullbacks_of_the_zoo(name: str) -> None:
     alike(both.gradients(both.ran(there(workload.model))), both.gradients(), 2e-5)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.long)])
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.slow)])
 def test_bits_depend_on_no_thread_and_no_number_of_blocks(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Promise 1, and that they are those of the processor but for rounding."""
     p = params(dtype)
@@ -317,7 +317,7 @@ def one_launch(f: Any, columns: Any, shared: Any, **wanted: Any) -> int:
     return launches[0]
 
 
-@pytest.mark.parametrize("cut", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("cut", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_one_launch_has_the_bits_of_many(cut: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if cut:
         monkeypatch.setattr(places, "_SPANS", {"outer": 2, "columns": 3})
@@ -325,7 +325,7 @@ def test_one_launch_has_the_bits_of_many(cut: bool, monkeypatch: pytest.MonkeyPa
     assert one_launch(loss, COLUMNS, {"p": p}) > 8
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_one_launch_where_nodes_have_extents_or_several_rows_and_rows_are_sparse() -> None:
     p = {"q": weights(4, 4), "k": weights(4, 4), "u": weights(4)}
     one_launch(attention_loss, ([weights(n, 4) for n in (3, 9, 1)], [weights(4) for _ in range(3)]), {"p": p})
