@@ -294,8 +294,8 @@ def home(name: str) -> Tensors:
 
 def standing_for(tensor: Any) -> Array | None:
     """Return the array that stands for a tensor on a GPU, in its present memory; None if there is none."""
-    name = places.name(tensor)
-    found = None if name == "cpu" else home(name)._of.get(id(tensor))
+    there = _homes.get(places.name(tensor))  # opened, if a model has run there
+    found = None if there is None else there._of.get(id(tensor))
     return found[2] if found is not None and found[1][0] == tensor.data_ptr() else None
 
 

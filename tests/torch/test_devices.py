@@ -20,6 +20,7 @@ from torch import nn  # noqa: E402
 import acronumba.torch  # noqa: E402
 from acronumba import AcronumbaError, InstanceErrors  # noqa: E402
 from acronumba.runtime.devices.simulated import simulator  # noqa: E402
+from acronumba.torch import devices  # noqa: E402
 from tests.support.torch_places import OnSimulator, on_simulator  # noqa: E402
 
 
@@ -99,6 +100,11 @@ def test_steps_copy_nothing_back(places: OnSimulator) -> None:
             opt.step()
         same_gradients(net, twin)
         places.down.clear()
+
+
+def test_tensors_elsewhere_have_no_array_that_stands_for_them() -> None:
+    """Nor is their device opened: there may be none that models compute on."""
+    assert devices.standing_for(torch.empty(2, device="meta")) is None
 
 
 class Loss(Chain):
