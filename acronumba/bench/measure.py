@@ -13,6 +13,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ SLOW = 0.25  # seconds: a slower competitor takes part in three rounds only,
 SLOWEST = 2.5  # a competitor slower than this takes part in one
 HOST = ("record", "schedule", "layout")  # stages before the execution of batches
 SHORT = 5e-3  # seconds: a shorter run is repeated until it takes this long
+MOST = 100  # calls in a turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,27 +87,37 @@ def quartiles(values: Sequence[float]) -> Quartiles:
     return Quartiles(median=median, low=low, high=high)
 
 
-def interleaved(competitors: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Quartiles]:
-    """Return the seconds of each competitor; they take turns.
+def interleaved(
+    competitors: Mapping[str, Callable[[], object]], rounds: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, Quartiles]:
+    """Return the seconds of a call of each competitor; they take turns.
 
     Parameters
     ----------
     competitors : mapping from name to function
         Each is called once before, untimed. One that takes longer than 0.25 s takes part in three rounds, one that
         takes longer than 2.5 s in one. A turn of the others begins with an untimed call, since the caches hold the data
-        of the previous competitor.
+        of the previous competitor, and has as many timed ones as take `SHORT`, but 100 at most.
     rounds : int
+    clock : function
+        Of seconds.
     """
     times: dict[str, list[float]] = {name: [] for name in competitors}
     for f in competitors.values():
         f()
+
+    def calls(f: Callable[[], object], count: int) -> None:
+        for _ in range(count):
+            f()
+
     for k in range(rounds):
         for name, f in competitors.items():
             before = statistics.median(times[name]) if times[name] else 0.0
             if before <= (SLOWEST if k < 3 else SLOW):
                 if before <= SLOW:
                     f()
-                times[name].append(timed(f)[0])
+                count = min(max(1, math.ceil(SHORT / before)), MOST) if before else 1
+                times[name].append(timed(partial(calls, f, count), clock)[0] / count)
     return {name: quartiles(values) for name, values in times.items()}
 
 

@@ -6,6 +6,7 @@ turns, after their results have been compared with those of the plain calls.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -196,7 +197,8 @@ def row(
     elif HERE not in without:
         competitors[HERE] = partial(_run, ours.on("cpu"), packed, shared)
     competitors |= {name: program.run for name, (_, program) in made.items() if found[name][0] != WRONG}
-    seconds = interleaved(competitors, rounds)
+    alone = threads == 1 and device == "cpu"
+    seconds = interleaved(competitors, rounds, time.process_time if alone else time.perf_counter)
     used = {name: spent for name, run in competitors.items() if name != BURST and (spent := instruments.joules(run))}
     traces = _TRACES if seconds[PACKED].median < SLOWEST else 1
     return Speed(
@@ -217,8 +219,13 @@ def row(
 
 
 def _own(ours: Model, objects: tuple[Any, Any], packed: tuple[Any, Any]) -> dict[str, Callable[[], object]]:
-    """Return our own competitors: methods to run a mini-batch."""
-    return {OBJECTS: partial(_run, ours, *objects), PACKED: partial(_run, ours, *packed)}
+    """Return our own competitors: methods to run a mini-batch.
+
+    Results of a GPU are copied when they are asked for, and who starts from objects wants objects: both read the first.
+    """
+    columns, p = packed
+    there = partial(ours.batch, columns, p=p) if ours.device == "cpu" else partial(_run, ours, columns, p)
+    return {OBJECTS: partial(_run, ours, *objects), PACKED: there}
 
 
 def _recorded(ours: Model, packed: Any, shared: Any, traces: int, device: str) -> dict[str, Any]:
@@ -262,7 +269,7 @@ def _agreements(
 
 
 def _run(f: Model, columns: Any, p: Any) -> None:
-    f.batch(columns, p=p)[0]  # results of a GPU are copied when they are asked for
+    f.batch(columns, p=p)[0]
 
 
 def _traced(ours: Model, packed: Any, shared: Any, times: int) -> tuple[TraceData, dict[str, float], dict[str, float]]:

@@ -26,6 +26,7 @@ HEADS = {  # of the columns, in their order
     "DyNet": "DyNet\nauto",
     "PyTorch by hand in a CUDA graph": "torch\ngraph",
 }
+ONE_STRUCTURE = ("JAX, one structure", "JAX, in buckets", "onnxruntime, one shape")
 
 
 def machine_text(machine: Mapping[str, object]) -> str:
@@ -42,7 +43,7 @@ def speeds_view(s: Speeds) -> RenderableType:
         parts.append(Text(f"{what}: {c.gflops:.0f} GFLOP/s multiplied and added at most, {c.copied:.1f} GB/s copied"))
     for size, instances in dict.fromkeys((row.size, row.instances) for row in s.rows):
         rows = [row for row in s.rows if (row.size, row.instances) == (size, instances)]
-        parts += ["", _speeds(rows, f"size {size}, {instances} instances")]
+        parts += ["", _speeds(rows, f"size {size}, {instances} instances"), *_of_one_structure(rows)]
     parts += ["", _shares(s.rows), *_joules(s)]
     wrong = [f"{row.workload}: {name}" for row in s.rows for name in row.wrong]
     if wrong:
@@ -51,6 +52,20 @@ def speeds_view(s: Speeds) -> RenderableType:
         those = dict.fromkeys(row.workload for row in s.rows if row.reasons.get(name) == why)
         parts += ["", Text(f"No {name} ({why}): {', '.join(those)}")]
     return Group(*parts, "", Text(_SPEEDS_LEGEND if s.device == "cpu" else _DEVICE_LEGEND, "dim"))
+
+
+def _of_one_structure(rows: Sequence[Speed]) -> list[RenderableType]:
+    """Return a table of compilers that want the structure of a mini-batch fixed, if there are any."""
+    there = [name for name in ONE_STRUCTURE if any(name in (*row.seconds, *row.wrong) for row in rows)]
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    table.add_column("compiled for one structure", no_wrap=True, vertical="bottom")
+    for name in there:
+        table.add_column(name, justify="right")
+    for row in rows:
+        cells = [Text("wrong", "red") if name in row.wrong else ratio_text(row.times(name)) for name in there]
+        if any(cell.plain for cell in cells):
+            table.add_row(row.workload, *cells)
+    return [table] if there else []
 
 
 def _joules(s: Speeds) -> list[RenderableType]:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
+import io
 from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
+from acronumba.bench import measure, speed
 from acronumba.bench.agreement import agreement, in_float64, plain
 from acronumba.bench.by_hand.by_numpy import NUMPY
+from acronumba.bench.by_hand.program import Program
+from acronumba.bench.instruments import Instruments
+from acronumba.bench.view import ONE_STRUCTURE, speeds_view
 from acronumba_bench import baselines
 from acronumba_bench.baselines.one_structure import OF_ONE_STRUCTURE
 from acronumba_bench.workloads import WORKLOADS
@@ -79,15 +86,46 @@ def test_a_structure_written_down_computes_the_plain_calls(name: str, count: int
     assert verdict == "close", error
 
 
-@pytest.mark.parametrize("label", [baselines.BY_JAX, baselines.IN_BUCKETS, baselines.BY_ONNXRUNTIME])
-def test_compilers_of_one_structure_agree(label: str) -> None:
-    found = baselines.of_one_structure("tree_lstm")
-    if label not in found:
-        pytest.skip(f"{', '.join(baselines.missing())}: optional competitors")
-    w = WORKLOADS["tree_lstm"]
+@pytest.mark.parametrize("label", ONE_STRUCTURE)
+@pytest.mark.parametrize("name", OF_ONE_STRUCTURE)
+def test_compilers_of_one_structure_agree(name: str, label: str) -> None:
+    w = WORKLOADS[name]
     p, xs = w.params(8), w.instances(5)
-    program = found[label](p, xs)
+    try:
+        program = baselines.of_one_structure(name)[label](p, xs)
+    except RuntimeError as error:
+        pytest.skip(f"{error}: an optional competitor")
     verdict, error = agreement(
         program.results(program.run()), plain(w.model, xs, p), plain(w.model, xs, in_float64(p)), alone=False
     )
     assert verdict == "close", error
+
+
+def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert baselines.of_one_structure("mv_rnn") == {}
+    for found, threads, reason in ((None, 1, "onnx and onnxruntime are not installed"), (1, 2, "on one thread only")):
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name, found=found: found)
+        made, reasons = speed._made(baselines.of_one_structure("birnn", threads), None, [])
+        assert not made and set(reasons) == set(ONE_STRUCTURE)
+        assert reason in reasons[baselines.BY_ONNXRUNTIME]
+
+
+def test_they_have_a_table_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(p: Any, xs: Any) -> Program:
+        raise RuntimeError("jax is not installed")
+
+    w = WORKLOADS["birnn"]
+    instruments = Instruments(
+        makers=lambda *of: {
+            baselines.BY_JAX: never,
+            baselines.BY_ONNXRUNTIME: lambda p, xs: baselines.BATCHED["birnn"](NUMPY, p, xs),
+        },
+        ceiling=lambda device: None,
+    )
+    monkeypatch.setattr(measure, "SHORT", 0.0)
+    s = speed.measure([w], instruments, sizes=(8,), batches=(2,), rounds=1)
+    file = io.StringIO()
+    Console(file=file, width=80).print(speeds_view(s))
+    assert "No JAX, one structure (jax is not installed): birnn" in file.getvalue()
+    head, row = file.getvalue().partition("compiled for one structure ")[2].splitlines()[:2]
+    assert head.split() == ["onnxruntime,", "one", "shape"] and float(row.split()[1]) > 0

@@ -15,7 +15,8 @@ from statistics import geometric_mean, median
 from typing import Any
 
 from acronumba.bench.measure import Quartiles
-from acronumba.bench.speed import Speed
+from acronumba.bench.speed import PACKED, Speed
+from acronumba.bench.view import ONE_STRUCTURE
 from acronumba_bench import chart
 from acronumba_bench.ragged import Attention, Layer
 
@@ -363,12 +364,7 @@ def without(name: str, model: str, instances: int) -> float:
 # ------------------------------------------------------------------------- one structure, the fixed cost of a call
 
 
-def one_structure(model: str, size: int, instances: int, who: str, ours: str = "ours") -> float:
-    """Return how many times longer a compiler takes that has the structure of the mini-batch fixed."""
-    rows = result("one-structure-znver4-2cores")["rows"]
-    (row,) = [r for r in rows if (r["model"], r["H"], r["instances"]) == (model, size, instances)]
-    found: float = row[who] / row[ours]
-    return found
+STRUCTURES = "one-structure-znver4-2cores"  # of `bench --size 32 64 256 --batch 4 8`
 
 
 def step_cost(model: str, size: int, which: str) -> float:
@@ -393,14 +389,14 @@ def steps_table() -> str:
 
 def one_structure_table() -> str:
     """Return the times of others relative to ours, in Markdown."""
-    others = ("JAX, one structure", "JAX, levels in buckets", "onnxruntime, one shape")
     lines = [
-        f"| | H | instances | ours, us | {' | '.join(others)} |\n",
-        f"|---|---:|---:|---:|{'---:|' * len(others)}\n",
+        f"| | H | instances | ours, us | {' | '.join(ONE_STRUCTURE)} |\n",
+        f"|---|---:|---:|---:|{'---:|' * len(ONE_STRUCTURE)}\n",
     ]
-    for row in result("one-structure-znver4-2cores")["rows"]:
-        times = " | ".join(f"{row[name] / row['ours']:.2f}" if name in row else "" for name in others)
-        lines.append(f"| {row['model']} | {row['H']} | {row['instances']} | {row['ours']:,.0f} | {times} |\n")
+    for row in sorted(speeds(STRUCTURES), key=lambda row: (row.workload, row.size, row.instances)):
+        ours = f"{1e6 * row.seconds[PACKED].median:,.0f}"
+        times = " | ".join(f"{row.times(name):.2f}" for name in ONE_STRUCTURE)
+        lines.append(f"| {row.workload} | {row.size} | {row.instances} | {ours} | {times} |\n")
     return "".join(lines)
 
 

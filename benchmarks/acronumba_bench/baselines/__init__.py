@@ -2,14 +2,16 @@
 
 In: the name of a workload, its weights and instances. Out: a `Program` per baseline, whose results are those of the
 plain calls (`acronumba.bench.agreement`). `BATCHED` names the programs that batch by hand, each written once for NumPy
-and PyTorch. PyTorch and DyNet are used where they are installed; on a GPU PyTorch alone, in CUDA graphs, too.
+and PyTorch. PyTorch and DyNet are used where they are installed; on a GPU PyTorch alone, in CUDA graphs, too. JAX and
+onnxruntime compile four of the models for one structure, on one thread of a CPU.
 """
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping
-from importlib import metadata
+from functools import partial
+from typing import Any
 
 from acronumba.bench import by_hand
 from acronumba.bench.by_hand import BY_NUMPY
@@ -17,10 +19,11 @@ from acronumba.bench.by_hand.by_numpy import NUMPY
 from acronumba.bench.by_hand.program import Program
 from acronumba.bench.instruments import Maker
 from acronumba_bench.baselines import deciding, sequences, trees, writing
+from acronumba_bench.baselines.one_structure import OF_ONE_STRUCTURE
 
 TORCH_EACH, BY_TORCH, BY_DYNET = "PyTorch one by one", "PyTorch by hand", "DyNet"
 IN_GRAPH = "PyTorch by hand in a CUDA graph"
-BY_JAX, IN_BUCKETS = "JAX, one structure", "JAX, levels in buckets"
+BY_JAX, IN_BUCKETS = "JAX, one structure", "JAX, in buckets"
 BY_ONNXRUNTIME = "onnxruntime, one shape"
 BASELINES = (BY_NUMPY, TORCH_EACH, BY_TORCH, BY_DYNET)
 
@@ -87,37 +90,42 @@ def makers(workload: str, threads: int = 1, device: str = "cpu") -> dict[str, Ma
         from acronumba_bench.baselines.by_dynet import AUTOBATCHED
 
         found[BY_DYNET] = AUTOBATCHED[workload]
-    return found
+    return found | of_one_structure(workload, threads)
 
 
-def of_one_structure(workload: str) -> dict[str, Maker]:
-    """Return the baselines on one thread of a CPU that are compiled for the structure of their mini-batch alone."""
+def of_one_structure(workload: str, threads: int = 1) -> dict[str, Maker]:
+    """Return the baselines that are compiled for the structure, or the size, of their mini-batch alone.
+
+    Those of a library that is not installed are there, too: they raise a `RuntimeError` that says so.
+    """
+    if workload not in OF_ONE_STRUCTURE:
+        return {}
     found: dict[str, Maker] = {}
-    if _there("jax"):
+    if not (missing := _missing(threads, "jax")):
         from acronumba_bench.baselines import by_jax
 
-        found[BY_JAX] = by_jax.of_one_structure(workload)
-        if workload in by_jax.IN_BUCKETS:
-            found[IN_BUCKETS] = by_jax.IN_BUCKETS[workload]
-    if _there("onnx") and _there("onnxruntime"):
+        found |= {BY_JAX: by_jax.of_one_structure(workload), IN_BUCKETS: by_jax.IN_BUCKETS[workload]}
+    else:
+        found |= dict.fromkeys((BY_JAX, IN_BUCKETS), partial(_refuse, missing))
+    if not (missing := _missing(threads, "onnx", "onnxruntime")):
         from acronumba_bench.baselines import by_onnxruntime
 
         found[BY_ONNXRUNTIME] = by_onnxruntime.of_one_structure(workload)
+    else:
+        found[BY_ONNXRUNTIME] = partial(_refuse, missing)
     return found
 
 
-def missing() -> list[str]:
-    """Return the reasons why baselines of `of_one_structure` are not there."""
-    return [f"{name} is not installed" for name in ("jax", "onnx", "onnxruntime") if not _there(name)]
+def _missing(threads: int, *libraries: str) -> str:
+    """Return why a baseline of one structure cannot be used, or ""."""
+    lacking = [name for name in libraries if importlib.util.find_spec(name) is None]
+    if lacking:
+        return f"{' and '.join(lacking)} {'are' if len(lacking) > 1 else 'is'} not installed"
+    return "measured on one thread only" if threads > 1 else ""
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of the libraries of `of_one_structure`."""
-    return {name: metadata.version(name) for name in ("jax", "onnxruntime") if _there(name)}
-
-
-def _there(library: str) -> bool:
-    return importlib.util.find_spec(library) is not None
+def _refuse(reason: str, p: Any, xs: Any) -> Program:
+    raise RuntimeError(reason)
 
 
 def _on_gpu(workload: str, device: str) -> dict[str, Maker]:

@@ -1,4 +1,4 @@
-"""JAX as a baseline on the CPU: compiled for the structure of one mini-batch, or level by level in buckets.
+"""JAX as a baseline on the CPU: compiled for the structure of one mini-batch, or in buckets of padded extents.
 
 Weights are arguments of the compiled functions. XLA runs on one thread, which its flags say before it is imported.
 """
@@ -21,8 +21,11 @@ import numpy as np
 
 from acronumba.bench.by_hand.arrays import Array
 from acronumba.bench.by_hand.program import Program
-from acronumba.bench.by_hand.trees import flatten
+from acronumba.bench.by_hand.trees import Forest, flatten
+from acronumba.zoo.encoder import HEADS
+from acronumba.zoo.listops import SYMBOLS
 from acronumba_bench.baselines.one_structure import OF_ONE_STRUCTURE, Computation
+from acronumba_bench.baselines.trees import forest_of
 
 
 class _Argument:
@@ -146,9 +149,8 @@ def _classes(h: Array, roots: Array, w: Array, b: Array) -> Array:
 LEAVES, LEVEL, CLASSES = jax.jit(_leaves), jax.jit(_level, donate_argnums=(0, 1)), jax.jit(_classes)
 
 
-def trees_in_buckets(p: Any, xs: Any) -> Program:
-    """Prepare `tree_lstm.sentiment`, level by level: each level is padded to a power of two, and compiled once."""
-    forest, words = flatten(xs)
+def _trees(p: Any, forest: Forest, words: Sequence[int]) -> Program:
+    """Prepare Tree-LSTMs whose leaves are `words`, level by level."""
     n, leaves = p.embed.shape[1], len(words)
     room = jnp.zeros((_bucket(forest.count + 1) * 2, n), np.float32)
     padded = jnp.asarray(np.pad(np.array(words, np.int32), (0, _bucket(leaves) - leaves)))
@@ -159,7 +161,7 @@ def trees_in_buckets(p: Any, xs: Any) -> Program:
         levels.append((jnp.asarray(np.pad(children, (0, more))), jnp.int32(level.start)))
     roots = jnp.asarray(forest.roots.astype(np.int32))
     embed, b_leaf, b, b_out = map(jnp.asarray, (p.embed, p.b_leaf, p.b, p.b_out))
-    w_leaf, w, w_out = (jnp.asarray(np.ascontiguousarray(m.T)) for m in (p.w_leaf, p.w, p.w_out))
+    w_leaf, w, w_out = map(_weight, (p.w_leaf, p.w, p.w_out))
 
     def run() -> Array:
         h, c = LEAVES(padded, embed, w_leaf, b_leaf, room)
@@ -170,4 +172,98 @@ def trees_in_buckets(p: Any, xs: Any) -> Program:
     return Program(run=run, results=lambda y: list(np.asarray(y)))
 
 
-IN_BUCKETS: dict[str, Callable[[Any, Any], Program]] = {"tree_lstm": trees_in_buckets}
+def _padded(xs: Sequence[Sequence[int]]) -> tuple[Array, Array]:
+    """Return words [sentences, length], both extents padded to powers of two, and the lengths of all rows."""
+    lengths = np.zeros(_bucket(len(xs)), np.int32)
+    lengths[: len(xs)] = [len(x) for x in xs]
+    words = np.zeros((len(lengths), _bucket(int(lengths.max()))), np.int32)
+    for row, x in zip(words, xs, strict=False):
+        row[: len(x)] = x
+    return jnp.asarray(words), jnp.asarray(lengths)
+
+
+def _weight(m: Any) -> Array:
+    return jnp.asarray(np.ascontiguousarray(m.T))
+
+
+def _read(inputs: Array, cell: Sequence[Array], there: Array, reverse: bool) -> Array:
+    """Return the states [length, sentences, H] of one direction; a word that is not there leaves the state as it is."""
+    w, u, b, start = cell
+
+    def step(h: Array, of: tuple[Array, Array]) -> tuple[Array, Array]:
+        x, here = of
+        h = jnp.where(here[:, None], jnp.tanh(x + h @ u), h)
+        return h, h
+
+    first = jnp.broadcast_to(start, inputs.shape[1:])
+    states: Array = jax.lax.scan(step, first, (inputs @ w + b, there), reverse=reverse)[1]
+    return states
+
+
+def _tags(words: Array, lengths: Array, embed: Array, cells: Any, w: Array, b: Array) -> Array:
+    vectors, there = embed[words.T], jnp.arange(words.shape[1])[:, None] < lengths
+    states = [_read(vectors, cell, there, reverse) for cell, reverse in zip(cells, (False, True), strict=True)]
+    return jax.nn.softmax(jnp.concatenate(states, -1) @ w + b, axis=-1)
+
+
+def _encoded(words: Array, lengths: Array, embed: Array, position: Array, layers: Any) -> Array:
+    o, n = Jax(), embed.shape[1]
+    there = (jnp.arange(words.shape[1]) < lengths[:, None])[:, None, None]  # of a score [sentence, head, word, word]
+    x = o.layer_norm(embed[words] + position[: words.shape[1]], None, None, n)
+    for wq, wk, wv, wo, w_in, b_in, w_out, b_out, *norms in layers:
+        q, k, v = (jnp.moveaxis((x @ w).reshape(*words.shape, HEADS, -1), 2, 1) for w in (wq, wk, wv))
+        scores = jax.nn.softmax(jnp.where(there, q @ jnp.swapaxes(k, 2, 3), -np.inf), axis=-1)
+        attended = jnp.moveaxis(scores @ v, 1, 2).reshape(x.shape)
+        x = o.layer_norm(x + attended @ wo, norms[0], norms[1], n)
+        x = o.layer_norm(x + (o.gelu(x @ w_in + b_in) @ w_out + b_out), norms[2], norms[3], n)
+    return x
+
+
+TAGS, ENCODED = jax.jit(_tags), jax.jit(_encoded)
+
+
+def trees_in_buckets(p: Any, xs: Any) -> Program:
+    """Prepare `tree_lstm.sentiment`: each level is padded to a power of two, and each width is compiled once."""
+    return _trees(p, *flatten(xs))
+
+
+def expressions_in_buckets(p: Any, xs: Any) -> Program:
+    """Prepare `listops.classify`: the few symbols are the leaves."""
+    return _trees(p, forest_of(xs), range(len(SYMBOLS)))
+
+
+def words_in_buckets(p: Any, xs: Any) -> Program:
+    """Prepare `birnn.tag`: sentences are padded to one length, a power of two, as is their number."""
+    words, lengths = _padded(xs)
+    cells = [(_weight(of.w), _weight(of.u), jnp.asarray(of.b), jnp.asarray(of.start)) for of in (p.forward, p.backward)]
+    given = words, lengths, jnp.asarray(p.embed), cells, _weight(p.w_out), jnp.asarray(p.b_out)
+    return Program(
+        run=lambda: TAGS(*given).block_until_ready(),
+        results=lambda y: [list(np.asarray(y)[: len(x), k]) for k, x in enumerate(xs)],
+    )
+
+
+def sentences_in_buckets(p: Any, xs: Any) -> Program:
+    """Prepare `encoder.encode`: the same padding, with a mask for attention."""
+    words, lengths = _padded(xs)
+    scale = np.float32(np.sqrt(p.embed.shape[1] // HEADS))
+    layers = [
+        (
+            *map(_weight, (of.wq / scale, of.wk, of.wv, of.wo, of.w_in)), jnp.asarray(of.b_in), _weight(of.w_out),
+            *map(jnp.asarray, (of.b_out, of.scale_attention, of.shift_attention, of.scale, of.shift)),
+        )
+        for of in p.layers
+    ]  # fmt: skip
+    given = words, lengths, jnp.asarray(p.embed), jnp.asarray(p.position), layers
+    return Program(
+        run=lambda: ENCODED(*given).block_until_ready(),
+        results=lambda y: [np.asarray(y)[k, : len(x)] for k, x in enumerate(xs)],
+    )
+
+
+IN_BUCKETS: dict[str, Callable[[Any, Any], Program]] = {
+    "tree_lstm": trees_in_buckets,
+    "birnn": words_in_buckets,
+    "listops": expressions_in_buckets,
+    "encoder": sentences_in_buckets,
+}
