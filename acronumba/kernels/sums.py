@@ -45,6 +45,7 @@ COLUMNS = "g count k c first".split()
 ROWS = "order starts index g k c".split()
 SPANS = "parts apart count m k c step first panels".split()
 WORDS_OF = {"outer": OUTER, "columns": COLUMNS, "rows": ROWS, "spans": SPANS}
+MOST_WORDS = max(map(len, (OUTER, COLUMNS, ROWS)))  # of a job on a CPU
 
 # What `adjoints` reads: a sum and its parts.
 SUM = RecordLayout("""

@@ -16,7 +16,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from acronumba.analysis.backward.derive import Pullback
 from acronumba.analysis.backward.program import BackwardPlan
@@ -27,36 +26,31 @@ from acronumba.emit import target, tree
 from acronumba.emit.compile import Compiled, Deferred, load
 from acronumba.ir.spec import FIXED, plan_words
 from acronumba.kernels import sums
-from acronumba.memory import Array, DeviceTensor, DType, Words, address, aligned
+from acronumba.memory import Array, DeviceTensor, DType, Words, address
 from acronumba.records import record
 from acronumba.runtime.back_rows import BackRows
 from acronumba.runtime.backends import Backend, BackwardMemory, CpuBackend
-from acronumba.runtime.batches import Batches
 from acronumba.runtime.buffers import KEPT_IN_TRAINING, ArenaPool, Buffers, Pieces
 from acronumba.runtime.driver import Executable
-from acronumba.runtime.engines import Native
+from acronumba.runtime.engines import Native, threads_of_process
 from acronumba.runtime.instances import Own
 from acronumba.runtime.joint import joint
-from acronumba.runtime.kernel_table import KernelTable
 from acronumba.runtime.library import back_words as words
 from acronumba.runtime.packing import Packer
-from acronumba.runtime.program import KernelEntry, PackingLike
+from acronumba.runtime.program import KernelEntry
 from acronumba.runtime.reference import replace_outer
 from acronumba.runtime.run import Run
-from acronumba.runtime.shared import Forms, Prepared
-from acronumba.runtime.state import TABLE
+from acronumba.runtime.state import DONE, PAUSE
 from acronumba.runtime.summing import Collected, Sums, forms_of, tables_of
 from acronumba.runtime.tables import Tables
 from acronumba.runtime.trace import BackRecord
+from acronumba.runtime.workspace import DTYPES, Workspace
 
 # Functions that are called from Python.
-_CALLED = ("transpose", "make_room", "join", "pack_all", "collect", "rows_of_links", "read_scalars")
+_CALLED = ("backward", "join", "pack_all", "collect", "rows_of_links", "read_scalars")
 _LINKS = 1 << 16  # bytes of the first room for links
 _PLACES = 1 << 20  # bytes of the first memory for results
-_ZEROS = 1 << 12  # bytes of the first zeros
-_DTYPES = ("float32", "float64")
 _NO_TABLES = Tables((), {}, {}, (), {})
-_KEPT = 1 << 22  # words of an array that is not kept for the next mini-batch
 
 
 def transposer() -> tree.Module:
@@ -64,7 +58,7 @@ def transposer() -> tree.Module:
     from acronumba.emit.parse import parse_files
 
     functions = parse_files(
-        [f"acronumba.runtime.library.{name}" for name in ("own", "adjoints", "extents", "transpose")]
+        [f"acronumba.runtime.library.{name}" for name in ("own", "adjoints", "extents", "transpose", "back_pass")]
     )
     return tree.Module("transpose", functions, _CALLED, "The backward pass.", compact=True)
 
@@ -80,7 +74,7 @@ def dtypes_of(back: BackwardPlan) -> list[str]:
     found = {params[k].type.dtype for k in back.wanted}  # type: ignore[union-attr]
     for spec in back.plan.kernels:
         found |= {spec.body[v - len(spec.operands)].dtype for v in spec.results}
-    return [dtype for dtype in _DTYPES if dtype in found]
+    return [dtype for dtype in DTYPES if dtype in found]
 
 
 @record(kw_only=True, eq=False)
@@ -136,8 +130,9 @@ class BackwardExecutable:
             zip(back.pullbacks, range(len(back.specs) - len(back.pullbacks), len(back.specs)), strict=True)
         )
         self.most = max((len(b.forward.results) - len(b.kept) for b in back.kernels if b is not None), default=0)
-        self.rows = BackRows(back, {dtype: self.adder(dtype) for dtype in _DTYPES})
+        self.rows = BackRows(back, {dtype: self.adder(dtype) for dtype in DTYPES})
         self.forms = forms_of(self.rows.sums, back.plan, self.backend.on, forward.threads)
+        self.runs_whole = backend is None and None not in self.forms  # whether one compiled call can do it all
         self.wanted = sorted(back.wanted)
         self.dtypes = [np.dtype(back.plan.program.shared[k].type.dtype) for k in self.wanted]  # type: ignore[union-attr]
         self.links, self.places = ArenaPool(_LINKS), ArenaPool(_PLACES, kept=KEPT_IN_TRAINING)
@@ -149,7 +144,7 @@ class BackwardExecutable:
 
     def adder(self, dtype: str) -> int:
         """Return the number of the kernel that adds up adjoints of a dtype."""
-        return len(self.back.specs) + _DTYPES.index(dtype)
+        return len(self.back.specs) + DTYPES.index(dtype)
 
     def gradients(
         self, run: Run, seeds: Seeds, own: Own, tables: Collection[int] = (), timed: bool = False
@@ -169,13 +164,14 @@ class BackwardExecutable:
         workspace.nodes.seconds = [] if timed else None
         with self.backend.turn():
             way = _BackwardRun(self, workspace, run, graph, seeds, own)
-            shared = way.gradients(sorted(tables))
+            shared = way.gradients(sorted(tables), timed)
             records, forms, loss = way.records() if timed else (), run.prepared.forms, None
             if forms is not None and len(seeds.keep) == 1:
                 dtype = seeds.keep[0].dtype
                 total = self.backend.total(forms, self.places_of(seeds.records), dtype.name)
                 loss = None if total is None else (total, dtype)
             out = Done(shared, way.reached, way.own_adjoints(), records=records, loss=loss, bytes=way.bytes)
+        workspace.release()
         self._workspaces.append(workspace)
         if several:
             self.forward.give_buffers(graph)
@@ -187,93 +183,6 @@ class BackwardExecutable:
         found, at = np.empty_like(records), address(records) + 8 * np.arange(len(records))
         self.library.call("read_scalars", address(at), len(at), 8, address(found))  # RECORD_DATA comes first
         return found
-
-
-class Workspace:
-    """Workspace of a backward pass: tables and packed weights. Later mini-batches reuse it."""
-
-    def __init__(self, of: BackwardExecutable) -> None:
-        specs = of.back.specs
-        self.of = of
-        self.words: Words = np.zeros(words.BACK.count, np.int64)
-        self.at, self.view = address(self.words), self.words.data  # faster than the array
-        strategy = of.forward.options.decisions
-        self.kernels = KernelTable(specs, of.entries, strategy, of.engine.reach, step=8, more=len(_DTYPES))
-        self.nodes = Batches(self.kernels.rows, max((len(s.results) for s in specs), default=1), strategy.unit)
-        self.sums = Batches(np.zeros((1, len(TABLE)), np.int64), 1, strategy.unit)
-        self.packer = Packer(of.library, of.packings[1])
-        self.zeros: Words = np.zeros(_ZEROS // 8, np.int64)
-        self.zeros_at = address(self.zeros)
-        self.arrays: dict[str, tuple[Words, int]] = {}  # with their addresses
-        self._places: dict[str, NDArray[np.uint8]] = {}
-        self._prepared: Prepared | None = None
-        self.inputs: Words  # int64[3, shared]: see `_inputs`
-        self.stay: list[int] = []  # numbers of the shared tensors whose gradients stay on a device
-        self.read: dict[int, Array] = {}  # shared tensors as kernels want them, by their addresses
-        for dtype in of.sums:
-            self.kernels.add_function(of.adder(dtype), *of.backend.adder(dtype), cost=500)
-
-    def array(self, name: str, length: int) -> tuple[Words, int]:
-        """Return an uninitialised int64 array of at least `length` words, and its address; keep it for later."""
-        made = np.empty(length + length // 4, np.int64)
-        if length <= _KEPT:
-            self.arrays[name] = made, address(made)
-        return made, address(made)
-
-    def place(self, name: str, size: int, dtype: str) -> Array:
-        """Return uninitialised bytes aligned to 64; a name always returns the same memory."""
-        if name not in self._places or self._places[name].nbytes < size:
-            self._places[name] = aligned(size)
-        return self._places[name][:size].view(dtype)
-
-    def zeros_of(self, size: int) -> None:
-        """Grow the memory of zeros to `size` bytes."""
-        if size > self.zeros.nbytes:
-            self.zeros = np.zeros(size // 8 + 8, np.int64)
-            self.zeros_at = address(self.zeros)
-
-    def pack(self, prepared: Prepared) -> None:
-        """Pack shared tensors in the layouts of the backward kernels."""
-        arrays, here, specs = prepared.arrays, prepared is self._prepared, self.of.back.specs
-        on_device = len(specs) - len(self.of.back.pullbacks)  # the others run here
-        if prepared.forms is not None:
-            pulled = (o.index for spec in specs[on_device:] for o in spec.operands if o.kind == "shared")
-            prepared.forms.refresh([arrays[k] for k in pulled])
-        if not here:
-            self.read, self.inputs = {}, self._inputs(prepared)
-            self.inputs_at = address(self.inputs)
-            forms = prepared.forms
-            self.stay = [] if forms is None else [k for k in self.of.wanted if forms.holds(arrays[k])]
-            self.forms = [(arrays[k].shape, t, arrays[k].size * t.itemsize)
-                          for k, t in zip(self.of.wanted, self.of.dtypes, strict=True)]  # fmt: skip
-        self._prepared = None
-        if here and self.packer.repeat():
-            self._prepared = prepared
-            return
-        self.packer.restart()
-        for number, (spec, entry, params) in enumerate(zip(specs, self.of.entries, self.kernels.params, strict=True)):
-            forms = prepared.forms if number < on_device else None
-            for k, use in enumerate(entry.shared):
-                if use.packing is not None or not here:
-                    given = [arrays[spec.operands[v].index] for v in use.operands]
-                    found = given[0] if use.packing is None else self._packed(use.packing, given, forms)
-                    params[FIXED + len(spec.results) + k] = at = address(found)
-                    self.read[at] = found
-        if prepared.forms is not None:
-            prepared.forms.renew()
-        self._prepared = prepared
-
-    def _packed(self, packing: PackingLike, given: Sequence[Array], forms: Forms | None) -> Array:
-        form = None if forms is None else forms.form(packing, given)
-        return packing.apply(*given, by=self.packer) if form is None else form
-
-    def _inputs(self, prepared: Prepared) -> Words:
-        """Return, for each shared tensor, its address, its size in bytes, and the kernel that adds up its adjoints."""
-        table = np.zeros((3, len(prepared.table)), np.int64)
-        for k, array in prepared.arrays.items():
-            dtype = array.dtype.name
-            table[:, k] = address(array), array.nbytes, self.of.adder(dtype) if dtype in self.of.sums else 0
-        return table
 
 
 class _BackwardRun:
@@ -315,18 +224,29 @@ class _BackwardRun:
                   if (many := self.collected.counts[s.first]))  # fmt: skip
         return (*map(record, numbers.tolist(), sizes.tolist(), seconds), *summed)
 
-    def gradients(self, tables: Sequence[int]) -> dict[int, Gradient]:
+    def gradients(self, tables: Sequence[int], timed: bool) -> dict[int, Gradient]:
         """Run the backward pass; return the gradients of shared tensors."""
+        if self.of.runs_whole and not tables and not timed:
+            return self._whole()
         of, program, arrays, kernels = self.of, self.back.plan.program, self.prepared.arrays, self.back.plan.kernels
-        counts, backend = self._transpose(), of.backend
-        backend.execute(self._memory, self.state, self["batches"], self["scratch"])
+        backend, workspace = of.backend, self.workspace
+        self._run(words.TO_RUN)
+        place = self._memory[1]
+        memory = BackwardMemory(
+            run=self.run,
+            read=[*workspace.read.values(), *self.seeds.keep],
+            zeros=workspace.tables["zeros"],
+            start=place.address,
+            size=self["place"] - place.address,
+        )
+        backend.execute(memory, self.state, self["batches"], self["scratch"])
         heads = self._heads(self.n * self.most, len(self.prepared.table))
         read = {*tables, *(once.index for once in program.once)} & {*self.back.wanted} if tables else set()
         linked = [k for k in sorted(read) if heads[k, words.HEAD.at["key"]]]
         if linked or of.rows.numbers_are_computed or any(self.own.by_rows):  # these say which rows
             backend.fetch_all()
-        self.collected = found = self._collect(counts)
-        by_rows, shapes = _NO_TABLES, self.workspace.forms
+        self.collected = found = self._collect()
+        by_rows, shapes = _NO_TABLES, workspace.forms
         if tables:
             by_rows = self._tables(tables, linked)
             found_shapes = [by_rows.shape(k, arrays[k].shape) for k in of.wanted]
@@ -335,11 +255,21 @@ class _BackwardRun:
         grads = dict(zip(of.wanted, made, strict=True))
         addresses = dict(zip(of.wanted, ats, strict=True))
         totals = Sums(kernels, self.prepared, grads, addresses, of.sums, backend.on, by_rows, self.threads)
-        stay = [grads[k] for k in self.workspace.stay]
-        there = backend.add_up(totals.jobs(found, of.rows.sums, of.forms, heads), self.workspace.sums, stay)
+        stay = [grads[k] for k in workspace.stay]
+        there = backend.add_up(totals.jobs(found, of.rows.sums, of.forms, heads), workspace.sums, stay)
         self.reached = totals.reached
+        self._pull_all(grads, [*totals.inner.items()], there)
+        if not tables and not there:
+            return grads  # type: ignore[return-value]
+        return {k: by_rows.gradient(k, there.get(address(g), g), arrays[k].shape) for k, g in grads.items()}
+
+    def _pull_all(
+        self, grads: dict[int, Array], inner: Sequence[tuple[tuple[int, int], Array]], there: Mapping[int, Array]
+    ) -> None:
+        """Take the gradients of values that are made of shared tensors alone back to them; `there`: see `_pull`."""
+        program, kernels = self.back.plan.program, self.back.plan.kernels
         self._late: list[tuple[Array, Array]] = []  # parts of sums that stay
-        for (k, v), g in totals.inner.items():
+        for (k, v), g in inner:
             self._pull(grads, k, v, g, there)
         for once in reversed(program.once):
             if once.index not in grads:
@@ -348,10 +278,7 @@ class _BackwardRun:
             if once.index in self.reached:
                 self._pull(grads, once.kernel, kernels[once.kernel].results[0], g, there, once.numbers)
         if self._late:
-            backend.add_to(there, self._late)
-        if not tables and not there:
-            return grads  # type: ignore[return-value]
-        return {k: by_rows.gradient(k, there.get(address(g), g), arrays[k].shape) for k, g in grads.items()}
+            self.of.backend.add_to(there, self._late)
 
     def _tables(self, tables: Sequence[int], linked: Sequence[int]) -> Tables:
         """Return the tables whose gradients are returned by rows; `linked`: those that nodes read like other values."""
@@ -446,86 +373,83 @@ class _BackwardRun:
 
     # ---- transposition
 
-    def _fill(self) -> tuple[int, dict[str, Words]]:
-        """Fill the words that `transpose` reads, but for places in memory that may have to grow.
+    def _run(self, stop: int) -> None:
+        """Run compiled code up to a stage, again with more memory where it was too small."""
+        of, workspace, view, at, own = self.of, self.workspace, self.words, words.BACK.at, self.own
+        seeds, links, places = self.seeds, of.links, of.places
+        table = own.table(of.adder) if own.arrays else workspace.nothing
+        held = [np.ascontiguousarray(x, np.int64) for x in (seeds.records, seeds.adjoints, seeds.instances)]
+        self._keep = [*held, table]
+        view[at["losses"]], view[at["seeds"]], view[at["loss_of"]] = map(address, held)
+        view[at["losses_count"]] = len(held[0])
+        view[at["own"]], view[at["owns"]] = address(table), len(own.arrays) and len(table) - 1
+        view[at["stage"]], view[at["stop"]] = words.TO_COUNT, stop
+        self._take(links.wanted, places.wanted)
+        call, graph = of.library.function("backward"), self.buffers.address
+        while (status := call(graph, workspace.at, self.state.at)) != DONE:
+            if status != PAUSE:
+                self._grow(status)
+        used, placed = self._measure()
+        links.wanted, places.wanted = max(used, _LINKS), max(placed, _PLACES)
+        self.heads, self.firsts = workspace.tables["heads"], workspace.tables["firsts"]
 
-        Return the bytes of its tables, and these.
-        """
-        of, buffers, workspace, seeds, at = self.of, self.buffers, self.workspace, self.seeds, words.BACK.at
-        view, call, n, most = self.words, of.library.call, self.n, self.most
-        own, shareds = self.own.table(of.adder), len(self.prepared.table)
-        owns = len(own) - 1
-        workspace.words[:] = 0
-        view[at["table"]], view[at["most"]] = of.rows.table, most
-        call("make_room", buffers.address, workspace.at)
-        entries, row_bytes = view[at["entries"]], view[at["row_bytes"]]
-        heads = n * most + shareds + owns
-        self.state.room((2 + of.most) * buffers["batches"] + shareds + owns + 1, entries + heads)
-        workspace.words[:] = 0
-        tables, known = {}, workspace.arrays
-        for name, length in (
-            ("heads", words.HEAD.count * heads), ("firsts", shareds + owns + 1), ("row_of", n + 1), ("alive", n + 1),
-            ("rows", row_bytes // 8 + sums.SUM.count * heads + 1), ("of", entries + 1), ("there", entries + 1),
-            ("turns", entries + 1), ("counts", of.rows.parts + 1),
-        ):  # fmt: skip
-            last = known.get(name)
-            tables[name], view[at[name]] = (
-                last if last is not None and len(last[0]) >= length else workspace.array(name, length)
-            )
-        self.heads, self.firsts = tables["heads"], tables["firsts"]
-        for name, k in (("arrays", 0), ("sizes", 1), ("adds", 2)):
-            view[at[name]] = workspace.inputs_at + k * workspace.inputs.strides[0]
-        for name, given in (
-            ("losses", seeds.records), ("seeds", seeds.adjoints), ("loss_of", seeds.instances), ("own", own),
-        ):  # fmt: skip
-            tables[name] = held = np.ascontiguousarray(given, np.int64)
-            view[at[name]] = address(held)
-        view[at["table"]], view[at["most"]], view[at["owns"]] = of.rows.table, most, owns
-        view[at["shared"]], view[at["shareds"]] = self.prepared.records_at, shareds
-        view[at["losses_count"]] = len(seeds.records)
-        return row_bytes + 8 * (words.HEAD.count + sums.SUM.count) * heads, tables
+    def _take(self, links: int, places: int) -> None:
+        """Take memory for links and results."""
+        view, at, of = self.words, words.BACK.at, self.of
+        self._memory = found = of.links.take(links), of.places.take(places)
+        for name, arena in zip(("links", "place"), found, strict=True):
+            view[at[f"{name}_at"]], view[at[f"{name}_end"]] = arena.address, arena.address + arena.size
 
-    def _transpose(self) -> Words:
-        """Make the batches, again with more memory if it was too small. Return the number of rows of each sum."""
-        of, buffers, workspace, view, at = self.of, self.buffers, self.workspace, self.words, words.BACK.at
-        table_bytes, tables = self._fill()
-        counts = tables["counts"][: of.rows.parts + 1]
-        start = workspace.words.copy()
-        while True:
-            links, place = of.links.take(of.links.wanted), of.places.take(of.places.wanted)
-            workspace.words[:] = start
-            counts[:] = 0
-            view[at["zeros"]] = workspace.zeros_at
-            view[at["links"]], view[at["links_end"]] = links.address, links.address + links.size
-            view[at["place"]], view[at["place_end"]] = place.address, place.address + place.size
-            of.library.call("transpose", buffers.address, workspace.at, self.state.at)
-            used, placed = view[at["links"]] - links.address, view[at["place"]] - place.address
-            self.bytes = self.before + used + placed + table_bytes
-            of.forward.memory_policy.check_back(self.bytes, placed - place.size)
-            largest = view[at["largest"]]
-            if not view[at["lost"]] and placed <= place.size and largest <= workspace.zeros.nbytes:
-                break
-            of.links.wanted, of.places.wanted = max(used, links.size), max(placed, place.size)
-            workspace.zeros_of(largest)
-        of.links.wanted, of.places.wanted = max(used, _LINKS), max(placed, _PLACES)
-        self._keep = links, place, tables
-        self._memory = BackwardMemory(
-            run=self.run,
-            read=[*workspace.read.values(), *self.seeds.keep],
-            zeros=workspace.zeros,
-            start=place.address,
-            size=placed,
-        )
-        return counts
+    def _measure(self) -> tuple[int, int]:
+        """Return how many bytes links and results take; raise if there is no room for them."""
+        view, at, (links, place) = self.words, words.BACK.at, self._memory
+        used, placed = view[at["links"]] - links.address, view[at["place"]] - place.address
+        heads = self.n * self.most + view[at["shareds"]] + view[at["owns"]]
+        tables = view[at["row_bytes"]] + 8 * (words.HEAD.count + sums.SUM.count) * heads
+        self.bytes = self.before + used + placed + tables
+        self.of.forward.memory_policy.check_back(self.bytes, placed - place.size)
+        return used, placed
+
+    def _grow(self, status: int) -> None:
+        """Grow the memory that compiled code asks for."""
+        workspace, view, at = self.workspace, self.words, words.BACK.at
+        if status == words.NEEDS_ROOM:
+            workspace.room(self.n, view[at["shareds"]] + view[at["owns"]], self.buffers["batches"])
+        elif status == words.NEEDS_SCRATCH:
+            self.state.begin(view[at["batches"]], view[at["scratch"]], self.threads)
+        elif status == words.NEEDS_HELD:
+            workspace.hold(view[at["held_need"]])
+        else:
+            (used, placed), (links, place) = self._measure(), self._memory
+            workspace.zeros_of(view[at["largest"]])
+            self._take(max(used, links.size), max(placed, place.size))
+
+    def _whole(self) -> dict[int, Gradient]:
+        """Run the backward pass in one compiled call; return the gradients of shared tensors."""
+        of, workspace = self.of, self.workspace
+        made, ats = Pieces(of.sums_of_all).arrays(workspace.forms)
+        workspace.adds[: len(ats), words.TOTAL.at["to"]] = ats
+        pool = threads_of_process() if self.threads > 1 else None
+        self.state["pool"] = workspace.adding["pool"] = pool.enter(self.threads) if pool is not None else 0
+        try:
+            self._run(words.ADDED)
+        finally:
+            if pool is not None:
+                pool.leave(self.threads)
+        blank = workspace.adds[:, words.TOTAL.at["blank"]].tolist()
+        self.reached = {k for k, empty in zip(of.wanted, blank, strict=False) if not empty}
+        inner = zip(workspace.inner.items(), blank[len(of.wanted) :], strict=False)
+        self._pull_all(grads := dict(zip(of.wanted, made, strict=True)), [g for g, empty in inner if not empty], {})
+        return grads  # type: ignore[return-value]
 
     # ---- sums over nodes
 
-    def _collect(self, counts: Words) -> Collected:
+    def _collect(self) -> Collected:
         """Return the addresses of the rows of each sum."""
+        counts = self.workspace.counts
         ends = counts.cumsum()
         every = np.empty(int(ends[-1]) + 1, np.int64)
         at, starts = address(every), ends - counts
-        places = starts * 8 + at
-        self["places"] = address(places)
+        self.workspace.places[:] = starts * 8 + at
         self.of.library.call("collect", self.buffers.address, self.workspace.at)
         return Collected(every, at, counts.tolist(), starts.tolist())

@@ -27,11 +27,8 @@ from acronumba.runtime.library.back_words import HEAD
 from acronumba.runtime.shared import Prepared
 from acronumba.runtime.tables import Rows, Tables, made_of, rows_in
 
-WORDS = max(map(len, (sums.OUTER, sums.COLUMNS, sums.ROWS)))  # of a job
-
-
 _NAMES = {np.dtype(name): name for name in ("float32", "float64")}
-_HEAD, _REST = (0,) * FIXED, (0,) * WORDS
+_HEAD, _REST = (0,) * FIXED, (0,) * sums.MOST_WORDS
 
 
 Key: TypeAlias = "int | tuple[int, int]"  # number of a shared tensor; or kernel and number of a value inside
@@ -59,37 +56,39 @@ class Collected(NamedTuple):
         return SumRows(s, self.counts[s.first], [self.words[self.starts[k] :][: self.counts[k]] for k in parts])
 
 
-class _Form(NamedTuple):
+class Form(NamedTuple):
     """A sum that is the same in every mini-batch but for its rows and where its total lies."""
 
     key: int  # number of the shared tensor that it is of; -1: it is of a value inside of a kernel,
     inner: tuple[int, int]  # ... which these are
     dtype: str
     first: int  # number of its first part
-    outer: bool  # whether it is of outer products, not of rows
+    function: str  # of `kernels.sums`: "outer", "columns" or "rows"
     tasks: int
     begin: int  # bytes from the start of the total
     whole: bool  # whether it writes all of the total
     flops: int  # of a row
-    words: tuple[int, ...]  # those that do not change: of `outer`, columns, rows, bytes of a row, panels, each
+    words: tuple[int, ...]  # those that do not change: columns, rows, bytes of a row, panels, each
 
 
-def forms_of(found: Sequence[SumOf], plan: Plan, on: Target, threads: int) -> list[_Form | None]:
+def forms_of(found: Sequence[SumOf], plan: Plan, on: Target, threads: int) -> list[Form | None]:
     """Return the forms of sums; None for one whose jobs depend on more, see `Sums._jobs`."""
     return [_form_of(one, plan, on, threads) for one in found]
 
 
-def _form_of(one: SumOf, plan: Plan, on: Target, threads: int) -> _Form | None:
+def _form_of(one: SumOf, plan: Plan, on: Target, threads: int) -> Form | None:
     term, spec = one.term, plan.kernels[one.kernel]
     inside = term.of >= len(spec.operands)
     shape: Sequence[Any] = spec.body[term.of - len(spec.operands)].shape if inside else spec.operands[term.of].shape
-    if term.which >= 0 or term.row is not None or term.kind == "rows" or not all(isinstance(n, int) for n in shape):
+    if term.which >= 0 or term.row is not None or not all(isinstance(n, int) for n in shape):
         return None
     key = -1 if inside else spec.operands[term.of].index
     size, item = math.prod(shape), np.dtype(one.dtype).itemsize
     given = key, (one.kernel, term.of), one.dtype, one.first
     if term.kind == "sum":
-        return _Form(*given, False, -(-size // on.lanes(TYPES[one.dtype])), 0, True, size, (size,))
+        return Form(*given, "columns", -(-size // on.lanes(TYPES[one.dtype])), 0, True, size, (size,))
+    if term.kind == "rows":
+        return Form(*given, "rows", 0, 0, False, 0, (size // max(shape[0], 1), shape[0]))
     rows, columns = (
         n if isinstance(n := part.shape[-1], int) else every for part, every in zip(term.parts, shape, strict=True)
     )
@@ -97,8 +96,8 @@ def _form_of(one: SumOf, plan: Plan, on: Target, threads: int) -> _Form | None:
     each, tasks = sums.outer_shares(on, panels, rows, threads)
     step = shape[1] * item
     begin = term.start[0] * step + term.start[1] * item
-    return _Form(
-        *given, True, tasks, begin, (rows, columns) == tuple(shape), rows * columns,
+    return Form(
+        *given, "outer", tasks, begin, (rows, columns) == tuple(shape), rows * columns,
         (columns, rows, step, panels, each),
     )  # fmt: skip
 
@@ -157,7 +156,7 @@ class Sums:
         self._hold: list[Any] = []  # arrays that jobs read
         self._clearing: list[Job] = []  # on a device, whose sums the CPU does not set to zeros
 
-    def jobs(self, found: Collected, every: Sequence[SumOf], forms: Sequence[_Form | None], heads: Words) -> list[Job]:
+    def jobs(self, found: Collected, every: Sequence[SumOf], forms: Sequence[Form | None], heads: Words) -> list[Job]:
         """Return the jobs of all sums; sums without any row are set to zeros.
 
         `heads`: a row of HEAD for each shared tensor, with the adjoints of those that nodes read like any other value.
@@ -169,10 +168,10 @@ class Sums:
             count = counts[one.first]
             if not count:
                 continue
-            if form is None:
+            if form is None or form.function == "rows":
                 jobs += self._jobs(found.of(one))
                 continue
-            shared, inner, dtype, part, outer, tasks, begin, whole, flops, words = form
+            shared, inner, dtype, part, function, tasks, begin, whole, flops, words = form
             total = self.totals.get(shared) if shared >= 0 else self._inside(inner)
             if total is None or not total.size:
                 continue
@@ -183,7 +182,7 @@ class Sums:
             elif key in blank:
                 self._begun(key, total)
             rows = at + 8 * starts[part]
-            if outer:
+            if function == "outer":
                 columns, height, step, panels, each = words
                 left = at + 8 * starts[part + 1]
                 job = left, rows, count, columns, height, to, step, first, panels, each

@@ -45,6 +45,64 @@ row_bytes   ... and most bytes of their rows
 scratch     most bytes of scratch that a batch needs
 batches     of the backward pass
 lost        whether links had no room
+stage       how far `backward` has come: TO_COUNT, TO_TRANSPOSE, TO_RUN, TO_COLLECT, TO_ADD, or ADDED,
+stop        ... and before which stage it returns
+drive       address of `drive`
+room_nodes  nodes,
+room_inputs ... shared tensors and arrays of instances,
+room_heads  ... rows of HEAD,
+room_entries ... entries of backward nodes,
+room_bytes  ... bytes of their rows and of rows of `SUM`,
+room_batches ... and batches that the tables have room for
+rows_at     where `rows` begins,
+links_at    ... `links`,
+place_at    ... and `place`
+zeros_size  bytes of zeros
+parts       parts of all sums
+adding      address of the state table of the batches of sums, one batch for each job
+forms       rows of FORM, one for each sum,
+forms_count ... and how many there are
+totals      rows of TOTAL: shared tensors in order, then values inside of kernels,
+slots       ... and how many there are
+starts      int64[parts]: where the rows of each part begin
+held        int64[held_room]: the rows of all parts, and tables of jobs,
+held_room   ... words of it,
+held_rows   ... words that the rows take,
+held_need   ... and words that are needed
+jobs        number of jobs
+""")
+
+# Stages of `backward`, and what it returns beside DONE and PAUSE.
+TO_COUNT, TO_TRANSPOSE, TO_RUN, TO_COLLECT, TO_ADD, ADDED = range(6)
+NEEDS_ROOM, NEEDS_MEMORY, NEEDS_SCRATCH, NEEDS_HELD = -1, -2, -3, -4
+
+# A sum over nodes that is the same in every mini-batch but for its rows and where its total lies.
+FORM = RecordLayout("""
+slot        number of its total
+how         BY_OUTER, BY_COLUMNS or BY_ROWS
+run         address of the function of `kernels.sums`
+sort        of BY_ROWS: address of `sort_rows`
+first       number of its first part
+tasks       tasks of the job
+begin       bytes from the start of the total
+whole       whether it writes all of the total
+flops       of a row
+k           columns of the part that it writes; of BY_COLUMNS elements; of BY_ROWS elements of a row
+m           rows of that part; of BY_ROWS rows of the total
+step        bytes from row to row
+panels      panels of columns,
+each        ... and how many of them a task has
+""")
+BY_OUTER, BY_COLUMNS, BY_ROWS = range(3)
+
+TOTAL = RecordLayout("""
+to          address
+size        bytes
+blank       whether nothing has been written to it
+shared      number of the shared tensor that it is the gradient of; -1: it is of a value inside of a kernel
+columns     address of the function `columns` of its dtype
+count       elements
+tasks       of `columns`
 """)
 
 KERNEL = RecordLayout("""
@@ -138,7 +196,7 @@ step        ... and from k to k + 1
 _PLACES = BACK.constants("B_") | {"B_BYTES": BACK.size}
 for _prefix, _table in {
     "BK_": KERNEL, "SOURCE_": SOURCE, "GIVE_": GIVE, "EXTENT_": EXTENT, "PART_": PART, "HEAD_": HEAD, "LINK_": LINK,
-    "SUM_": SUM, "OWN_": OWN, "JOB_": JOB,
+    "SUM_": SUM, "OWN_": OWN, "JOB_": JOB, "FORM_": FORM, "TOTAL_": TOTAL,
 }.items():  # fmt: skip
     _PLACES |= _table.constants(_prefix) | {f"{_prefix}BYTES": _table.size}
 
