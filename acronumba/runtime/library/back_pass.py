@@ -23,11 +23,13 @@ from acronumba.runtime.library.back_words import (  # isort: skip
     B_HEADS, B_HELD, B_HELD_NEED, B_HELD_ROOM, B_HELD_ROWS, B_JOBS, B_LARGEST, B_LINKS, B_LINKS_AT, B_LOST, B_MADE,
     B_MOST, B_OWNS, B_PARTS, B_PLACE, B_PLACES, B_PLACE_AT, B_PLACE_END, B_ROOM_BATCHES, B_ROOM_BYTES,
     B_ROOM_ENTRIES, B_ROOM_HEADS, B_ROOM_INPUTS, B_ROOM_NODES, B_ROWS, B_ROWS_AT, B_ROW_BYTES, B_SCRATCH, B_SHAREDS,
-    B_SLOTS, B_STAGE, B_STARTS, B_STOP, B_TOTALS, B_ZEROS_SIZE, FORM_BEGIN, FORM_BYTES, FORM_EACH, FORM_FIRST,
-    FORM_FLOPS, FORM_HOW, FORM_K, FORM_M, FORM_PANELS, FORM_RUN, FORM_SLOT, FORM_SORT, FORM_STEP, FORM_TASKS,
-    FORM_WHOLE, HEAD_BYTES, HEAD_KEY, HEAD_SOURCE, NEEDS_HELD, NEEDS_MEMORY, NEEDS_ROOM, NEEDS_SCRATCH, SUM_BYTES,
-    TOTAL_BLANK, TOTAL_BYTES, TOTAL_COLUMNS, TOTAL_COUNT, TOTAL_SHARED, TOTAL_SIZE, TOTAL_TASKS, TOTAL_TO, TO_ADD,
-    TO_COLLECT, TO_COUNT, TO_RUN, TO_TRANSPOSE,
+    B_SLOTS, B_STAGE, B_STARTS, B_STOP, B_TOTALS, B_ZEROS_SIZE, COLUMNS_C, COLUMNS_COUNT, COLUMNS_FIRST, COLUMNS_G,
+    COLUMNS_K, FORM_BEGIN, FORM_BYTES, FORM_EACH, FORM_FIRST, FORM_FLOPS, FORM_HOW, FORM_K, FORM_M, FORM_PANELS,
+    FORM_RUN, FORM_SLOT, FORM_SORT, FORM_STEP, FORM_TASKS, FORM_WHOLE, HEAD_BYTES, HEAD_KEY, HEAD_SOURCE,
+    NEEDS_HELD, NEEDS_MEMORY, NEEDS_ROOM, NEEDS_SCRATCH, OUTER_C, OUTER_COUNT, OUTER_EACH, OUTER_FIRST, OUTER_G,
+    OUTER_K, OUTER_M, OUTER_PANELS, OUTER_STEP, OUTER_X, ROWS_C, ROWS_G, ROWS_INDEX, ROWS_K, ROWS_ORDER,
+    ROWS_STARTS, SUM_BYTES, TOTAL_BLANK, TOTAL_BYTES, TOTAL_COLUMNS, TOTAL_COUNT, TOTAL_SHARED, TOTAL_SIZE,
+    TOTAL_TASKS, TOTAL_TO, TO_ADD, TO_COLLECT, TO_COUNT, TO_RUN, TO_TRANSPOSE,
 )  # fmt: skip
 
 
@@ -176,11 +178,11 @@ def new_job(W: i64, run: i64, tasks: i64, cost: i64) -> i64:
 def add_columns(W: i64, total: i64, rows: i64) -> None:
     """Add the job that stores the only part of an adjoint; `rows`: where its address lies."""
     job = new_job(W, ld(total, TOTAL_COLUMNS), ld(total, TOTAL_TASKS), 1)
-    st(job, 0, rows)
-    st(job, 1, 1)
-    st(job, 2, ld(total, TOTAL_COUNT))
-    st(job, 3, ld(total, TOTAL_TO))
-    st(job, 4, 1)
+    st(job, COLUMNS_G, rows)
+    st(job, COLUMNS_COUNT, 1)
+    st(job, COLUMNS_K, ld(total, TOTAL_COUNT))
+    st(job, COLUMNS_C, ld(total, TOTAL_TO))
+    st(job, COLUMNS_FIRST, 1)
     st(total, TOTAL_BLANK, 0)
 
 
@@ -199,23 +201,23 @@ def add_form(W: i64, form: i64, total: i64, count: i64, table: i64) -> None:
     tasks, flops, k = lds(form, FORM_TASKS, FORM_FLOPS, FORM_K)
     if how == BY_OUTER:
         job = new_job(W, ld(form, FORM_RUN), tasks, count * flops // (32 * max(tasks, 1)))
-        st(job, 0, ld(rows, 1))
-        st(job, 1, ld(rows))
-        st(job, 2, count)
-        st(job, 3, k)
-        st(job, 4, ld(form, FORM_M))
-        st(job, 5, to)
-        st(job, 6, ld(form, FORM_STEP))
-        st(job, 7, first)
-        st(job, 8, ld(form, FORM_PANELS))
-        st(job, 9, ld(form, FORM_EACH))
+        st(job, OUTER_X, ld(rows, 1))
+        st(job, OUTER_G, ld(rows))
+        st(job, OUTER_COUNT, count)
+        st(job, OUTER_K, k)
+        st(job, OUTER_M, ld(form, FORM_M))
+        st(job, OUTER_C, to)
+        st(job, OUTER_STEP, ld(form, FORM_STEP))
+        st(job, OUTER_FIRST, first)
+        st(job, OUTER_PANELS, ld(form, FORM_PANELS))
+        st(job, OUTER_EACH, ld(form, FORM_EACH))
     elif how == BY_COLUMNS:
         job = new_job(W, ld(form, FORM_RUN), tasks, count)
-        st(job, 0, ld(rows))
-        st(job, 1, count)
-        st(job, 2, k)
-        st(job, 3, to)
-        st(job, 4, first)
+        st(job, COLUMNS_G, ld(rows))
+        st(job, COLUMNS_COUNT, count)
+        st(job, COLUMNS_K, k)
+        st(job, COLUMNS_C, to)
+        st(job, COLUMNS_FIRST, first)
     else:
         add_table(W, form, rows, to, count, table)
 
@@ -229,9 +231,9 @@ def add_table(W: i64, form: i64, rows: i64, to: i64, count: i64, table: i64) -> 
     starts = order + 8 * count
     groups = call_address_i64(ld(form, FORM_SORT), table, count, order, starts, starts + 8 * (count + 1), most)
     job = new_job(W, ld(form, FORM_RUN), groups, k // 8 + 10)
-    st(job, 0, order)
-    st(job, 1, starts)
-    st(job, 2, table)
-    st(job, 3, ld(rows, 1))
-    st(job, 4, k)
-    st(job, 5, to)
+    st(job, ROWS_ORDER, order)
+    st(job, ROWS_STARTS, starts)
+    st(job, ROWS_INDEX, table)
+    st(job, ROWS_G, ld(rows, 1))
+    st(job, ROWS_K, k)
+    st(job, ROWS_C, to)

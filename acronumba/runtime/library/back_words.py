@@ -7,7 +7,7 @@ row of a table has `..._BYTES` bytes.
 from __future__ import annotations
 
 from acronumba.emit.words import RecordLayout
-from acronumba.kernels.sums import LINK, SUM
+from acronumba.kernels.sums import LINK, SUM, WORDS_OF
 
 BACK = RecordLayout("""
 table       address of the rows of KERNEL, one for each kernel of the plan
@@ -199,6 +199,8 @@ for _prefix, _table in {
     "SUM_": SUM, "OWN_": OWN, "JOB_": JOB, "FORM_": FORM, "TOTAL_": TOTAL,
 }.items():  # fmt: skip
     _PLACES |= _table.constants(_prefix) | {f"{_prefix}BYTES": _table.size}
+for _job, _words in WORDS_OF.items():
+    _PLACES |= {f"{_job.upper()}_{word.upper()}": k for k, word in enumerate(_words)}
 
 
 def __getattr__(name: str) -> int:
