@@ -25,6 +25,7 @@ from acronumba.pipeline.boundary import def_loc
 from acronumba.records import record
 
 if TYPE_CHECKING:
+    from acronumba.api.kept import Kept
     from acronumba.data.hints import Hint
 
 clock = itertools.count()  # of calls
@@ -41,7 +42,7 @@ class Call:
     count: int  # instances
     numbers: Sequence[int] | None = None  # numbers of the instances, if they are a part of a mini-batch
     at: int = field(default_factory=clock.__next__)  # when it began, by `clock`
-    same: object = None  # an object that stands for `shared` in all calls with these values, unchanged: see `api.kept`
+    same: Kept | None = None  # stands for `shared` in all calls with these values, unchanged
     _trees: list[SharedTree] = field(default_factory=list)  # see `tree`
 
     def tree(self) -> SharedTree:

@@ -96,6 +96,11 @@ def bind(model: Batched, columns: Sequence[Value], shared: Mapping[str, Value]) 
     return model._numbered(call)
 
 
+def is_watched() -> bool:
+    """Whether somebody sees the arguments of each mini-batch."""
+    return bool(_watching)
+
+
 Watcher: TypeAlias = Callable[[Batched, Sequence[Value], Mapping[str, Value]], None]
 _watching: list[Watcher] = []
 

@@ -7,7 +7,7 @@ returns `Gradients`. `ir.tape` defines them: the run of an instance by the inter
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, Unpack, overload
@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from acronumba.api.arguments import Call
 from acronumba.api.columns import groups
-from acronumba.api.dispatch import Batched, bind, exception_of, function_of, rejections, specialise
-from acronumba.api.kept import Kept, Ready
+from acronumba.api.dispatch import Batched, bind, exception_of, function_of, is_watched, rejections, specialise
+from acronumba.api.kept import Ready
+from acronumba.api.known import again
 from acronumba.api.results import Results
 from acronumba.api.wanted import Choices, Selection, Totals, wanted_of
 from acronumba.config import PRECISIONS
@@ -30,8 +31,8 @@ from acronumba.errors.codes import reject
 from acronumba.foreign import is_foreign, numpy_array
 from acronumba.generics import G, Value
 from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, TensorT, TorchT, TupleT, Type, UnionT, type_text, words
-from acronumba.memory import DeviceTensor, DType
-from acronumba.pipeline.boundary import def_loc
+from acronumba.memory import Array, DeviceTensor, DType
+from acronumba.pipeline.boundary import compiling, def_loc
 from acronumba.runtime.recorded import Failure
 from acronumba.runtime.state import MEMORY
 from acronumba.views.summary import Summarised, Summary
@@ -155,8 +156,10 @@ class ValueAndGrad(Generic[G], Summarised):
             If instances failed; its `results` is the `Gradients` of the others, divided by their number.
         """
         with one_frame:
-            call = bind(self.model, columns, shared)
-            done, errors = self._run(call, together=True)
+            run = self._again(columns, shared)
+            if run is None:
+                run = self._ran(bind(self.model, columns, shared), together=True)
+            done, errors = run.done(), dict(sorted(run.errors.items()))
             if errors:
                 error = InstanceErrors(errors, done.losses)
                 error.results = done
@@ -250,6 +253,22 @@ class ValueAndGrad(Generic[G], Summarised):
         run = self._ran(call, wide, together)
         return run.done(one), dict(sorted(run.errors.items()))
 
+    def _again(self, columns: Sequence[Value], shared: Mapping[str, Value]) -> _GradientRun | None:
+        """Return the run of packs with the shared values of an earlier call, if all that was found for it holds."""
+        model, found = self.model, None
+        if is_watched():
+            return None
+        with compiling(model.__wrapped__):
+            for kept in model._cache.kept.last(function_of(model), self.choices):
+                found = again(model, columns, shared, kept)
+                if found is not None:
+                    break
+        if found is None:
+            return None
+        run = _GradientRun(model, self.choices, found[0], kept.wanted, wide=False, together=True, tell=False)
+        run.group(range(found[0].count), found[1])
+        return run
+
     def _ran(self, call: Call, wide: bool = False, together: bool = False, tell: bool = False) -> _GradientRun:
         """Return the run for `_run`; `tell`: with the batches of its backward pass."""
         fn, calls = function_of(self.model), self.model._cache.kept
@@ -307,6 +326,7 @@ class _GradientRun:
         self.losses: list[Value] = [None] * call.count
         self.aux: list[Value] = [None] * call.count
         self.errors: dict[int, BaseException] = {}
+        self.array: Array | None = None  # the losses of `good`, if they are one array
         self.late: dict[int, Callable[[], Value]] = {}  # results that are on a device
         self.sums: list[tuple[DeviceTensor, DType]] = []  # of the losses there
         self.good: list[int] = []  # instances that did not fail
@@ -320,7 +340,7 @@ class _GradientRun:
         """Run instances of compatible types; `fit` is their specialisation, if they are all instances of the call."""
         some = self.call if len(members) == self.call.count else self.call.some(members)
         compiled, leaves, packed = fit or specialise(self.model, some, self.compiled)
-        kept = some.same if packed is not None and isinstance(some.same, Kept) else None
+        kept = some.same if packed is not None else None
         ready = kept.find(compiled, leaves, self.model.device) if kept else None
         if ready is None or packed is None:
             loss = _loss_type(compiled, self.choices)
@@ -382,7 +402,10 @@ class _GradientRun:
                 self._fail(members[j], compiled, failure)
         bad = {*packed.errors, *done.failures, *done.crowded}
         good = [j for j in range(len(members)) if j not in bad] if bad else range(len(members))
-        if done.back.loss is None:
+        self.array = None if self.good or bad else done.losses
+        if self.array is not None and len(members) == len(self.losses):
+            self.losses = list(self.array)
+        elif done.back.loss is None:
             results = done.result.some(good) if done.losses is None else done.losses
             for j, result in zip(good, results, strict=True):
                 self._set(members[j], result)
@@ -426,7 +449,7 @@ class _GradientRun:
             return
         result = unflatten(values, compiled.program.result)
         self._set(k, result)
-        array = loss_of(values, loss)
+        self.array, array = None, loss_of(values, loss)
         seeds = {} if array is None else {tape.number(array): 1.0}
         self.good.append(k)
         self.totals[k] = wanted.totals(tape, seeds, k, wide=self.wide)
@@ -454,6 +477,9 @@ class _GradientRun:
             sums, dtype = [total for total, _ in self.sums], self.sums[0][1]
             fetch = lambda: float(np.sum([np.asarray(total) for total in sums])) * share
             return Later(dtype, fetch, sums, share)
+        if self.array is not None:
+            total = np.add.reduce(self.array.astype(np.float64)) * share
+            return np.asarray(total, self.array.dtype)[()]
         losses = [self._fetched(self.losses, k) for k in self.good]
         losses = [numpy_array(x) if is_foreign(x) else x for x in losses]
         classes = {*map(type, losses)}

@@ -18,6 +18,7 @@ from acronumba.runtime.watched import WatchedArrays
 
 if TYPE_CHECKING:
     from acronumba.api.arguments import Call
+    from acronumba.api.known import Known
     from acronumba.api.wanted import Choices, Selection
     from acronumba.pipeline.compiled import Compiled
     from acronumba.pipeline.gradients import Asked
@@ -66,19 +67,26 @@ class Kept:
         self.wanted = wanted
         self._ready: tuple[Ready, ...] = ()  # the last one first; replaced as a whole
         self.fixed = self._skeleton.fixed
+        self.known: Known | None = None  # see `api.known`
 
     def holds(self, fn: types.FunctionType, choices: Choices, call: Call) -> bool:
         """Whether a call has these shared values, unchanged but for elements of arrays."""
         return (
-            fn is self._fn
-            and len(call.shared) == len(self._values)
+            len(call.shared) == len(self._values)
             and all(map(is_, call.shared.values(), self._values))
             and tuple(call.shared) == self._names
             and call.frozen == self._frozen
-            and (choices is self._choices or choices == self._choices)
-            and self._skeleton.is_unchanged()
-            and self._watched.are_unchanged()
+            and self.is_for(fn, choices)
+            and self.is_unchanged()
         )
+
+    def is_for(self, fn: types.FunctionType, choices: Choices) -> bool:
+        """Whether this is of a function, and of these arguments of `value_and_grad`."""
+        return fn is self._fn and (choices is self._choices or choices == self._choices)
+
+    def is_unchanged(self) -> bool:
+        """Whether the shared values have the parts that they had, and their arrays lie where they lay."""
+        return self._skeleton.is_unchanged() and self._watched.are_unchanged()
 
     def find(self, compiled: Compiled, leaves: Sequence[Value], device: str) -> Ready | None:
         """Return the entry of a specialisation and a device; outer values may be among the leaves."""
@@ -106,6 +114,10 @@ class KeptCalls:
                 self._misses = 0
                 return kept
         return None
+
+    def last(self, fn: types.FunctionType, choices: Choices) -> list[Kept]:
+        """Return the values of the last calls with these choices; whether they are unchanged has to be asked."""
+        return [kept for kept in self._recent if kept.is_for(fn, choices)]
 
     def add(self, fn: types.FunctionType, choices: Choices, call: Call, wanted: Selection) -> Kept | None:
         """Keep the values of a call; return None if changes of them could not be seen, or they seldom come again."""

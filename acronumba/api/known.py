@@ -1,11 +1,12 @@
 """The specialisation of a model's last mini-batch of packs, found again in a few checks.
 
-In: the arguments of `Model.batch`. Out: the `Call` and the `Fit` that `bind` and `existing` return. These depend on
-the function and its signature, the device, the options after tuning, the specialisations in the order of their use, the
-code and the outer variables that the compiler has read, the shared values, and the columns. The guard of the
-specialisation compares the code, signature included, and the outer variables. Snapshots never change, so it is enough
-that they are the same objects; the columns, which must be packs, are bound as ever, and not kept alive. All else is
-compared here, at each call. Where anything differs, the general way is taken.
+In: the arguments of `Model.batch`, or of `ValueAndGrad.batch`. Out: the `Call` and the `Fit` that `bind` and `existing`
+return. These depend on the function and its signature, the device, the options after tuning, the specialisations in the
+order of their use, the code and the outer variables that the compiler has read, the shared values, and the columns. The
+guard of the specialisation compares the code, signature included, and the outer variables. Snapshots never change, so
+it is enough that they are the same objects; `api.kept` compares the structure of all other shared values. The columns,
+which must be packs, are bound as ever, and not kept alive. All else is compared here, at each call. Where anything
+differs, the general way is taken.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from acronumba.records import record
 from acronumba.tuned import Table, options_for, table
 
 if TYPE_CHECKING:
+    from acronumba.api.kept import Kept
     from acronumba.pipeline.compiled import Compiled
 
 
@@ -49,22 +51,34 @@ class Known:
     compiled: Compiled
     columns: int  # how many
     count: int  # of instances
-    shared: Mapping[str, Value]  # all of them snapshots
+    shared: Mapping[str, Value]  # all of them snapshots, or compared by a `Kept`
     frozen: frozenset[str]
     device: str
     table: Table  # of tuning; with the same one, function and number of instances the options are the same
-    options: Options  # with the results of tuning
+    given: Options  # of the model,
+    options: Options  # ... with the results of tuning
     entries: list[Compiled]  # the specialisations that were looked through
 
 
 def note(model: Model, call: Call, fit: Fit, options: Options, entries: list[Compiled]) -> None:
     """Remember a mini-batch, if all its arguments are packed."""
     packed = fit.packed is not None and not fit.packed.errors and all(map(is_packed, call.columns))
-    if packed and len(call.frozen) == len(call.shared) and call.numbers is None and not model.tensors:
-        model._known = Known(
-            compiled=fit.compiled, columns=len(call.columns), count=call.count, shared=call.shared, frozen=call.frozen,
-            device=model.device, table=table(), options=options, entries=entries,
-        )  # fmt: skip
+    kept = call.same
+    if (
+        not packed
+        or call.numbers is not None
+        or model.tensors
+        or (kept is None and len(call.frozen) < len(call.shared))
+    ):
+        return
+    known = Known(
+        compiled=fit.compiled, columns=len(call.columns), count=call.count, shared=call.shared, frozen=call.frozen,
+        device=model.device, table=table(), given=model.options, options=options, entries=entries,
+    )  # fmt: skip
+    if kept is None:
+        model._known = known
+    else:
+        kept.known = known
 
 
 def tuned(model: Model, device: str, count: int) -> Options:
@@ -74,13 +88,20 @@ def tuned(model: Model, device: str, count: int) -> Options:
     return without_refactoring(model.options)  # devices sum in an order that refactoring would change
 
 
-def again(model: Model, columns: Sequence[Value], shared: Mapping[str, Value]) -> tuple[Call, Fit] | None:
-    """Return the results of `bind` and `existing` for these arguments if they are known, else None."""
-    known = model._known
+def again(
+    model: Model, columns: Sequence[Value], shared: Mapping[str, Value], kept: Kept | None = None
+) -> tuple[Call, Fit] | None:
+    """Return the results of `bind` and `existing` for these arguments if they are known, else None.
+
+    `kept`: what compares the shared values that are no snapshots.
+    """
+    known = model._known if kept is None else kept.known
     if known is None or len(columns) != known.columns or len(shared) != len(known.shared):
         return None
     for name, value in shared.items():
-        if type(value) is not Snapshot or known.shared.get(name) is not value.value:
+        snapshot = type(value) is Snapshot
+        held = value.value if snapshot else value
+        if snapshot is not (name in known.frozen) or known.shared.get(name, known) is not held:
             return None
     count = len(columns[0]) if all(map(is_packed, columns)) else 0
     if not count or (known.columns > 1 and any(len(column) != count for column in columns)):
@@ -92,8 +113,10 @@ def again(model: Model, columns: Sequence[Value], shared: Mapping[str, Value]) -
         return None
     if compiled.fn is not model.__wrapped__ or model.device != known.device or table() is not known.table:
         return None
-    call = Call(columns=tuple(columns), shared=known.shared, frozen=known.frozen, count=count)
-    leaves = compiled.guard.leaves(call.shared, call.frozen) if model._numbered(call) is call else None
+    if model.options is not known.given or (kept is not None and not kept.is_unchanged()):
+        return None
+    call = Call(columns=tuple(columns), shared=known.shared, frozen=known.frozen, count=count, same=kept)
+    leaves = compiled.guard.leaves(call.shared, call.frozen, kept) if model._numbered(call) is call else None
     if leaves is None or not compiled.guard.accepts(call.columns):
         return None
     packed = compiled.pack(call.columns, whole=True)

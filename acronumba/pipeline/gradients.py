@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from acronumba.generics import Value
 from acronumba.ir.types import Array0T, TensorT, TorchT, TupleT, Type, UnionT, case_slices, words
-from acronumba.memory import address
+from acronumba.memory import Array, address
 from acronumba.pipeline.slices import Slices
 from acronumba.records import record
 
@@ -36,7 +36,7 @@ class ForwardAndBackward:
     """Result of the forward and backward pass of a mini-batch."""
 
     result: Decoder  # of results, by the numbers of instances that did not fail
-    losses: Sequence[Value] | None  # the results, if they are scalars that are on the CPU
+    losses: Array | None  # the results, if they are scalars that are on the CPU
     failures: Mapping[int, Failure]
     crowded: Sequence[int]  # instances that did not fit into memory beside the others
     mean: bool  # whether gradients are those of the mean, not of the sum
@@ -195,8 +195,9 @@ class Trained:
         run = compiled.run(packed, leaves, frozen=frozen, on=self.back.forward, tight=tight)
         alone = tight and len(packed) == 1
         crowded = [k for k, failure in run.errors.items() if failure.site == MEMORY and not alone]
-        mean, ran = mean and not crowded, run.ran
-        good = np.array([k for k in ran.tolist() if k not in run.errors], np.int64) if run.errors else ran
+        mean, good = mean and not crowded, run.ran
+        if run.errors:
+            good = np.array([k for k in good.tolist() if k not in run.errors], np.int64)
         arrays = asked(run)
         seeds = self._seeds(run, good, 1.0 / max(len(good), 1) if mean else 1.0)
         done = self.back.gradients(run, seeds, own_of(run, arrays), tables, timed)
@@ -208,7 +209,7 @@ class Trained:
             crowded=crowded, mean=mean, back=done, asked=arrays,
         )  # fmt: skip
 
-    def _losses(self, run: Run, records: Words, done: Done) -> Sequence[Value] | None:
+    def _losses(self, run: Run, records: Words, done: Done) -> Array | None:
         """Return the losses of the instances that did not fail, if they are results and scalars on the CPU."""
         t = self.compiled.program.result
         there = run.pending is not None or done.loss is not None or self.compiled.lowered.wrap is not None
@@ -216,12 +217,17 @@ class Trained:
             return None
         records, losses = np.ascontiguousarray(records), np.empty(len(records), t.dtype)
         self.back.library.call("read_scalars", address(records), len(records), losses.itemsize, address(losses))
-        return list(losses)
+        return losses
 
     def _seeds(self, run: Run, good: Words, share: float) -> Seeds:
         """Return the seeds of the backward pass: the losses of instances that did not fail, in order."""
         from acronumba.runtime.backward import Seeds
 
+        if len(good) == len(run.words) and run.all_ran and isinstance(self.loss, TensorT | Array0T):
+            one = np.array([share], self.loss.dtype)
+            records, adjoints = np.empty((2, len(good)), np.int64)
+            records[:], adjoints[:] = run.words[:, self.width - 1], address(one)
+            return Seeds(records=records, adjoints=adjoints, instances=good, keep=(one,))
         found = losses_in(self.loss, run.words[good, : self.width]) or [("float32", _NONE, _NONE)]
         keep = [np.array([share], dtype) for dtype, _, _ in found]
         _, rows, records = found[0]

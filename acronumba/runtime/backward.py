@@ -95,7 +95,7 @@ class Done(NamedTuple):
     own: list[Array | None]  # gradients of arrays of instances
     records: Sequence[BackRecord]  # its batches, if they were timed
     loss: tuple[DeviceTensor, DType] | None  # the sum of the losses, as float64, if it stays on a device; their dtype
-    bytes: int  # of memory, forward and backward pass together
+    bytes: int  # of memory, forward and backward pass together, if they were timed or memory is limited
 
 
 class BackwardExecutable:
@@ -199,7 +199,7 @@ class _BackwardRun:
         self.threads = of.forward.threads
         self.words, self.state = workspace.view, workspace.nodes
         self.reached: set[int] = set()  # numbers of the shared tensors with an adjoint
-        self.before, self.bytes = run.buffers.peak, 0  # of memory: of the forward pass; of both passes
+        self.before, self.bytes = 0, 0  # of memory: of the forward pass; of both passes
 
     def __setitem__(self, name: str, value: int) -> None:
         self.words[words.BACK.at[name]] = value
@@ -226,6 +226,8 @@ class _BackwardRun:
 
     def gradients(self, tables: Sequence[int], timed: bool) -> dict[int, Gradient]:
         """Run the backward pass; return the gradients of shared tensors."""
+        if timed or self.of.forward.options.memory_limit is not None:
+            self.before = self.run.buffers.peak
         if self.of.runs_whole and not tables and not timed:
             return self._whole()
         of, program, arrays, kernels = self.of, self.back.plan.program, self.prepared.arrays, self.back.plan.kernels
