@@ -22,7 +22,7 @@ from acronumba.ir.ops import TENSORS
 from acronumba.ir.spec import Dim, KernelSpec, Size
 from acronumba.kernels.figures import figures_for
 from acronumba.kernels.stages.order import plan_stages
-from acronumba.kernels.stages.passes import panels_of, passes_of, tile_shape
+from acronumba.kernels.stages.passes import last_vectors, panels_of, passes_of, tile_shape
 from acronumba.kernels.stages.tasks import Nest, Product, ProductStage, RowStage, Single, Stages
 from acronumba.kernels.tiles import at_once, passes_over
 from acronumba.kernels.write.element import DTYPES
@@ -271,10 +271,13 @@ class _Counter:
                 for piece in call.members[0][0].product.pieces:
                     k.add(each, graph.shape(piece)[-1:])
                 terms.append(k)
-            vectors = tuple(call.gates * one.q for call in one.calls)
-            calls.append(
-                TileCalls(rows=one.rows, members=one.members, vectors=vectors, terms=tuple(terms), panels=panels)
-            )
+            form = stage.parts[0].product.form
+            wide = tuple(call.gates * one.q for call in one.calls)
+            last = tuple(last_vectors(one.q, call.gates, stage.n, lanes, form) for call in one.calls)
+            for vectors, many in ((wide, panels),) if last == wide else ((wide, panels - 1), (last, min(panels, 1))):
+                calls.append(
+                    TileCalls(rows=one.rows, members=one.members, vectors=vectors, terms=tuple(terms), panels=many)
+                )
             self.time.add(f.row * panels * len(one.steps), stage.lead)
         self.time.add(f.node)
         for piece in {piece for part in stage.parts for piece in part.product.pieces}:

@@ -336,8 +336,9 @@ def panel_shape(gates: int, n: int, target: Target, dtype: str, strategy: Strate
     """Choose the shape of panels and tiles for `gates` products of `n` columns each.
 
     A tile of r x v accumulators does r * v multiplications for r + v loads, and needs about 20 accumulators (8 with 16
-    registers) to hide the latency of an fma; columns beyond `n` in the last panel are work for nothing. With 1.7 times
-    as many multiplications as loads the multipliers are busy: then the fewest columns beyond `n` decide.
+    registers) to hide the latency of an fma. With 1.7 times as many multiplications as loads the multipliers are busy.
+    The last panel of one gate has a tile for the vectors that are left; in others, columns beyond `n` are work for
+    nothing. The least time for all columns decides.
     """
     if dtype == "lookups":
         q = lookups.panel_width(gates, n)
@@ -349,11 +350,13 @@ def panel_shape(gates: int, n: int, target: Target, dtype: str, strategy: Strate
     if strategy.panel_vectors:
         most = min(most, strategy.panel_vectors)
 
-    def score(q: int) -> tuple[float, float]:
-        each, useful = _score(gates * q, target, strategy), needed / (-(-needed // q) * q)
-        return round(min(each, _BUSY) * useful, 9), each * useful
+    def time(q: int) -> tuple[float, bool, float]:
+        each, rows = _score(gates * q, target, strategy), tallest(gates * q, target, strategy.tile_rows)
+        whole, left = divmod(needed, q) if gates == 1 else (-(-needed // q), 0)
+        last = left / min(_busy(rows, left, target), _BUSY) if left else 0.0
+        return round(whole * gates * q / min(each, _BUSY) + last, 9), left > 0, -each
 
-    q = max(range(1, min(most, needed) + 1), key=score)
+    q = min(range(1, min(most, needed) + 1), key=time)
     return PanelShape(q, tallest(gates * q, target, strategy.tile_rows), gates * q)
 
 
@@ -362,8 +365,12 @@ _BUSY = 1.7  # multiplications for each load
 
 def _score(vectors: int, target: Target, strategy: Strategy) -> float:
     """Return a score of how well tiles of so many vectors keep the CPU's multipliers busy."""
+    return _busy(tallest(vectors, target, strategy.tile_rows), max(passes_over(vectors, target)), target)
+
+
+def _busy(rows: int, wide: int, target: Target) -> float:
+    """Return the same of a tile: multiplications for each load, less where there are too few accumulators."""
     enough = 20 if target.registers >= 32 else 8
-    wide, rows = max(passes_over(vectors, target)), tallest(vectors, target, strategy.tile_rows)
     return rows * wide / (rows + wide) * min(1.0, rows * wide / enough)
 
 

@@ -142,6 +142,14 @@ def panels_of(one: Pass, n: int, lanes: int) -> int:
     return -(-n // (one.q * lanes))
 
 
+def last_vectors(q: int, gates: int, n: int, lanes: int, form: str) -> int:
+    """Return the vectors of a row of the last panel's sums that a tile has to compute.
+
+    Those without columns come last if there is one gate. Sums that are looked up are computed for whole panels.
+    """
+    return (-(-n // lanes) - 1) % q + 1 if gates == 1 and form != "lookups" else gates * q
+
+
 def tiles_of(one: Pass, rows: Expr) -> Expr:
     """Return the number of tiles that `rows` rows take."""
     return (rows + (one.rows - 1)) // one.rows

@@ -157,9 +157,9 @@ class GroupWriter(ProductWriter):
         with self.loop("t", 0, tiles) as tile:
             a = self.bind("a", count * tile // tiles)
             m = self.bind("m", count * (tile + 1) // tiles - a)
-            entry = self.kernel.tile(q, height, t.name) - 1
+            entry = self.kernel.tile_of(q, 1, n, lanes, height, t.name, number)
             f.do(call_address(
-                tree.load(f["P"] + 8 * entry, m), rows + (low - begin + a) * 8, count, const(1, I64),
+                tree.load(f["P"] + entry, m), rows + (low - begin + a) * 8, count, const(1, I64),
                 self.scratch(slots.length), panel, const(width, I64), sums, const(width, I64), const(0, I64),
             ))  # fmt: skip
             with self.loop("r", 0, m) as r:

@@ -11,9 +11,10 @@ from dataclasses import field
 
 from acronumba.emit.intrinsics import INTRINSICS
 from acronumba.emit.target import Target
-from acronumba.emit.tree import Ty
+from acronumba.emit.tree import I64, Expr, Ty, const, select
 from acronumba.ir.spec import FIXED
 from acronumba.kernels.stages.index import Poly
+from acronumba.kernels.stages.passes import last_vectors
 from acronumba.kernels.stages.tasks import Stages
 from acronumba.kernels.write.element import DTYPES
 from acronumba.records import record
@@ -134,6 +135,14 @@ class Kernel:
         self.tiles[key] = max(rows, self.tiles.get(key, 0))
         before = list(self.tiles)[: list(self.tiles).index(key)]
         return FIXED + self.results + len(self.shared) + sum(self.tiles[k] for k in before)
+
+    def tile_of(self, q: int, gates: int, n: int, lanes: int, rows: int, form: str, panel: Expr) -> Expr:
+        """Return where the addresses of a panel's tiles begin in P, in bytes: the last panel may have narrower ones."""
+        tile, last = self.tile(gates * q, rows, form) - 1, last_vectors(q, gates, n, lanes, form)
+        if last == gates * q:
+            return const(8 * tile, I64)
+        narrower = self.tile(last, rows, form) - 1
+        return select(panel.eq((n - 1) // (q * lanes)), const(8 * narrower, I64), const(8 * tile, I64))
 
     def own_entry(self, text: str) -> int:
         """Return the index in P of the address of an operation's kernel, as known so far."""

@@ -598,12 +598,12 @@ class _Products:
         begin = 0
         starts = {}
         for call, weight in zip(one.calls, weights, strict=True):
-            tile = w.kernel.tile(call.gates * one.q, one.rows * members, self.form) - 1
+            tile = w.kernel.tile_of(one.q, call.gates, self.stage.n, self.lanes, one.rows * members, self.form, panel)
             start, first = self.places[call.lefts]
             wide = call.gates * one.q * width
             panel_bytes = bytes_of_panel(w.target, self.form, w.inner(call.members[0][0].product), wide)
             f.do(call_address(
-                tree.load(f["P"] + 8 * tile, m * members if members > 1 else m),
+                tree.load(f["P"] + tile, m * members if members > 1 else m),
                 w.plus(self.table, start) + a * (8 * members), w.number(step),
                 const(len(call.lefts[0]), I64), self.lengths + 8 * first if first else self.lengths,
                 weight + panel * panel_bytes, const(wide, I64), self.sums + begin if begin else self.sums,
