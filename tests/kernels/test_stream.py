@@ -63,6 +63,19 @@ def test_sums_are_those_of_the_order(pieces: tuple[int, ...]) -> None:
         assert got.tobytes() == (defined(np.concatenate(xs), next(iter(shared.values()))) + bias).tobytes()
 
 
+def test_a_product_of_no_terms_reads_nothing() -> None:
+    """Neither of an operand nor of what is computed in front."""
+    b = SpecBuilder("nothing")
+    x, m, w, u = b.tensor("x", 3), b.tensor("m", 0, 3), b.shared("w", 4, 0), b.shared("u", 0, 3)
+    made = b.op("matmul", w, b.op("matmul", u, x, shape=(0,)), shape=(4,))
+    front = b.op("matmul", w, b.op("matmul", m, x, shape=(0,)), shape=(4,))
+    for spec in (b.spec(made, front), product(5, 0)):
+        rows, shared = inputs(spec, 3)
+        found, _ = Simulated(spec, generate.generate(spec))(rows, shared)
+        for i, row in enumerate(rows):
+            assert all(np.array_equal(got[i], x) for got, x in zip(found, evaluate(spec, row, shared), strict=True))
+
+
 def test_bits_depend_on_no_company() -> None:
     """Batches of many sizes, other rows beside a row, other numbers of blocks, other orders of threads."""
     spec = product(9, 24, 44)

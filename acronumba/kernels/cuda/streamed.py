@@ -293,8 +293,8 @@ class Streams:
         table = w.local("table_at", self.near + self.table_near + (piece + warp.member.first) * (8 * stream.TILE))
         half, column = w.local("half", self.lane >> 4), w.local("column", (self.lane & 15) * 16)
 
-        divided, whole = self.divided(warp.member), warp.member.core.terms % PART == 0
-        has = const(1, I64) if whole else w.local("has_terms", select(left > 0, const(1, I64), 0))
+        divided, terms = self.divided(warp.member), warp.member.core.terms
+        has = const(1, I64) if terms and terms % PART == 0 else w.local("has_terms", select(left > 0, const(1, I64), 0))
 
         def place(row: Expr) -> tuple[Expr, Local]:
             """Return where a row of the part is copied to, and from."""
