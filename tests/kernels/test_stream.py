@@ -89,15 +89,44 @@ def test_bits_depend_on_no_company() -> None:
             assert got.tobytes() == whole[those].tobytes(), (m, units, together)
 
 
+def gated(n: int, gates: int, k: int) -> KernelSpec:
+    """A product with all gates of n units, and what is made of them."""
+    b = SpecBuilder("gated")
+    x, w = b.tensor("x", k), b.shared("w", gates * n, k)
+    y = b.op("matmul", w, x, shape=(gates * n,))
+    parts = [b.op("slice", y, shape=(n,), attrs=((n * g,), (1,))) for g in range(gates)]
+    total = b.op("tanh", parts[0], shape=(n,))
+    for part in parts[1:]:
+        total = b.op("mul", total, b.op("tanh", part, shape=(n,)), shape=(n,))
+    return b.spec(total)
+
+
+def turned(n: int, k: int) -> KernelSpec:
+    """What a backward pass multiplies: gradients with a weight, from the left."""
+    b = SpecBuilder("turned")
+    x, w = b.tensor("x", n), b.shared("w", n, k)
+    return b.spec(b.op("matmul", x, w, shape=(k,)))
+
+
+SHAPES = [
+    product(9, 40, 30), gated(1, 1, 64), gated(3, 3, 64), gated(2, 5, 64), gated(7, 1, 200), gated(3, 3, 200),
+    gated(1, 5, 256), gated(5, 1, 512), gated(2, 3, 512), turned(10, 64), turned(70, 9), turned(256, 3), turned(512, 1),
+]  # fmt: skip
+
+
 @pytest.mark.slow
-def test_bits_of_batches_of_all_sizes() -> None:
-    spec = product(9, 40, 30)
+@pytest.mark.parametrize("shape", range(len(SHAPES)))
+def test_bits_of_batches_of_all_sizes(shape: int) -> None:
+    """Every size up to 300 is one of some shape, small ones are of all: in any company, alone and in one kernel."""
+    spec = SHAPES[shape]
     rows, shared = inputs(spec, 300)
-    whole = run(spec, rows, shared, units=3)
-    for m in range(1, 301):
+    rng = np.random.default_rng(shape)
+    whole = np.concatenate([run(spec, rows[k : k + 60], shared, units=2) for k in range(0, 300, 60)])
+    for m in [m for m in range(1, 301) if m <= 18 or m % len(SHAPES) == shape]:
+        those = rng.permutation(300)[:m]
         for together in (False, True):
-            got = run(spec, rows[:m], shared, units=m % 5 + 1, seed=m, together=together)
-            assert got.tobytes() == whole[:m].tobytes(), (m, together)
+            got = run(spec, [rows[i] for i in those], shared, units=m % 5 + 1, seed=m, together=together)
+            assert got.tobytes() == whole[those].tobytes(), (m, together)
 
 
 @pytest.mark.long

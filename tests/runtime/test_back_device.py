@@ -84,6 +84,8 @@ def test_losses_of_the_zoo(name: str) -> None:
 def test_pullbacks_of_the_zoo(name: str) -> None:
     workload = WORKLOADS[name]
     xs, p = inputs(workload, 8, 1, None)
+    verdict = there(workload.model).check(xs, p=p)
+    assert verdict.ok, str(verdict)
     both = Pullbacks(workload.model, [xs], {"p": p})
     assert both.possible
     alike(both.gradients(both.ran(there(workload.model))), both.gradients(), 2e-5)
