@@ -83,7 +83,7 @@ class Options:
     memory_limit: int | None = None  # bytes; None: half of the free memory
     max_steps: int = 10**8  # host steps of one instance, after which it fails
     precision: str = "float32"  # of the factors of float32 matrix products: one of PRECISIONS
-    persistent: bool | None = None  # GPU: one launch for all batches of a mini-batch; None: where that is faster
+    persistent: bool | str | None = None  # GPU: one launch for all batches of a mini-batch; None: where that is faster
     state: str = "written"  # assigned attributes of given objects: read as "written" by the instance; or from "initial"
     strategy: Strategy | None = None  # how code is generated; None: as `acronumba tune` has found, else the default
 
@@ -146,7 +146,7 @@ class Changes(TypedDict, total=False):
     memory_limit: int | None
     max_steps: int
     precision: str
-    persistent: bool | None
+    persistent: bool | str | None
     state: str
     strategy: Strategy | None
 
@@ -177,7 +177,11 @@ def _problem(name: str, value: Any, default: Any) -> str:
     if name == "state":
         return "" if value in STATES else f"must be one of {', '.join(STATES)}"
     if name == "persistent":
-        return "" if value is None or isinstance(value, bool) else "must be True, False or None"
+        return (
+            ""
+            if value in (True, False, None, "graph") and not _is_int(value)
+            else 'must be True, False, "graph" or None'
+        )
     if name == "effort":
         return "" if value is None or (_is_int(value) and 0 <= value <= 3) else "must be 0, 1, 2, 3 or None"
     optional = name in ("threads", "memory_limit")

@@ -4,9 +4,9 @@
 
 Needs no GPU. The device has no memory and computes nothing: its launcher is a compiled function that returns 0. Taken
 in turns are: a whole mini-batch of packed data on this device, up to the last launch (`run`), and the same with one
-launch for all kernels (`together`); the same mini-batch on the processor, recorded, scheduled and laid out, but not
+launch for all kernels (`together`), or as a graph of kernels (`graph`); the same mini-batch on the processor, recorded, scheduled and laid out, but not
 executed (`before`); the loop over the launches alone (`loop`). What the device adds is `run - before` (`added`), and
-likewise `steps`: where everything lies, arguments of all nodes, copies, launches, or the steps of the one kernel. The
+likewise `steps` and `rows`: where everything lies, arguments of all nodes, copies, launches, or the steps of the one kernel, or the rows of the graph. The
 driver's own time for a launch is in no figure. Microseconds; medians.
 """
 
@@ -43,11 +43,11 @@ class Nothing:
     processors = 132
     stream = 0
     timed = False
-    cooperative = True
+    cooperative = graphs = True
     shared = 227 << 10
 
     def __init__(self) -> None:
-        takes = {"launch": 11, "cooperate": 10, "upload": 4, "record": 2, "reach": 1}
+        takes = {"launch": 11, "cooperate": 10, "upload": 4, "record": 2, "reach": 1, "graph": 2}
         text = "".join(
             f"def {name}({', '.join(f'{x}: i64' for x in 'abcdefghijk'[:n])}) -> i64:\n    return 0\n\n\n"
             for name, n in takes.items()
@@ -71,6 +71,11 @@ class Nothing:
 
     def reject(self, error: int) -> NoReturn:
         raise RuntimeError(error)
+
+    def graph(self, levels: Any) -> int:
+        return 1
+
+    def forget_graph(self, handle: int) -> None: ...
 
     def idle(self) -> bool:
         return True
@@ -108,8 +113,9 @@ def row(name: str, batch: int, rounds: int, trees: str | None) -> dict[str, Any]
     compiled, leaves, packed = specialise(f, bind(f, (xs,), {"p": p}))
     assert packed is not None
     words, keep = compiled.shared.words(packed, leaves)
-    there, whole = (
-        link_device(compiled.plan, compiled.options.replace(persistent=way), Nothing()) for way in (False, True)
+    there, whole, nodes = (
+        link_device(compiled.plan, compiled.options.replace(persistent=way), Nothing())
+        for way in (False, True, "graph")
     )
     device = there.executor
     assert isinstance(device, DeviceExecutor)
@@ -124,15 +130,18 @@ def row(name: str, batch: int, rounds: int, trees: str | None) -> dict[str, Any]
     def together() -> None:
         whole.run(packed.roots, words, keep=keep, stable=True)
 
+    def graph() -> None:
+        nodes.run(packed.roots, words, keep=keep, stable=True)
+
     def before() -> None:
         here.run(packed.roots, words, keep=keep, stable=True, last=last)
 
     def loop() -> None:
         device._loop(device._words, stream["table"], stream["launches"])
 
-    taken: dict[str, list[float]] = {"run": [], "together": [], "before": [], "loop": []}
+    taken: dict[str, list[float]] = {"run": [], "together": [], "graph": [], "before": [], "loop": []}
     for k in range(rounds + 5):
-        for one in (run, together, before, loop):
+        for one in (run, together, graph, before, loop):
             start = time.perf_counter()
             one()
             if k >= 5:
@@ -145,7 +154,7 @@ def row(name: str, batch: int, rounds: int, trees: str | None) -> dict[str, Any]
         more = (a - b for a, b in zip(taken[way], taken["before"], strict=True))
         return round(statistics.median(more), 2)
 
-    return {**about, **medians, "added": added("run"), "steps": added("together")}
+    return {**about, **medians, "added": added("run"), "steps": added("together"), "rows": added("graph")}
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from acronumba.bench.measure import SLOWEST, Quartiles, Traced, interleaved, mac
 from acronumba.bench.workloads import Workload, inputs
 from acronumba.config import Options
 from acronumba.runtime.devices.executor import DeviceExecutor
+from acronumba.runtime.devices.persistent import APART, GRAPH, TOGETHER
 from acronumba.runtime.trace import TraceData
 
 PLAIN, OBJECTS, PACKED = "plain", "ours, objects", "ours, packed"
@@ -297,12 +298,13 @@ def _launched(trace: TraceData, options: Options) -> int:
 
 
 def _ways(ours: Model, packed: Any, shared: Any) -> dict[str, float]:
-    """Return the seconds of kernels in one launch and with one launch each, if both were tried."""
+    """Return the seconds of kernels in one launch, as a graph, and with one launch each, if these were tried."""
     compiled = specialise(ours, bind(ours, (packed,), {"p": shared}))[0]
     executor = compiled.artifacts.on(ours.device).executor
     assert isinstance(executor, DeviceExecutor)
     tried = list(executor.persistent.seconds.values())
-    return dict(zip(("one launch", "a launch for each"), tried[-1], strict=True)) if tried else {}
+    names = {TOGETHER: "one launch", GRAPH: "a graph", APART: "a launch for each"}
+    return {names[way]: tried[-1][way] for way in names if way in tried[-1]} if tried else {}
 
 
 def kernel_seconds(trace: TraceData) -> dict[str, float]:

@@ -68,7 +68,8 @@ NAMES = frozenset(
     "unsigned truncated sdiv srem fdiv fma umin umax udiv urem fdiv_near lshr ult ule ugt uge exchange of_lane hsum "
     "hmax hmin copy_bytes copy_later copies_end wait_for_copies wait_for_older_copies wait_for_oldest_copies "
     "this_thread within tf32 mma bf16 mma_bf16 shared_at load_near load_near_word load_four store_near copy_near "
-    "copy_one_near meet_lanes load_far_four nothing load_near_int store_near_int load_kept".split()
+    "copy_one_near meet_lanes load_far_four nothing load_near_int store_near_int load_kept next_may_begin "
+    "earlier_have_ended".split()
 )
 # No local has one of these names, or those that a setting has for what a function is given. Texts of `INLINE` have
 # locals that begin with an underscore, as no name of a user's does.

@@ -26,6 +26,7 @@ from acronumba.runtime.devices.launches import launch_module, launches
 from acronumba.runtime.devices.simulated import SimulatedDevice
 from acronumba.runtime.library.launch_words import ABOUT, LAUNCHED, UNWRITTEN, WRITTEN
 from acronumba_bench.workloads import WORKLOADS
+from tests.support.clocks import Clocked
 from tests.support.device_runs import Batches, Run, alike, chain, same_bits, sequences, together, weights
 from tests.support.gpu_driver import Driver
 
@@ -177,26 +178,6 @@ def test_blocks_that_wait_in_vain_give_up() -> None:
     same_bits(run(xs), wanted)
 
 
-class Clocked(SimulatedDevice):
-    """A device whose clock counts launches."""
-
-    timed = True
-
-    def __init__(self, seconds: float, loading: float = 0.0) -> None:
-        super().__init__()
-        self.seconds = seconds  # of a cooperative launch; another takes one
-        self.loading = loading  # seconds more of the first one
-        self.cooperations = 0
-
-    def _cooperate(self, *args: Any) -> None:
-        self.cooperations += 1
-        super()._cooperate(*args)
-
-    def now(self) -> float:
-        loading = self.loading if self.cooperations else 0.0
-        return loading + self.launches + self.cooperations * (self.seconds - 1)
-
-
 @pytest.mark.parametrize(("seconds", "loading", "tries"), [(0.5, 1000.0, 6), (90.0, 0.0, 4), (1000.0, 0.0, 2)])
 def test_the_faster_way_is_kept(monkeypatch: pytest.MonkeyPatch, seconds: float, loading: float, tries: int) -> None:
     """The first launch of a kernel does not count: the driver loads it then."""
@@ -206,7 +187,7 @@ def test_the_faster_way_is_kept(monkeypatch: pytest.MonkeyPatch, seconds: float,
     monkeypatch.setattr(persistent.time, "perf_counter", clock.now)
     run = Batches(chain, xs, on=clock, w=w)
     wanted = run(xs)
-    assert [*run.executor.persistent.together.values()] == [seconds < 1]
+    assert [*run.executor.persistent.best.values()] == ["together" if seconds < 1 else "apart"]
     before = clock.cooperations, clock.launches
     assert before[0] == tries  # what takes long is not tried again
     same_bits(run(xs), wanted)
@@ -220,7 +201,7 @@ def test_without_room_for_scratch_nothing_is_launched(monkeypatch: pytest.Monkey
     run = Batches(chain, xs, on=Clocked(0.5), w=w)
     wanted = run(xs)
     way = run.executor.persistent
-    way.together = dict.fromkeys(way.together, True)  # whichever was faster
+    way.best = dict.fromkeys(way.best, "together")  # whichever was faster
 
     def reject(name: str, size: int) -> None:
         raise MemoryError("no room")
@@ -233,7 +214,7 @@ def test_without_room_for_scratch_nothing_is_launched(monkeypatch: pytest.Monkey
         for _ in range(2):
             with pytest.raises(MemoryError, match="no room"):
                 run(xs)
-        assert run.device.launches == before and way.together
+        assert run.device.launches == before and way.best
     same_bits(run(xs), wanted)
 
 
@@ -638,7 +619,7 @@ def test_the_driver_is_told_what_a_cooperative_launch_needs(  # the simulator ta
     measured = Batches(chain, xs, on=gpu.Gpu(0, driver), w=w)
     driver.together.clear()
     same_bits(measured(xs), wanted)
-    assert len(driver.together) >= 2 and len(measured.executor.persistent.together) == 1
+    assert len(driver.together) >= 2 and len(measured.executor.persistent.best) == 1
 
 
 def test_a_gpu_without_cooperative_launches(driver: Driver) -> None:
@@ -662,9 +643,9 @@ def test_a_gpu_with_room_for_fewer_blocks(driver: Driver) -> None:
 
 
 def test_the_option() -> None:
-    for wanted in (None, True, False):
+    for wanted in (None, True, False, "graph"):
         assert Options(persistent=wanted).persistent is wanted
-    with pytest.raises(AcronumbaError, match="option persistent: must be True, False or None"):
+    with pytest.raises(AcronumbaError, match='option persistent: must be True, False, "graph" or None'):
         Options(persistent=1)  # type: ignore[arg-type]
     xs, w = sequences(2, 1), weights()
     same_bits(together(chain).batch(xs, w=w), chain.batch(xs, w=w))  # on the processor it has no effect

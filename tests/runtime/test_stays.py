@@ -261,14 +261,14 @@ class Timed(SimulatedDevice):
 
 def test_rounds_of_some_sizes_are_launched_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(persistent, "_BOUND", 1)
-    monkeypatch.setattr(persistent.PersistentRun, "_faster", lambda self, size, word, together, apart: apart() or (
-        size[1] < 4))  # fmt: skip
+    monkeypatch.setattr(persistent.PersistentRun, "_faster", lambda self, size, word, ways: ways["apart"]() and (
+        "together" if size[1] < 4 else "apart"))  # fmt: skip
     w, xs = np.abs(weights()), lots(0.1, 0.01, 0.5, 2.0, 0.02)
     wanted = Run(until, xs, w=w).results
     run = Batches(until, xs, on=Timed(), w=w)
     for _ in range(3):
         same_bits(run(xs), wanted)
-    assert {*run.executor.persistent.together.values()} == {True, False}
+    assert {*run.executor.persistent.best.values()} == {"together", "apart"}
     same_bits([r[1:] for r in run.results(run.start(xs), stay=True)], [r[1:] for r in wanted])
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from acronumba.runtime.devices import driver as gpu
+from acronumba.runtime.devices.graphs import Node
 from acronumba.runtime.devices.simulated import SimulatedDevice
 
 
@@ -27,10 +28,12 @@ class Driver:
         self.modules: list[bytes] = []
         self.pinned: dict[int, np.ndarray] = {}
         self.events: list[str] = []
-        for name in gpu._FUNCTIONS:
+        self.graphs: list[tuple[list[Node], list[tuple[int, int, int]]] | None] = []  # nodes; edges, and their data
+        self.launched: list[list[list[Node]]] = []  # graphs, as their levels
+        for name in (*gpu._FUNCTIONS, *gpu._GRAPHS, gpu._EDGES):
             setattr(self, name, self.function(name))
         for name, of in gpu._CALLED.items():  # these have addresses
-            takes = {"launch": 11, "cooperate": 10, "upload": 4, "record": 2, "reach": 1}[name]
+            takes = {"launch": 11, "cooperate": 10, "upload": 4, "record": 2, "reach": 1, "graph": 2}[name]
             setattr(self, of, ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * takes)(self.function(of)))
 
     def function(self, name: str) -> Callable[..., int]:
@@ -66,6 +69,54 @@ class Driver:
         self.together.append((*grid, shared, stream))
         self.device._cooperate(function, *grid, shared, self.device.stream, places)
         return 0
+
+    def _cuGraphCreate(self, out: Any, flags: int) -> None:
+        self.graphs.append(([], []))
+        out._obj.value = len(self.graphs)
+
+    def _cuGraphAddKernelNode(self, out: Any, graph: int, first: Any, count: int, given: Any) -> None:
+        nodes, words = self._of(graph)[0], given._obj
+        assert (first, count, words.shared, words.extra) == (None, 0, 0, None)
+        assert (*words.grid[1:], *words.block) == (1, 1, 256, 1, 1)
+        row = ctypes.c_uint64.from_address(ctypes.c_uint64.from_address(words.parameters).value)
+        nodes.append(Node(words.function, words.grid[0], row.value))
+        out._obj.value = len(nodes)
+
+    def _cuGraphAddDependencies(self, graph: int, first: int, last: int, count: int) -> None:
+        self._cuGraphAddDependencies_v2(graph, first, last, 0, count)
+
+    def _cuGraphAddDependencies_v2(self, graph: int, first: int, last: int, data: int, count: int) -> None:
+        columns = [np.ctypeslib.as_array((ctypes.c_uint64 * count).from_address(at)) for at in (first, last)]
+        columns.append(np.ctypeslib.as_array((ctypes.c_uint64 * count).from_address(data)) if data else columns[0] * 0)
+        self._of(graph)[1].extend(zip(*(column.tolist() for column in columns), strict=True))
+
+    def _of(self, graph: int) -> tuple[list[Node], list[tuple[int, int, int]]]:
+        found = self.graphs[graph - 1]
+        assert found is not None
+        return found
+
+    def _cuGraphInstantiateWithFlags(self, out: Any, graph: int, flags: int) -> None:
+        assert flags == 0
+        self.graphs.append(self._of(graph))
+        out._obj.value = len(self.graphs)
+
+    def _cuGraphDestroy(self, graph: int) -> None:
+        self.graphs[graph - 1] = None
+
+    def _cuGraphExecDestroy(self, graph: int) -> None:
+        self._of(graph)
+        self.graphs[graph - 1] = None
+
+    def _cuGraphLaunch(self, graph: int, stream: int) -> None:
+        nodes, edges = self._of(graph)
+        depth = [0] * len(nodes)
+        for a, b, _ in edges:  # in their order
+            depth[b - 1] = max(depth[b - 1], depth[a - 1] + 1)
+        levels = [[n for n, d in zip(nodes, depth, strict=True) if d == k] for k in range(max(depth) + 1)]
+        self.launched.append(levels)
+        handle = self.device.graph(levels)
+        self.device._launch_graph(handle, stream)
+        self.device.forget_graph(handle)
 
     def _cuOccupancyMaxActiveBlocksPerMultiprocessor(self, out: Any, function: int, threads: int, shared: int) -> None:
         assert threads == 256

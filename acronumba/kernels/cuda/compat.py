@@ -114,7 +114,7 @@ def compile_text(
     arch = (*capability, suffix) if suffix else capability
     out = {}
     with _LOCK, _as_if_on(capability):
-        space = _space(text, *(_space_of(one, arch) for one in called), further or {})
+        space = _space(text, arch, *(_space_of(one, arch) for one in called), further or {})
         for entry, count in entries.items():
             made = compile_cuda(
                 space[entry].py_func, types.void, (types.int64,) * count, cc=arch,
@@ -129,11 +129,11 @@ def compile_text(
     return out
 
 
-def _space(text: str, *others: Mapping[str, Any]) -> dict[str, Any]:
+def _space(text: str, arch: Arch, *others: Mapping[str, Any]) -> dict[str, Any]:
     """Return the namespace of a text's functions, which may call functions of other namespaces."""
     from acronumba.kernels.cuda.functions import names
 
-    space = dict(names())
+    space = dict(names(dependent=int(arch[0]) >= 9))
     for other in others:
         space.update(other)
     exec(compile(text, "<kernel>", "exec"), space)  # text that we have generated
@@ -143,7 +143,7 @@ def _space(text: str, *others: Mapping[str, Any]) -> dict[str, Any]:
 @lru_cache(maxsize=64)
 def _space_of(text: str, arch: Arch) -> dict[str, Any]:
     """Return the namespace of a text's functions, cached: a function holds its code compiled for a GPU."""
-    return _space(text)
+    return _space(text, arch)
 
 
 def _fitted(entry: str, ptx: list[str], arch: Arch, threads: int, shared: int) -> Machine:

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeAlias
 
 from acronumba.emit import cache
 from acronumba.emit.version import source_version
@@ -22,17 +23,20 @@ from acronumba.errors.codes import reject
 from acronumba.generics import Value
 from acronumba.kernels.cuda import compat, own
 from acronumba.kernels.cuda.generate import CudaCode
+from acronumba.kernels.cuda.graphs import NodeCode
 from acronumba.kernels.cuda.persistent import PersistentCode
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.records import record
 
+Code: TypeAlias = CudaCode | PersistentCode | NodeCode
 
-def machines(code: CudaCode | PersistentCode, capability: tuple[int, int], suffix: str = "") -> list[compat.Machine]:
+
+def machines(code: Code, capability: tuple[int, int], suffix: str = "") -> list[compat.Machine]:
     """Return the machine code of each function of a kernel.
 
     Parameters
     ----------
-    code : CudaCode or PersistentCode
+    code : CudaCode, PersistentCode or NodeCode
         The kernel.
     capability : tuple
         Of the GPU: (9, 0).
@@ -51,9 +55,7 @@ def machines(code: CudaCode | PersistentCode, capability: tuple[int, int], suffi
     return [_machine(files, k) for k in range(len(code.entries))]
 
 
-def compile_missing(
-    codes: Sequence[CudaCode | PersistentCode], capability: tuple[int, int], suffix: str, processes: int
-) -> None:
+def compile_missing(codes: Sequence[Code], capability: tuple[int, int], suffix: str, processes: int) -> None:
     """Compile the kernels that are not on disk, in `processes` processes.
 
     Numba's front end takes most of the time, and holds the GIL. A kernel that fails here fails again in `machines`,
@@ -119,7 +121,7 @@ class Job:
     suffix: str
 
 
-def _job(code: CudaCode | PersistentCode, capability: tuple[int, int], suffix: str, key: str) -> Job:
+def _job(code: Code, capability: tuple[int, int], suffix: str, key: str) -> Job:
     pool = code.shared if isinstance(code, PersistentCode) else 0
     return Job(
         key=key, text=code.text, entries=dict.fromkeys(code.entries, code.parameters),
@@ -127,7 +129,7 @@ def _job(code: CudaCode | PersistentCode, capability: tuple[int, int], suffix: s
     )  # fmt: skip
 
 
-def _with_operations(code: CudaCode | PersistentCode, job: Job) -> list[compat.Machine]:
+def _with_operations(code: Code, job: Job) -> list[compat.Machine]:
     """Compile a kernel that calls functions of the user's, which are not kept on disk: their text does not tell all."""
     _check(job)
     names = own.compiled_names(code.operations)
@@ -164,7 +166,7 @@ def _machine(files: Mapping[str, bytes], k: int) -> compat.Machine:
     return compat.Machine(code=files[f"{k}.cubin"], ptx=files[f"{k}.ptx"].decode(), **json.loads(files[f"{k}.json"]))
 
 
-def _key(code: CudaCode | PersistentCode, capability: tuple[int, int], suffix: str) -> str:
+def _key(code: Code, capability: tuple[int, int], suffix: str) -> str:
     """Return the name of a kernel's folder, which does not depend on the compiler's version: all make valid code."""
     here = Path(__file__).parent
     parts = [str(capability), suffix, str(THREADS), *code.entries, code.source]

@@ -34,15 +34,15 @@ _INTEGERS = {"i8": types.int8, "i16": types.int16, "i32": types.int32, "i64": ty
 
 
 @functools.cache
-def names() -> Mapping[str, Any]:
-    """Return the names that the text of a kernel finds."""
+def names(dependent: bool = True) -> Mapping[str, Any]:
+    """Return the names that the text of a kernel finds; `dependent`: the GPU lets launches begin before others end."""
     out: dict[str, Any] = {
         "cuda": cuda, "range": range, "inf": float("inf"), "nan": float("nan"),
         **_INTEGERS, "u64": types.uint64, "f32": types.float32, "f64": types.float64,
     }  # fmt: skip
     for name, (parameters, typed) in _TYPED.items():
         out[name] = _intrinsic(name, parameters, typed)
-    return {**out, **_instructions(), **_functions(), **_lanes(), **_memory()}
+    return {**out, **_instructions(dependent), **_functions(), **_lanes(), **_memory()}
 
 
 def _intrinsic(name: str, parameters: str, typed: Callable[..., Typed]) -> DeviceFunction:
@@ -313,7 +313,7 @@ def _assembly(
     return _intrinsic(name, ", ".join(f"a{k}" for k in range(len(arguments))), typed)
 
 
-def _instructions() -> dict[str, DeviceFunction]:
+def _instructions(dependent: bool) -> dict[str, DeviceFunction]:
     """Return the instructions that Numba has no name for."""
     f4, i4, i8, f32 = types.UniTuple(types.float32, 4), types.int32, types.int64, types.float32
     product = (
@@ -352,6 +352,9 @@ def _instructions() -> dict[str, DeviceFunction]:
         "arrive": ("red.release.gpu.global.add.u64 [$0], $1;", "l,l,~{memory}", types.void, (i8, i8)),
         "acquire": ("ld.acquire.gpu.global.u64 $0, [$1];", "=l,l,~{memory}", i8, (i8,)),
         "release": ("st.release.gpu.global.u64 [$0], $1;", "l,l,~{memory}", types.void, (i8, i8)),
+        # launches of which the next may begin before this one has ended; else, nothing
+        "next_may_begin": ("griddepcontrol.launch_dependents;" * dependent, "~{memory}", types.void, ()),
+        "earlier_have_ended": ("griddepcontrol.wait;" * dependent, "~{memory}", types.void, ()),
         # memory of the CPU: a word, and a word that says that others are there
         "look": ("ld.relaxed.sys.global.u64 $0, [$1];", "=l,l,~{memory}", i8, (i8,)),
         "give": ("st.relaxed.sys.global.u64 [$0], $1;", "l,l,~{memory}", types.void, (i8, i8)),

@@ -34,6 +34,7 @@ from acronumba.emit import arithmetic, interpret, tree
 from acronumba.emit.intrinsics import INTRINSICS, Intrinsic
 from acronumba.emit.simt import WARP
 from acronumba.kernels.cuda.cpu_memory import CpuMemory, Race
+from acronumba.kernels.cuda.simulated_products import Factors, Float32s, bf16_factors, tf32_factors, warp_product
 
 if TYPE_CHECKING:
     from greenlet import greenlet
@@ -42,8 +43,6 @@ T = TypeVar("T")
 Number: TypeAlias = int | np.float32 | np.float64
 Kind: TypeAlias = Callable[[Any], Number]  # a type of the text, which converts
 Array: TypeAlias = NDArray[Any]
-Float32s: TypeAlias = NDArray[np.float32]
-Factors: TypeAlias = Callable[[NDArray[np.int32]], tuple[Float32s, Float32s]]  # of registers: of all lanes
 
 MASK = (1 << 64) - 1
 _HALF = 1 << 63
@@ -207,64 +206,75 @@ class Simulator:
         self, entry: str, blocks: int, threads: int, *args: int, shared: int = 0, rest: Callable[[], object] = int
     ) -> None:
         """Run a kernel; its blocks have a pool of so many bytes each. `rest` is called now and then."""
+        self.begin(entry, blocks, threads, *args, shared=shared)
+        try:
+            while self.turn(rest):
+                pass
+        finally:
+            self.end()
+
+    def begin(self, entry: str, blocks: int, threads: int, *args: int, shared: int = 0) -> None:
+        """Begin to run a kernel, see `launch`; `turn` goes on."""
         import greenlet
 
         f = self.names[entry]
         self.main = greenlet.getcurrent()
-        made = [_Block(k, self.memory, shared) for k in range(blocks)]
+        self.made = [_Block(k, self.memory, shared) for k in range(blocks)]
         self.written: dict[int, tuple[_Block, int]] = {}  # of places: by which block, how often it had published
         self.counters: dict[int, dict[int, int]] = {}  # knowledge that readers of a counter acquire
         self.late: _Block | None = None  # that does not run at the moment
         self.lost = False  # whether blocks have given up
-        alive = [_Thread(block, k) for block in made for k in range(threads)]
+        self.alive = [_Thread(block, k) for block in self.made for k in range(threads)]
+        self.in_vain = 0
 
         def run() -> None:
             with np.errstate(all="ignore"):  # a thread has its own
                 f(*args)
 
-        for thread in alive:
+        for thread in self.alive:
             thread.green = greenlet.greenlet(run)
         self.blocks, self.size = blocks, threads
-        try:
-            self._run(alive, rest)
-        finally:
-            self.cpu.flush()
-            for block in made:
-                block.free()
 
-    def _run(self, alive: list[_Thread], rest: Callable[[], object]) -> None:
-        in_vain = 0
-        while alive:
-            rest()
-            self.looking, self.looking_out = 0, False
-            ready = [t for t in alive if t.waits is None and t.block is not self.late]
-            if self.random.random() < (_WAKE if self.late else _LATE) or not ready:
-                self.late = None if self.late else self.random.choice(alive).block
-            self.random.shuffle(ready)
-            for thread in ready:
-                self.current = thread
-                thread.green.switch()
-            alive = [t for t in alive if not t.green.dead]
-            waiting: dict[tuple[str | int, ...], list[_Thread]] = {}
-            for thread in alive:
-                if thread.waits is not None:
-                    waiting.setdefault(thread.waits, []).append(thread)
-            moved = False
-            for key, those in waiting.items():
-                everyone = self._everyone(key, alive)
-                if len(those) == everyone:
-                    moved = True
-                    given = {t.number if key[0] in ("any", "end") else t.lane: t.gives for t in those}
-                    if key[0] in ("block", "any", "end"):
-                        those[0].block.meets += 1
-                    if key[0] == "end":
-                        those[0].block.pool[: self.names["FORGOTTEN"]] = 255
-                    for t in those:
-                        t.waits, t.given = None, given
-            vain = not moved and self.looking == len(ready) and not (self.looking_out or self.late)
-            in_vain = in_vain + 1 if vain else 0
-            if alive and not moved and (all(t.waits for t in alive) or in_vain == _IN_VAIN):
-                raise Deadlock(", ".join(sorted({str(t.waits[0]) if t.waits else "other blocks" for t in alive})))
+    def end(self) -> None:
+        """Give back what the kernel had."""
+        self.cpu.flush()
+        for block in self.made:
+            block.free()
+
+    def turn(self, rest: Callable[[], object] = int) -> bool:
+        """Let each thread run until it waits; return whether there are threads left."""
+        rest()
+        alive = self.alive
+        self.looking, self.looking_out = 0, False
+        ready = [t for t in alive if t.waits is None and t.block is not self.late]
+        if self.random.random() < (_WAKE if self.late else _LATE) or not ready:
+            self.late = None if self.late else self.random.choice(alive).block
+        self.random.shuffle(ready)
+        for thread in ready:
+            self.current = thread
+            thread.green.switch()
+        self.alive = alive = [t for t in alive if not t.green.dead]
+        waiting: dict[tuple[str | int, ...], list[_Thread]] = {}
+        for thread in alive:
+            if thread.waits is not None:
+                waiting.setdefault(thread.waits, []).append(thread)
+        moved = False
+        for key, those in waiting.items():
+            everyone = self._everyone(key, alive)
+            if len(those) == everyone:
+                moved = True
+                given = {t.number if key[0] in ("any", "end") else t.lane: t.gives for t in those}
+                if key[0] in ("block", "any", "end"):
+                    those[0].block.meets += 1
+                if key[0] == "end":
+                    those[0].block.pool[: self.names["FORGOTTEN"]] = 255
+                for t in those:
+                    t.waits, t.given = None, given
+        vain = not moved and self.looking == len(ready) and not (self.looking_out or self.late)
+        self.in_vain = self.in_vain + 1 if vain else 0
+        if alive and not moved and (all(t.waits for t in alive) or self.in_vain == _IN_VAIN):
+            raise Deadlock(", ".join(sorted({str(t.waits[0]) if t.waits else "other blocks" for t in alive})))
+        return bool(alive)
 
     def _everyone(self, key: tuple[str | int, ...], alive: Sequence[_Thread]) -> int:
         """Return the number of threads that must have come to a barrier."""
@@ -396,11 +406,12 @@ class Simulator:
             "copy_one_near": self._copy_one, "meet_lanes": lambda: self._meet_warp("warp", None),
             "nothing": lambda: 0, "load_far_four": lambda a: tuple(map(self.loads[np.float32], range(a, a + 16, 4))),
             "within": _within,
-            "tf32": _tf32, "mma": self._product("mma", _tf32_factors),
-            "bf16": _bf16, "mma_bf16": self._product("mma_bf16", _bf16_factors),
+            "tf32": _tf32, "mma": self._product("mma", tf32_factors),
+            "bf16": _bf16, "mma_bf16": self._product("mma_bf16", bf16_factors),
             "arrive": self._arrive, "acquire": self._acquire, "release": self._release,
             "look": lambda at: self.cpu.look(at), "seen": self._seen,
             "give": lambda at, x: self.cpu.give(at, x, self.current.block, self.current.number), "tell": self._tell,
+            "next_may_begin": int, "earlier_have_ended": int,  # see `kernels.cuda.simulated_graph`
             "step_ends": lambda x: self._meet_any("end", x),
             "pool": self._of_pool,
         }  # fmt: skip
@@ -511,7 +522,7 @@ class Simulator:
             given = self._meet_warp(name, mine)
             warp = self.current.block.number, self.current.warp
             if warp not in self.products or self.products[warp][0] is not given:  # the first lane computes it for all
-                self.products[warp] = given, _warp_product(given, factors)
+                self.products[warp] = given, warp_product(given, factors)
             sums = self.products[warp][1]
             row, column = self.current.lane // 4, self.current.lane % 4 * 2
             return sums[row, column], sums[row, column + 1], sums[row + 8, column], sums[row + 8, column + 1]
@@ -538,30 +549,6 @@ def _bf16(low: np.float32, high: np.float32) -> I32:
         raw = int(np.float32(x).view(np.uint32))
         halves.append(0x7FFF if x != x else (raw + 0x7FFF + (raw >> 16 & 1)) >> 16)
     return I32(halves[0] | halves[1] << 16)
-
-
-def _tf32_factors(words: NDArray[np.int32]) -> tuple[Float32s, Float32s]:
-    """The factors in the registers of all lanes, of shape (lane's row, lane's k, register)."""
-    x = words.view(np.float32)
-    assert not (words & 0x1FFF).any() or not np.isfinite(x).all(), "no tf32"
-    a = np.concatenate([np.concatenate([x[..., 0], x[..., 2]], 1), np.concatenate([x[..., 1], x[..., 3]], 1)])
-    return a, np.concatenate([x[..., 4], x[..., 5]], 1).T
-
-
-def _bf16_factors(words: NDArray[np.int32]) -> tuple[Float32s, Float32s]:
-    raw = words.view(np.uint32)
-    halves = np.stack([raw << 16, raw & 0xFFFF0000], -1).view(np.float32)  # row, k, register, which half
-    x = halves.transpose(0, 2, 1, 3).reshape(8, 6, 8)
-    a = np.concatenate([np.concatenate([x[:, 0], x[:, 2]], 1), np.concatenate([x[:, 1], x[:, 3]], 1)])
-    return a, np.concatenate([x[:, 4], x[:, 5]], 1).T
-
-
-def _warp_product(given: Mapping[int, tuple[Number, ...]], factors: Factors) -> Float32s:
-    lanes = [given[k] for k in range(WARP)]
-    a, b = factors(np.array([x[:6] for x in lanes], np.int32).reshape(8, 4, 6))
-    c = np.array([x[6:] for x in lanes], np.float32).reshape(8, 4, 2, 2).transpose(2, 0, 1, 3).reshape(16, 8)
-    with np.errstate(all="ignore"):
-        return (c.astype(np.float64) + a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32)
 
 
 class _Cuda:

@@ -81,7 +81,7 @@ class BackDevice(Launching):
 
     def __init__(
         self, executor: DeviceExecutor, codes: Sequence[CudaCode], dtypes: Sequence[str],
-        calls: Mapping[str, Callable[..., int]], drive: int, note_sums: int, wanted: bool | None,
+        calls: Mapping[str, Callable[..., int]], drive: int, note_sums: int, wanted: bool | str | None,
     ) -> None:  # fmt: skip
         super().__init__(executor.device)
         device = self.device
@@ -96,7 +96,7 @@ class BackDevice(Launching):
         self.persistent = PersistentRun(device, every, wanted)
         self.stream = Stream(device, self.persistent.room)
         self._calls, self._write = calls, calls["write"]
-        self._apart, self._together = calls["apart"], calls["together"]
+        self._apart, self._together, self._graphed = calls["apart"], calls["together"], calls["graphed"]
         self._note_sums = note_sums
         self._given: tuple[Words, list[tuple[int, int, int]]] = np.zeros(0, np.int64), []  # what `_regions` are made of
         self._regions: list[tuple[int, int, int]] = []  # of the forward pass

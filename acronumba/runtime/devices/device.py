@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.kernels.cuda.generate import CudaCode
+from acronumba.kernels.cuda.graphs import NodeCode
 from acronumba.kernels.cuda.persistent import PersistentCode
 from acronumba.runtime.devices.launches import Driver
+
+if TYPE_CHECKING:
+    from acronumba.runtime.devices.graphs import Node
 
 
 class Device(Protocol):
@@ -30,13 +34,14 @@ class Device(Protocol):
 
     timed: bool  # whether the time that something takes says anything
     cooperative: bool  # whether blocks may wait for each other
+    graphs: bool  # whether there are graphs of kernels
 
     def __enter__(self) -> object:
         """Make the device current in this thread. Each method does this too, at a cost per call."""
 
     def __exit__(self, *_: object) -> None: ...
 
-    def load(self, codes: Sequence[CudaCode | PersistentCode]) -> list[list[int]]:
+    def load(self, codes: Sequence[CudaCode | PersistentCode | NodeCode]) -> list[list[int]]:
         """Return the handles of the functions of each kernel."""
 
     def unload(self, handles: Sequence[int]) -> None:
@@ -44,6 +49,11 @@ class Device(Protocol):
 
     def resident(self, function: int, threads: int, shared: int) -> int:
         """Return the number of blocks of a function that a multiprocessor runs at once; `shared`: dynamic memory."""
+
+    def graph(self, levels: Sequence[Sequence[Node]]) -> int:
+        """Return the handle of a graph, whose nodes come behind all of the level before; see `forget_graph`."""
+
+    def forget_graph(self, handle: int) -> None: ...
 
     def reject(self, error: int) -> NoReturn:
         """Raise the exception for an error code that a driver function has returned to compiled code."""

@@ -1,26 +1,32 @@
 """A GPU as a `Device`: the driver's functions, called by ctypes.
 
 The driver's library has had these functions, with these parameters, since CUDA 9, so that no package of a matching
-version is needed. In: machine code from `kernels.cuda.cubins`. Out: launches, all in one stream, in order. A thread
-that calls a method makes the GPU's primary context current, which PyTorch and others use too.
+version is needed; graphs since CUDA 11.4, and nodes that begin before others have ended since 12.3, on Hopper. In:
+machine code from `kernels.cuda.cubins`. Out: launches, all in one stream, in order. A thread that calls a method makes
+the GPU's primary context current, which PyTorch and others use too.
 """
 
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import sys
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.kernels.cuda.generate import CudaCode
+from acronumba.kernels.cuda.graphs import NodeCode
 from acronumba.kernels.cuda.persistent import PersistentCode
+from acronumba.kernels.cuda.tiles import THREADS
+from acronumba.runtime.devices.graphs import Node
 from acronumba.runtime.devices.launches import Driver
 from acronumba.runtime.threads import available_threads
 
@@ -56,12 +62,24 @@ _FUNCTIONS: dict[str, list[Any]] = {
     "cuOccupancyMaxActiveBlocksPerMultiprocessor": [ctypes.POINTER(_INT), _WORD, _INT, ctypes.c_size_t],
     "cuGetErrorString": [_INT, ctypes.POINTER(ctypes.c_char_p)],
 }
+_GRAPHS: Mapping[str, Sequence[object]] = {
+    "cuGraphCreate": [ctypes.POINTER(_WORD), ctypes.c_uint],
+    "cuGraphAddKernelNode": [ctypes.POINTER(_WORD), _WORD, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p],
+    "cuGraphAddDependencies": [_WORD, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t],
+    "cuGraphInstantiateWithFlags": [ctypes.POINTER(_WORD), _WORD, ctypes.c_ulonglong],
+    "cuGraphUpload": [_WORD, _WORD],
+    "cuGraphDestroy": [_WORD],
+    "cuGraphExecDestroy": [_WORD],
+}
+_EDGES = "cuGraphAddDependencies_v2"  # with what an edge waits for
+_EARLY = 1 << 16 | 1  # bytes of an edge: from a kernel's programmatic port, to all of the next, programmatic
 _CALLED = {  # by compiled code
     "launch": "cuLaunchKernel",
     "cooperate": "cuLaunchCooperativeKernel",
     "upload": "cuMemcpyHtoDAsync_v2",
     "record": "cuEventRecord",
     "reach": "cuEventSynchronize",
+    "graph": "cuGraphLaunch",
 }
 _MULTIPROCESSORS, _MAJOR, _MINOR, _COOPERATIVE, _SHARED = 16, 75, 76, 95, 97  # attributes of a device
 _DYNAMIC = 8  # attribute of a function: bytes of shared memory that its launches may ask for
@@ -71,6 +89,17 @@ _OLDEST = (8, 0)  # compute capability that kernels can be compiled for
 _NON_BLOCKING = 1  # a stream that does not wait for the default one
 _NO_TIMES = 2  # an event that nobody measures with
 _OUT_OF_MEMORY, _FORKED, _NOT_READY = 2, 3, 600
+
+log = logging.getLogger("acronumba")
+
+
+class _NodeParameters(ctypes.Structure):
+    """`CUDA_KERNEL_NODE_PARAMS_v1`."""
+
+    _fields_ = [
+        ("function", _WORD), ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint),
+        ("parameters", ctypes.c_void_p), ("extra", ctypes.c_void_p),
+    ]  # fmt: skip
 
 
 class DriverError(RuntimeError):
@@ -142,9 +171,16 @@ class Gpu:
         self._context = _WORD()
         self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
         self.stream = self._made("cuStreamCreate", _NON_BLOCKING)
+        self.graphs = all(hasattr(self._driver, name) for name in (*_GRAPHS, _CALLED["graph"]))
+        self.early = self.graphs and self.capability >= (9, 0) and hasattr(self._driver, _EDGES)
+        for name, takes in _GRAPHS.items() if self.graphs else ():
+            getattr(self._driver, name).argtypes = takes
+        if self.early:
+            getattr(self._driver, _EDGES).argtypes = [_WORD, *[ctypes.c_void_p] * 3, ctypes.c_size_t]
         self._order = 0  # the event of `follow`
         self._ordering = threading.Lock()
-        self.driver = Driver(**{name: self._address(of) for name, of in _CALLED.items()})
+        called = {k: of for k, of in _CALLED.items() if k != "graph" or self.graphs}
+        self.driver = Driver(**{name: self._address(of) for name, of in called.items()})
 
     def _address(self, name: str) -> int:
         return ctypes.cast(getattr(self._driver, name), ctypes.c_void_p).value or 0
@@ -200,7 +236,7 @@ class Gpu:
         with self:
             self._call(name, *args)
 
-    def load(self, codes: Sequence[CudaCode | PersistentCode]) -> list[list[int]]:
+    def load(self, codes: Sequence[CudaCode | PersistentCode | NodeCode]) -> list[list[int]]:
         from acronumba.kernels.cuda.cubins import compile_missing, machines
 
         suffix = "a" if self.capability == (9, 0) else ""
@@ -227,6 +263,44 @@ class Gpu:
             self._do("cuFuncSetAttribute", function, _DYNAMIC, shared)
         self._do("cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(out), function, threads, shared)
         return out.value
+
+    def graph(self, levels: Sequence[Sequence[Node]]) -> int:
+        """Nodes begin before those of the level before have ended, if the driver knows such edges and takes them."""
+        with self:
+            if self.early:
+                try:
+                    return self._graph(levels, True)
+                except DriverError as error:
+                    log.warning("nodes of graphs begin when others have ended: %s", error)
+                    self.early = False
+            return self._graph(levels, False)
+
+    def _graph(self, levels: Sequence[Sequence[Node]], early: bool) -> int:
+        graph = self._made("cuGraphCreate", 0)
+        try:
+            made = [[self._node(graph, node) for node in level] for level in levels]
+            pairs = np.array([(a, b) for one, other in pairwise(made) for a in one for b in other], np.uint64)
+            if len(pairs):
+                first, last, edges = *pairs.T.copy(), np.full(len(pairs), _EARLY, np.uint64)
+                given = [edges.ctypes.data] if early else []
+                name = _EDGES if early else "cuGraphAddDependencies"
+                self._call(name, graph, first.ctypes.data, last.ctypes.data, *given, len(pairs))
+            out = self._made("cuGraphInstantiateWithFlags", graph, 0)
+            self._call("cuGraphUpload", out, self.stream)
+            return out
+        finally:
+            self._call("cuGraphDestroy", graph)
+
+    def _node(self, graph: int, node: Node) -> int:
+        row = _WORD(node.row)
+        parameters = (ctypes.c_void_p * 1)(ctypes.addressof(row))
+        given = _NodeParameters(
+            node.function, (node.blocks, 1, 1), (THREADS, 1, 1), 0, ctypes.cast(parameters, ctypes.c_void_p), None
+        )
+        return self._made("cuGraphAddKernelNode", graph, None, 0, ctypes.byref(given))
+
+    def forget_graph(self, handle: int) -> None:
+        self._release("cuGraphExecDestroy", handle)
 
     def allocate(self, size: int) -> int:
         return self._made("cuMemAlloc_v2", size)

@@ -33,7 +33,7 @@ from acronumba.runtime.devices.arrays import sweep
 from acronumba.runtime.devices.device import Device, DeviceCopy
 from acronumba.runtime.devices.launches import Launches, launches
 from acronumba.runtime.devices.pending import PendingResults
-from acronumba.runtime.devices.persistent import GIVEN_UP, PersistentRun
+from acronumba.runtime.devices.persistent import APART, GIVEN_UP, GRAPH, TOGETHER, PersistentRun
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.library.launch_words import (
     CRAMPED,
@@ -41,6 +41,8 @@ from acronumba.runtime.library.launch_words import (
     LATE,
     LAUNCHED,
     LOST,
+    SCANT,
+    UNKNOWN,
     UNWRITTEN,
     WARPS,
     WRITTEN,
@@ -167,6 +169,7 @@ class Launching:
     _words: int  # address of the launches
     _apart: Callable[..., int]  # functions of `runtime.library.launch`
     _together: Callable[..., int]
+    _graphed: Callable[..., int]
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -185,32 +188,45 @@ class Launching:
             for code, own in zip(codes, handles, strict=True)
         ]
 
-    def _call(self, function: Callable[..., int], stream: Stream, *args: int) -> None:
-        """Call compiled code that launches."""
+    def _call(self, function: Callable[..., int], stream: Stream, *args: int) -> bool:
+        """Call compiled code that launches; True: it raises where that fails."""
         error = function(self._words, *args)
         if error < 0:
             self._widen(stream)
             error = function(self._words, *args)
         if error:
             self.device.reject(error)
+        return True
 
     def _start(self, stream: Stream) -> Words | None:
-        """Launch all kernels, as one or one by one; return the word that blocks set on a time-out, if there is one."""
+        """Launch all kernels; return the word that blocks set on a time-out, if there is one."""
         launches, at = stream["launches"], stream.address
         if not launches:
             return None
         size = launches.bit_length(), stream["total"].bit_length()
-        if self.persistent.way(size) is False:
+        if self.persistent.way(size) == APART:
             self._call(self._apart, stream, at)
             return None
         word, about = self.persistent.word(), self.persistent.about
-        self.persistent.run(
-            size,
-            word,
-            lambda: self._call(self._together, stream, at, about),
-            lambda: self._call(self._apart, stream, at),
-        )
+        ways = {
+            APART: lambda: self._call(self._apart, stream, at),
+            TOGETHER: lambda: self._call(self._together, stream, at, about),
+            GRAPH: lambda: self._graph(stream),
+        }
+        self.persistent.run(size, word, ways)
         return word
+
+    def _graph(self, stream: Stream) -> bool:
+        """Launch the graph that a mini-batch needs; return whether there is one."""
+        done = self._graphed(self._words, stream.address, self.persistent.about)
+        if done == SCANT:
+            self._widen(stream)
+            done = self._graphed(self._words, stream.address, self.persistent.about)
+        if done == UNKNOWN and self.persistent.make_graph():
+            done = self._graphed(self._words, stream.address, self.persistent.about)
+        if done > 0:
+            self.device.reject(done)
+        return not done
 
     def _widen(self, stream: Stream) -> None:
         """Make room for the scratch memory of a stream's launches."""
@@ -261,7 +277,7 @@ class DeviceExecutor(Launching):
         self._packed: dict[int, tuple[weakref.ref[Array], DeviceCopy | None]] = {}  # memory of packed instances
         self._write, self._send, self._loop = calls["write"], calls["send"], calls["launch"]
         self._apart, self._together, self._all = calls["apart"], calls["together"], calls["whole"]
-        self._rounds, self._dismiss = calls["rounds"], calls["dismiss"]
+        self._rounds, self._dismiss, self._graphed = calls["rounds"], calls["dismiss"], calls["graphed"]
 
     def attach(self, executable: Executable) -> None:
         self.arenas, self.memory_policy, self.recorded = (

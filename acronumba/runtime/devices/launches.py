@@ -16,14 +16,16 @@ from acronumba.memory import Words, address
 from acronumba.records import record
 from acronumba.runtime.library.launch_words import FUNCTION, GRID, KERNEL, LAUNCH
 
-EXPORTS = ("write", "send", "launch", "apart", "together", "whole", "rounds", "dismiss")
+EXPORTS = ("write", "send", "launch", "apart", "together", "whole", "rounds", "dismiss", "graphed")
 
 
 def launch_module() -> tree.Module:
     """Return the module of `runtime.library.launch` and what it uses."""
     from acronumba.emit.parse import parse_files
 
-    files = [f"acronumba.runtime.library.{name}" for name in ("launch_steps", "launch", "launch_rounds")]
+    files = [
+        f"acronumba.runtime.library.{name}" for name in ("launch_steps", "launch", "launch_rounds", "launch_graph")
+    ]
     return tree.Module("launches", parse_files(files), EXPORTS)
 
 
@@ -36,6 +38,7 @@ class Driver:
     upload: int  # cuMemcpyHtoDAsync
     record: int  # cuEventRecord
     reach: int  # cuEventSynchronize
+    graph: int = 0  # cuGraphLaunch; 0: there is none
 
 
 @record(eq=False)
@@ -85,7 +88,7 @@ def launches(
     at = LAUNCH.at["parameters"]
     words[at : at + 4] = [address(words) + 8 * LAUNCH.at[name] for name in ("p", "nodes", "scratch", "warps")]
     out = Launches(words, counts, *made)
-    for name in ("launch", "cooperate", "upload", "record", "reach"):
+    for name in ("launch", "cooperate", "upload", "record", "reach", "graph"):
         out[name] = getattr(driver, name)
     out["drive"], out["stream"], out["processors"] = drive, stream, processors
     out["kernels"], out["functions"], out["grids"] = address(counts), address(made[0]), address(made[1])

@@ -1,28 +1,32 @@
-"""Mini-batches as one launch of all kernels, with a barrier of all blocks after each, instead of a launch for each.
+"""Mini-batches as one launch instead of a launch for each kernel: of a kernel that is all, or of a graph of kernels.
 
-In: a device and the code of the kernels (`kernels.cuda.persistent` makes one kernel of them). Out: the words that
-compiled code needs for it (`runtime.library.launch`); `run` runs a mini-batch. Which way is faster depends on the
-model, the mini-batch and the GPU: a barrier may take less time than a launch, but all kernels get the registers and the
-shared memory of the largest. Unless an option decides, both are measured: results have the same bits, so the first
-mini-batch of a size is run several times.
+In: a device and the code of the kernels. Out: the words that compiled code needs for it (`runtime.library.launch`);
+`run` runs a mini-batch. In the one kernel (`kernels.cuda.persistent`) there is a barrier of all blocks behind each
+level; a graph (`kernels.cuda.graphs`) has nodes instead. Which way is faster depends on the model, the mini-batch and
+the GPU: a barrier may take less time than a launch, but all kernels get the registers and the shared memory of the
+largest. Unless an option decides, all are measured: results have the same bits, so the first mini-batch of a size is
+run several times.
 """
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from acronumba.errors import AcronumbaError
 from acronumba.kernels.cuda.generate import CudaCode
+from acronumba.kernels.cuda.graphs import NODE
 from acronumba.kernels.cuda.persistent import BARRIER, PIECE, POST, STEP, PersistentCode, persistent
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.memory import Words, address
+from acronumba.runtime.devices.graphs import Graphs
 from acronumba.runtime.library.launch_words import ABOUT
 
 if TYPE_CHECKING:
@@ -38,10 +42,12 @@ _LATE = 64  # runs whose results nobody has asked for, at most, before all is wa
 
 
 log = logging.getLogger("acronumba")
+APART, TOGETHER, GRAPH = "apart", "together", "graph"  # a launch for each kernel, or one kernel, or a graph
+Ways: TypeAlias = "Mapping[str, Callable[[], bool]]"  # what runs a mini-batch; False: it cannot, nothing has been done
 
 
 class PersistentRun:
-    """Runs mini-batches as one launch ("together") or as one launch per batch ("apart").
+    """Runs mini-batches as one launch of a kernel ("together") or of a graph, or as one launch per batch ("apart").
 
     Parameters
     ----------
@@ -49,46 +55,60 @@ class PersistentRun:
         The device to run on.
     codes : sequence of CudaCode
         The kernels, in the order of their functions' numbers.
-    wanted : bool, optional
+    wanted : bool or "graph", optional
         Whether to run them together; None: whichever is faster, by measurement.
     read : int, optional
         The most results of a kernel that the CPU waits for.
     """
 
-    def __init__(self, device: Device, codes: Sequence[CudaCode], wanted: bool | None, read: int = 0) -> None:
-        self.together: dict[tuple[int, int], bool] = {}  # by size: whether that was faster
-        self.seconds: dict[tuple[int, int], tuple[float, float]] = {}  # by size: of both ways, together and apart
+    def __init__(self, device: Device, codes: Sequence[CudaCode], wanted: bool | str | None, read: int = 0) -> None:
+        self.best: dict[tuple[int, int], str] = {}  # by size: the fastest way
+        self.seconds: dict[tuple[int, int], dict[str, float]] = {}  # by size: of each way
         self._device = device
-        self._wanted = wanted
+        self._wanted = {True: TOGETHER, False: APART, None: ""}.get(wanted, GRAPH)  # type: ignore[arg-type]
         self._read = read
         self._stages = max((len(code.entries) for code in codes), default=0)
         self._code: PersistentCode | None = None
+        self.graphs: Graphs | None = None
         self._resident = 0
         self._spare: list[Words] = []
         self._late: deque[Words] = deque()  # of runs that may go on
-        if self._stages and wanted:
-            self._load(codes)
-            if not self._code:
-                raise RuntimeError("blocks cannot wait for each other on this GPU: with_options(persistent=False)")
-        elif self._stages and wanted is None and device.timed:
-            try:
-                self._load(codes)
-            except (RuntimeError, MemoryError, TypeError, AcronumbaError) as error:
-                log.warning("kernels are launched one by one: there is none that runs all of them: %s", error)
+        if self._stages:
+            self._make(codes)
         self._array = np.zeros(ABOUT.count, np.int64)
         self.about = address(self._array)  # see `runtime.library.launch`
         self._words = self._array.data
         for k, name in enumerate(("steps", "count", "barrier", "post")):
             self._words[ABOUT.at["parameters"] + k] = self.about + 8 * ABOUT.at[name]
         self["looks"] = LOOKS
+        self["stages"], self["functions"] = self._stages, sum(len(code.entries) for code in codes)
         if self._code:
             self["most"], self["handle"], self["shared"] = self._resident, self._handle, self._code.shared
-            self["room"], self["stages"] = self._code.room, self._stages
-            self["functions"] = sum(len(code.entries) for code in codes)
-        self._ways = np.full(64, -1 if wanted and self._code else 0, np.int64)
+            self["room"] = self._code.room
+        if self.graphs:
+            self["graphs"], self["table"] = address(self.graphs.words), self.graphs.table
+            self["rows"] = self.graphs.rows
+        self._ways = np.full(64, -1 if self._wanted == TOGETHER and self._code else 0, np.int64)
         self["ways"], self["bound"] = address(self._ways), _BOUND if device.timed else 1
         if self._code and read:
             self._stay()
+
+    def _make(self, codes: Sequence[CudaCode]) -> None:
+        """Load what runs all kernels in one launch, as far as it is wanted and can be had."""
+        if self._wanted == TOGETHER:
+            self._load(codes)
+            if not self._code:
+                raise RuntimeError("blocks cannot wait for each other on this GPU: with_options(persistent=False)")
+        elif self._wanted == GRAPH:
+            if not self._device.graphs:
+                raise RuntimeError("the GPU's driver has no graphs of kernels: with_options(persistent=None)")
+            self.graphs = Graphs(self._device, codes)
+        elif not self._wanted and self._device.timed:
+            for load in (self._load, self._load_nodes):
+                try:
+                    load(codes)
+                except (RuntimeError, MemoryError, TypeError, AcronumbaError) as error:
+                    log.warning("kernels are launched one by one: there is none that runs all of them: %s", error)
 
     def _stay(self) -> None:
         """Allocate what a kernel needs that stays between rounds."""
@@ -117,10 +137,15 @@ class PersistentRun:
         self._resident = self._device.processors * self._device.resident(self._handle, THREADS, code.shared)
         self._code = code if self._resident else None
 
+    def _load_nodes(self, codes: Sequence[CudaCode]) -> None:
+        """Compile the kernels as nodes of graphs."""
+        if self._device.graphs:
+            self.graphs = Graphs(self._device, codes)
+
     @property
     def able(self) -> bool:
-        """Whether mini-batches can be run together."""
-        return self._code is not None
+        """Whether mini-batches can be run in one launch."""
+        return self._code is not None or self.graphs is not None
 
     def says(self) -> bool:
         """Return whether the kernel that stays between rounds has said that it has left, or that a round is done."""
@@ -131,13 +156,22 @@ class PersistentRun:
         """Return the bytes that `note` needs at most."""
         steps = self._stages * launches  # and there are as many levels at most
         pieces = PIECE.size * (self._read * launches + 1)
-        return 64 + BARRIER.size + (STEP.size + 16) * steps + 16 + pieces if self._code else 0
+        one = 64 + BARRIER.size + (STEP.size + 16) * steps + 16 + pieces if self._code else 0
+        return max(one, 64 + (3 * NODE.size + 56) * steps + 16 if self.graphs else 0)
 
-    def way(self, size: tuple[int, int]) -> bool | None:
-        """Return whether mini-batches of a size are run together; None: not yet measured."""
-        if not self._code:
-            return False
-        return self._wanted or self.together.get(size)
+    def way(self, size: tuple[int, int]) -> str | None:
+        """Return how mini-batches of a size are run; None: not yet measured."""
+        if not self.able:
+            return APART
+        return self._wanted or self.best.get(size)
+
+    def make_graph(self) -> bool:
+        """Make the graph that a mini-batch needs; return whether it is there."""
+        assert self.graphs is not None
+        key = (ctypes.c_int64 * self["key_words"]).from_address(self["key"])
+        made = self.graphs.make(np.array(key, np.int64))
+        self["known"] = self.graphs.known
+        return made
 
     def word(self) -> Words:
         """Return the word that blocks of the next run set if a barrier times out; see `give`."""
@@ -162,53 +196,63 @@ class PersistentRun:
         for _ in range(min(late, len(self._late))):
             self._spare.append(self._late.popleft())
 
-    def run(self, size: tuple[int, int], word: Words, together: Callable[[], None], apart: Callable[[], None]) -> None:
-        """Run a mini-batch in one launch or many; `way(size)` is not False. Both callables copy their parameters."""
-        if self._wanted:
-            together()
-        elif size not in self.together:
-            self.together[size] = self._faster(size, word, together, apart)
-            self._ways[size[0]] |= self.together[size] << size[1]
-        else:
-            try:
-                together()
-            except (RuntimeError, MemoryError) as error:  # the GPU is shared with others now
-                self._give_up(error, size, apart)
-
-    def _give_up(self, error: Exception, size: tuple[int, int], apart: Callable[[], None]) -> None:
-        log.warning("kernels are launched one by one from now on: %s", error)
-        self.together[size] = False
-        self._ways[size[0]] &= ~(1 << size[1])
-        apart()
-
-    def _faster(
-        self, size: tuple[int, int], word: Words, together: Callable[[], None], apart: Callable[[], None]
-    ) -> bool:
-        """Run both ways in turn; return whether the first is faster. What takes long is not run again to find out."""
-        best = [float("inf")] * 2
+    def run(self, size: tuple[int, int], word: Words, ways: Ways) -> None:
+        """Run a mini-batch, in one launch or many; `way(size)` is not "apart". All callables copy their parameters."""
+        if not self._wanted and size not in self.best:
+            self.best[size] = best = self._faster(size, word, ways)
+            self._ways[size[0]] |= int(best == TOGETHER) << size[1]
+            return
+        best = self._wanted or self.best[size]
         try:
-            for _ in range(2):  # the driver loads a kernel when it is launched for the first time
-                begun = time.perf_counter()
-                together()
-                self._device.wait()
-        except (RuntimeError, MemoryError) as error:  # the driver admits fewer blocks
-            self._give_up(error, size, apart)
-            return False
-        if time.perf_counter() - begun > _LONG and not word[0]:
-            return False
+            if not ways[best]():
+                known = self.seconds.get(size, {})
+                other = TOGETHER if known.get(TOGETHER, np.inf) < known.get(APART, np.inf) else APART
+                ways[other]()
+        except (RuntimeError, MemoryError) as error:  # the GPU is shared with others now
+            if self._wanted:
+                raise
+            self._give_up(error, size, ways)
+
+    def _give_up(self, error: Exception, size: tuple[int, int], ways: Ways) -> None:
+        log.warning("kernels are launched one by one from now on: %s", error)
+        self.best[size] = APART
+        self._ways[size[0]] &= ~(1 << size[1])
+        ways[APART]()
+
+    def _faster(self, size: tuple[int, int], word: Words, ways: Ways) -> str:
+        """Run all ways in turn; return the fastest. What takes long is not run again to find out."""
+        best: dict[str, float] = {APART: float("inf")}
+        begun = time.perf_counter()
+        for way, there in ((TOGETHER, self._code), (GRAPH, self.graphs)):
+            try:
+                for _ in range(2 if there else 0):  # the driver loads a kernel when it is launched for the first time
+                    begun = time.perf_counter()
+                    if not ways[way]():
+                        break
+                    self._device.wait()
+                else:
+                    if there and time.perf_counter() - begun <= _LONG:
+                        best[way] = float("inf")
+            except (RuntimeError, MemoryError) as error:  # the driver admits fewer blocks
+                log.warning("kernels are not run %s in mini-batches of this size: %s", way, error)
+        if word[0]:
+            return self._lost(size, word, ways)
         for trial in range(1 + _TRIALS):
-            for k, way in enumerate((apart, together)):
+            for way in best:
                 self._device.wait()
                 start = time.perf_counter()
-                way()
+                ways[way]()
                 self._device.wait()
                 if trial:
-                    best[k] = min(best[k], time.perf_counter() - start)
-            if trial and time.perf_counter() - begun > _LONG:
+                    best[way] = min(best[way], time.perf_counter() - start)
+            if len(best) == 1 or (trial and time.perf_counter() - begun > _LONG):
                 break
         if word[0]:
-            word[0] = 0
-            self._give_up(RuntimeError(GIVEN_UP), size, apart)
-            return False
-        self.seconds[size] = best[1], best[0]
-        return best[1] < best[0]
+            return self._lost(size, word, ways)
+        self.seconds[size] = best
+        return min(best, key=lambda way: best[way])
+
+    def _lost(self, size: tuple[int, int], word: Words, ways: Ways) -> str:
+        word[0] = 0
+        self._give_up(RuntimeError(GIVEN_UP), size, ways)
+        return APART

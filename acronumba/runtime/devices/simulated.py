@@ -10,18 +10,23 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.kernels.cuda.cpu_memory import CpuMemory
 from acronumba.kernels.cuda.generate import CudaCode
+from acronumba.kernels.cuda.graphs import NodeCode
 from acronumba.kernels.cuda.persistent import PersistentCode
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.locks import ForkLock
 from acronumba.memory import address, aligned
+from acronumba.runtime.devices.graphs import Node
 from acronumba.runtime.devices.launches import Driver
+
+if TYPE_CHECKING:
+    from acronumba.kernels.cuda.simulated_graph import GraphNode
 
 _REST = 0.05  # of the times that threads take turns, after which the CPU does
 _ILLEGAL = 700  # the driver's number of an illegal address
@@ -70,6 +75,7 @@ class SimulatedDevice:
     stream = 0
     timed = False
     cooperative = True
+    graphs = True
 
     def __init__(self, seed: int = 0) -> None:
         from acronumba.emit.interpret import InterpreterMemory
@@ -81,8 +87,10 @@ class SimulatedDevice:
         self._lock = ForkLock()
         self._arrays: dict[int, NDArray[np.uint8]] = {}
         self._freed: list[int] = []
-        self._numbers = itertools.count()  # of functions
+        self._numbers = itertools.count()  # of functions and graphs
         self._loaded: dict[int, tuple[Any, str, int]] = {}
+        self._nodes: dict[int, tuple[Callable[[], GraphNode], str]] = {}
+        self._graphs: dict[int, list[list[Node]]] = {}
         self._error: BaseException | None = None
         self._beside: _Beside | None = None
         self._turns = threading.RLock()
@@ -93,6 +101,7 @@ class SimulatedDevice:
             "upload": self._callback(self._upload, 4),
             "record": self._callback(lambda event, stream: None, 2),
             "reach": self._callback(lambda event: self.reach(event), 1),
+            "graph": self._callback(self._launch_graph, 2),
         }
         self.driver = Driver(**{k: ctypes.cast(f, ctypes.c_void_p).value or 0 for k, f in self._callbacks.items()})
 
@@ -101,23 +110,28 @@ class SimulatedDevice:
 
     def __exit__(self, *_: object) -> None: ...
 
-    def load(self, codes: Sequence[CudaCode | PersistentCode]) -> list[list[int]]:
+    def load(self, codes: Sequence[CudaCode | PersistentCode | NodeCode]) -> list[list[int]]:
         from acronumba.kernels.cuda.own import simulated_names
+        from acronumba.kernels.cuda.simulated_graph import GraphNode
         from acronumba.kernels.cuda.simulator import Simulator
 
         handles = []
         for code in codes:
-            gpu = Simulator(
-                code.source, self.memory, self.seed, simulated_names(code.operations, self.memory), self.cpu
-            )
+            names = simulated_names(code.operations, self.memory)
             handles.append([next(self._numbers) for _ in code.entries])
+            if isinstance(code, NodeCode):
+                make = partial(GraphNode, code.source, self.memory, self.seed, names)
+                self._nodes |= {h: (make, entry) for h, entry in zip(handles[-1], code.entries, strict=True)}
+                continue
+            gpu = Simulator(code.source, self.memory, self.seed, names, self.cpu)
             many = code.parameters
             self._loaded |= {h: (gpu, entry, many) for h, entry in zip(handles[-1], code.entries, strict=True)}
         return handles
 
     def unload(self, handles: Sequence[int]) -> None:
         for handle in handles:
-            del self._loaded[handle]
+            self._loaded.pop(handle, None)
+            self._nodes.pop(handle, None)
 
     def resident(self, function: int, threads: int, shared: int) -> int:
         return 2
@@ -158,6 +172,22 @@ class SimulatedDevice:
                 self._beside = _Beside(lambda rest: run(rest=rest), self._chance)
                 return
             gpu.launch(entry, blocks, threads, *args, shared=shared)
+
+    def graph(self, levels: Sequence[Sequence[Node]]) -> int:
+        handle = next(self._numbers) + 1  # not 0
+        self._graphs[handle] = [list(level) for level in levels]
+        return handle
+
+    def forget_graph(self, handle: int) -> None:
+        del self._graphs[handle]
+
+    def _launch_graph(self, handle: int, stream: int) -> None:
+        from acronumba.kernels.cuda.simulated_graph import run
+
+        with self._turn():
+            self.launches += 1
+            levels = [[(*self._nodes[n.function], n.blocks, n.row) for n in level] for level in self._graphs[handle]]
+            run(levels, THREADS, self._chance)
 
     def _upload(self, at: int, source: int, size: int, stream: int) -> None:
         self.upload(at, np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(source)))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from acronumba.emit.words import RecordLayout
 from acronumba.kernels import sums
+from acronumba.kernels.cuda.graphs import NODE
 from acronumba.kernels.cuda.marshal import ROW, STREAM
 from acronumba.kernels.cuda.persistent import BARRIER, PIECE, POST, STEP
 from acronumba.kernels.cuda.sums import JOB, TASKS
@@ -15,6 +16,7 @@ from acronumba.kernels.cuda.tiles import THREADS
 # Results of `whole` and `rounds`. Of `rounds` alone: PAUSED: call again. CRAMPED: there is not enough scratch memory.
 # FAILED: nodes have failed. LATE: the GPU takes long. LOST: its blocks have waited for each other in vain.
 LAUNCHED, WRITTEN, UNWRITTEN, PAUSED, CRAMPED, FAILED, LATE, LOST = range(8)
+SCANT, UNKNOWN, CROWDED = -1, -2, -3  # results of `graphed`
 WARPS = THREADS // 32
 OWN = 1 << 28  # bytes of scratch of all warps, as long as one block has enough
 
@@ -39,6 +41,7 @@ scratch_size    bytes of the scratch memory of a batch,
 warps_size      ... of warps
 most            most blocks of a launch, if all have scratch memory
 blocks          most blocks of a launch of this mini-batch
+graph           address of `cuGraphLaunch`
 whole           whether `whole` launches
 status          what `drive` has returned, see `whole`
 """)
@@ -89,12 +92,23 @@ begin           ... address of words that it begins with
 there           whether the kernel is there
 phase           of a round: 0: to be recorded; 1: its launches are written; 2: the kernel has been told
 bound           how often the CPU looks before it returns LATE
+graphs          rows of GRAPH,
+known           ... how many
+key             the key of the graph that a mini-batch needs, see `runtime.library.launch_graph`,
+key_words       ... how many words
+table           the GPU's address of the rows of nodes,
+rows            ... how many there is room for
+""")
+GRAPH = RecordLayout("""
+handle          of the driver
+key             address of the words of its key,
+words           ... how many
 """)
 
 _TABLES = {
     "LAUNCH_": LAUNCH, "KERNEL_": KERNEL, "FUNCTION_": FUNCTION, "GRID_": GRID, "ABOUT_": ABOUT, "STREAM_": STREAM,
     "ROW_": ROW, "STEP_": STEP, "BARRIER_": BARRIER, "TASKS_": TASKS, "POST_": POST, "PIECE_": PIECE,
-    "JOB_": JOB,
+    "JOB_": JOB, "GRAPH_": GRAPH, "NODE_": NODE,
 }  # fmt: skip
 _PLACES: dict[str, int] = {}
 for _prefix, _table in _TABLES.items():
