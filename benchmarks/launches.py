@@ -4,10 +4,11 @@
 
 Needs no GPU. The device has no memory and computes nothing: its launcher is a compiled function that returns 0. Taken
 in turns are: a whole mini-batch of packed data on this device, up to the last launch (`run`), and the same with one
-launch for all kernels (`together`), or as a graph of kernels (`graph`); the same mini-batch on the processor, recorded, scheduled and laid out, but not
-executed (`before`); the loop over the launches alone (`loop`). What the device adds is `run - before` (`added`), and
-likewise `steps` and `rows`: where everything lies, arguments of all nodes, copies, launches, or the steps of the one kernel, or the rows of the graph. The
-driver's own time for a launch is in no figure. Microseconds; medians.
+launch for all kernels (`together`), or as a graph of kernels (`graph`); the same mini-batch on the processor, recorded,
+scheduled and laid out, but not executed (`before`); the loop over the launches alone (`loop`). What the device adds is
+`run - before` (`added`), and likewise `steps` and `rows`: where everything lies, arguments of all nodes, copies,
+launches, or the steps of the one kernel, or the rows of the graph. The driver's own time for a launch is in no figure.
+Microseconds; medians.
 """
 
 from __future__ import annotations
