@@ -73,7 +73,9 @@ def _cuda() -> str:
     if why := gpu.missing():
         return f"not used: {why}"
     one = gpu.gpu(0)
-    return f"{one.name}, compute capability {one.capability[0]}.{one.capability[1]}"
+    graphs = "whose nodes overlap" if one.early else "whose nodes follow each other" if one.graphs else ""
+    nodes = f"graphs of kernels, {graphs}" if graphs else "no graphs of kernels: the driver is older than CUDA 11.4"
+    return f"{one.name}, compute capability {one.capability[0]}.{one.capability[1]}; {nodes}"
 
 
 def _cpu() -> str:

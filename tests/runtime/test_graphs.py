@@ -55,7 +55,7 @@ def test_few_graphs_serve_mini_batches_of_all_sizes(monkeypatch: pytest.MonkeyPa
         same_bits(run(xs[lo:hi]), wanted[lo:hi])
     assert run.device.launches == 4  # nothing for the empty sequence
     # runs of up to 8, 2, 1 levels of the one function, of one block
-    assert keys(run) == [[8, 1, 0, 1], [2, 1, 0, 1], [1, 1, 0, 1]]
+    assert keys(run) == [[8, 1, 1, 0, 1], [2, 1, 1, 0, 1], [1, 1, 1, 0, 1]]
 
 
 @model
@@ -78,9 +78,9 @@ def test_a_level_has_a_node_for_each_function() -> None:
         run = Batches(graph(sides), xs, seed=seed, w=w, u=w.T.copy())
         same_bits(run(xs), wanted)
     (key,) = keys(run)
-    assert key[0] == 4 and key[1] >= 2  # three levels, and so four, of several functions each
+    assert key[:2] == [4, 1] and key[2] >= 2  # three levels, and so four, of several functions each
     levels = run.device._graphs[int(run.executor.persistent.graphs.words[0, 0])]
-    assert [len(level) for level in levels[:4]] == [key[1]] * 4
+    assert [len(level) for level in levels[:4]] == [key[2]] * 4
 
 
 def test_each_round_is_a_graph() -> None:
@@ -210,7 +210,7 @@ class Table:
         counts = [self.made.kernels[row["kernel"], 1] for row in rows]
         levels = max(row["level"] + many for row, many in zip(rows, counts, strict=True))
         many = self.stages * len(rows)
-        self.out = np.full((3 * nodes.NODE.size // 8 + 7) * many + 9, 7)
+        self.out = np.full((3 * nodes.NODE.size // 8 + 11) * many + 9, 7)
         stream = np.zeros(marshal.STREAM.count, np.int64)
         at = self.out.ctypes.data
         words = {"start": at, "top": at, "end": at, "tail": at, "delta": 1 << 40, "table": table.ctypes.data,
@@ -256,7 +256,7 @@ def test_rows_are_written_for_all_nodes() -> None:
     table = Table([[[Grid(4, 1)]], [[Grid(1, 1)]]])
     assert table(ROWS) == UNKNOWN and not table.calls
     # one level of function 0, of up to 4 blocks; three, and so four, of both: up to 16 and up to 16 blocks
-    assert table.key() == [1, 1, 0, 4, 4, 2, 0, 16, 1, 16]
+    assert table.key() == [1, 1, 1, 0, 4, 4, 1, 2, 0, 16, 1, 16]
     table.know(77)
     assert table(ROWS, warp=100) == 0
     at, size = table.out.ctypes.data, nodes.NODE.size
@@ -274,6 +274,23 @@ def test_rows_are_written_for_all_nodes() -> None:
         (4000, 1, 5, 17, 0, t),  # behind the nodes: the second batch of one
     ]  # fmt: skip
     assert rows[1]["scratch"] != rows[2]["scratch"]
+
+
+@pytest.mark.parametrize(
+    ("functions", "key"),
+    [
+        ("0121212", [(1, "0"), (4, "12")]),
+        ("012012012012012", [(8, "012")]),
+        ("00011101110111", [(4, "0"), (2, "1110"), (4, "1")]),
+        ("0120122", [(2, "012"), (1, "2")]),
+        ("0123456701234567", [(2, "01234567")]),
+    ],
+)
+def test_levels_that_repeat_are_one_run(functions: str, key: list[tuple[int, str]]) -> None:
+    table = Table([[[Grid(1, 1)]] for _ in range(8)])
+    assert table([{"kernel": int(f), "nodes": 1, "level": k} for k, f in enumerate(functions)]) == UNKNOWN
+    found = ["".join(str(f) for level in graphs.levels_of(table.key()) for f, _ in level)]
+    assert found == ["".join(levels * times for times, levels in key)]
 
 
 def test_what_has_no_room_is_not_launched() -> None:

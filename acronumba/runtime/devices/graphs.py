@@ -8,7 +8,7 @@ come behind all of the level before.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,18 +64,20 @@ class Graphs:
         """Make the graph of a key, unless there are too many; return whether it is there."""
         if self.known == _MOST:
             return False
-        levels, row, at = [], self.table, 0
-        while at < len(key):
-            length, count = map(int, key[at : at + 2])
-            functions = key[at + 2 : at + 2 + 2 * count].reshape(count, 2).tolist()
-            for _ in range(length if count else 0):
-                levels.append([
-                    Node(self._handles[f], blocks, row + NODE.size * k) for k, (f, blocks) in enumerate(functions)
-                ])  # fmt: skip
-                row += NODE.size * count
-            at += 2 + 2 * count
+        row, levels = self.table, []
+        for functions in levels_of(key.tolist()):
+            levels.append([Node(self._handles[f], n, row + NODE.size * k) for k, (f, n) in enumerate(functions)])
+            row += NODE.size * len(functions)
         handle = self._device.graph(levels)
         weakref.finalize(self, self._device.forget_graph, handle).atexit = False
         self.words[self.known] = [handle, address(key), len(key)]
         self._keys.append(key)
         return True
+
+
+def levels_of(key: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
+    """Yield the functions of each level, each with its blocks, of a key of `runtime.library.launch_graph`."""
+    words = iter(key)
+    for times, period in zip(words, words, strict=False):
+        run = [[(next(words), next(words)) for _ in range(next(words))] for _ in range(period)]
+        yield from [level for level in run if level] * times

@@ -157,7 +157,7 @@ class PersistentRun:
         steps = self._stages * launches  # and there are as many levels at most
         pieces = PIECE.size * (self._read * launches + 1)
         one = 64 + BARRIER.size + (STEP.size + 16) * steps + 16 + pieces if self._code else 0
-        return max(one, 64 + (3 * NODE.size + 56) * steps + 16 if self.graphs else 0)
+        return max(one, 64 + (3 * NODE.size + 88) * steps + 16 if self.graphs else 0)
 
     def way(self, size: tuple[int, int]) -> str | None:
         """Return how mini-batches of a size are run; None: not yet measured."""
