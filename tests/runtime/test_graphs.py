@@ -358,7 +358,7 @@ def test_errors_of_the_driver(driver: Driver, monkeypatch: pytest.MonkeyPatch) -
     one = gpu.Gpu(0, driver)
     run = Batches(graph(chain), xs, on=one, w=w)
     same_bits(run(xs), wanted)
-    assert not one.early and driver.calls.count("cuGraphDestroy") == 2
+    assert not one.early and driver.calls.count("cuGraphDestroy") == 3
     monkeypatch.setattr(persistent, "_LONG", 1000.0)
     for name in ("cuGraphLaunch", "cuGraphInstantiateWithFlags"):
         driver.rejects = {name: 801}

@@ -72,6 +72,7 @@ _GRAPHS: Mapping[str, Sequence[object]] = {
     "cuGraphExecDestroy": [_WORD],
 }
 _EDGES = "cuGraphAddDependencies_v2"  # with what an edge waits for
+_ALONE_EARLY, _ALWAYS_EARLY = 1, 2  # nodes begin early: that are alone in their levels; all
 _EARLY = 1 << 16 | 1  # bytes of an edge: from a kernel's programmatic port, to all of the next, programmatic
 _CALLED = {  # by compiled code
     "launch": "cuLaunchKernel",
@@ -172,7 +173,8 @@ class Gpu:
         self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
         self.stream = self._made("cuStreamCreate", _NON_BLOCKING)
         self.graphs = all(hasattr(self._driver, name) for name in (*_GRAPHS, _CALLED["graph"]))
-        self.early = self.graphs and self.capability >= (9, 0) and hasattr(self._driver, _EDGES)
+        known = self.graphs and self.capability >= (9, 0) and hasattr(self._driver, _EDGES)
+        self.early = _ALWAYS_EARLY if known else 0
         for name, takes in _GRAPHS.items() if self.graphs else ():
             getattr(self._driver, name).argtypes = takes
         if self.early:
@@ -267,24 +269,28 @@ class Gpu:
     def graph(self, levels: Sequence[Sequence[Node]]) -> int:
         """Nodes begin before those of the level before have ended, if the driver knows such edges and takes them."""
         with self:
-            if self.early:
+            while self.early:
                 try:
-                    return self._graph(levels, True)
+                    return self._graph(levels)
                 except DriverError as error:
-                    log.warning("nodes of graphs begin when others have ended: %s", error)
-                    self.early = False
-            return self._graph(levels, False)
+                    self.early -= 1
+                    which = "fewer" if self.early else "no"
+                    log.warning("%s nodes of graphs begin before others have ended: %s", which, error)
+            return self._graph(levels)
 
-    def _graph(self, levels: Sequence[Sequence[Node]], early: bool) -> int:
+    def _graph(self, levels: Sequence[Sequence[Node]]) -> int:
         graph = self._made("cuGraphCreate", 0)
         try:
             made = [[self._node(graph, node) for node in level] for level in levels]
-            pairs = np.array([(a, b) for one, other in pairwise(made) for a in one for b in other], np.uint64)
-            if len(pairs):
-                first, last, edges = *pairs.T.copy(), np.full(len(pairs), _EARLY, np.uint64)
-                given = [edges.ctypes.data] if early else []
-                name = _EDGES if early else "cuGraphAddDependencies"
-                self._call(name, graph, first.ctypes.data, last.ctypes.data, *given, len(pairs))
+            edges = []
+            for one, other in pairwise(made):
+                early = self.early == _ALWAYS_EARLY or (self.early and len(one) == len(other) == 1)
+                edges += [(a, b, _EARLY if early else 0) for a in one for b in other]
+            if edges:
+                *ends, kinds = np.array(edges, np.uint64).T.copy()
+                given = [*ends, kinds] if self.early else ends
+                name = _EDGES if self.early else "cuGraphAddDependencies"
+                self._call(name, graph, *(column.ctypes.data for column in given), len(edges))
             out = self._made("cuGraphInstantiateWithFlags", graph, 0)
             self._call("cuGraphUpload", out, self.stream)
             return out
