@@ -24,6 +24,7 @@ from acronumba.api.kinds import expect_kinds
 from acronumba.api.model import Model
 from acronumba.api.results import Results
 from acronumba.api.snapshot import pack
+from acronumba.data.bulk import in_bulk, one_by_one
 from acronumba.emit.target import host
 from acronumba.errors import AcronumbaError, InstanceErrors, sendable
 from acronumba.errors.codes import reject
@@ -180,7 +181,7 @@ class Pool:
                     rejected, results, errors = pickle.loads(ray.get(done))
                     if rejected is not None:
                         raise rejected
-                    yield sent.first, results, errors
+                    yield sent.first, one_by_one(results), errors
         finally:
             for ref in under_way:
                 ray.cancel(ref)
@@ -257,7 +258,7 @@ class _Worker:
             self._shared, self._version = _get(values[0]), version
         found: tuple[Any, Any, Any]
         try:
-            found = None, list(self._model.batch(*pickle.loads(columns), **self._shared)), {}
+            found = None, in_bulk(list(self._model.batch(*pickle.loads(columns), **self._shared))), {}
         except InstanceErrors as failed:
             found = None, list(failed.results), sendable(failed.errors)
         except AcronumbaError as rejected:

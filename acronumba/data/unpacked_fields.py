@@ -5,7 +5,9 @@ In: the packed objects, by region. Out: their unpacked attributes, by row, for m
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Container, Sequence
+from operator import attrgetter
 
 from acronumba.data.classes import field_names, is_record, names_among
 from acronumba.data.copies import unchanging
@@ -13,6 +15,22 @@ from acronumba.data.heap import Heap, Region
 from acronumba.data.schema import MISSING, attribute
 from acronumba.generics import Value
 from acronumba.ir.nodes import StructLayout
+
+_OWN = attrgetter("__dict__")
+
+
+def _all_among(objects: Sequence[Value], names: frozenset[str]) -> bool:
+    """Whether no object has an attribute besides some names.
+
+    Python makes a dict for an object when `__dict__` is read: so many would start several collections of garbage.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return all(map(names.issuperset, map(_OWN, objects)))
+    finally:
+        if collects:
+            gc.enable()
 
 
 class UnpackedFields(Sequence[Value]):
@@ -45,8 +63,8 @@ class UnpackedFields(Sequence[Value]):
     def some(self, rows: Sequence[int]) -> list[Value]:
         """Return the unpacked attributes of some rows; an empty list if no row has any."""
         if not self._columns:
-            own = [getattr(self._objects[row], "__dict__", {}) for row in rows]
-            if all(map(self._fields.issuperset, own)):
+            of = self._objects if len(rows) == len(self) else [self._objects[row] for row in rows]
+            if not hasattr(self._objects[0], "__dict__") or _all_among(of, self._fields):
                 return []
         return [self[row] for row in rows]
 
