@@ -52,7 +52,9 @@ def run(spec: KernelSpec, rows: list[Any], shared: dict[int, Any], **how: Any) -
     return found
 
 
-@pytest.mark.parametrize("pieces", one_in(2, map(pytest.param, [(70, 58), (600,), (3, 130, 7), (64,), (512,)])))
+@pytest.mark.parametrize(
+    "pieces", one_in(2, map(pytest.param, [(70, 58), (600,), (3, 130, 7), (64,), (512,), (1700, 9)]))
+)
 def test_sums_are_those_of_the_order(pieces: tuple[int, ...]) -> None:
     spec = product(5, *pieces)
     assert "load_four(" in generate.generate(spec).text
@@ -74,6 +76,11 @@ def test_a_product_of_no_terms_reads_nothing() -> None:
         found, _ = Simulated(spec, generate.generate(spec))(rows, shared)
         for i, row in enumerate(rows):
             assert all(np.array_equal(got[i], x) for got, x in zip(found, evaluate(spec, row, shared), strict=True))
+
+
+def test_the_text_does_not_grow_with_the_terms() -> None:
+    lines = [len(generate.generate(product(4, 512 * rounds + 70)).text.splitlines()) for rounds in (3, 300)]
+    assert lines[0] == lines[1] < 800
 
 
 def test_bits_depend_on_no_company() -> None:

@@ -99,8 +99,15 @@ class Streams:
             self.pieces += len(lefts)
         most = (SHARED_MEMORY - 64 - 8 * stream.TILE * (self.pieces + 1)) // stream.PART_BYTES
         self.most = max(p for p in (1, 2, 4, 8) if p <= max(most, 1))  # parts of a round
-        self.rounds = [(m, first) for m in self.members for first in range(0, m.core.parts, self.most)]
+        self.rounds = [(m, *ends) for m in self.members for ends in self.rounds_of(m.core.parts)]
         self.totals: dict[int, list[Local]] = {}  # the sums of each product, of the thread's element
+
+    def rounds_of(self, parts: int) -> list[tuple[int, int]]:
+        """Return the first part of each round, and the one behind it; many whole rounds are one, with a loop."""
+        whole = parts // self.most * self.most
+        later = range(whole if whole > 2 * self.most else 2 * self.most, parts, self.most)
+        starts = [0, *([self.most] if parts > self.most else []), *later]
+        return [*pairwise([*starts, parts])]
 
     def grids(self) -> tuple[Grid, ...]:
         """Return the grid: a block for every `stream.GROUP` rows of each panel, if so many are at work at once."""
@@ -198,17 +205,20 @@ class Streams:
     def round(self, number: int) -> Warp:
         """Share out the parts of a round to warps; of a few parts, each is shared by warps that have other rows."""
         w = self.w
-        member, first = self.rounds[number]
-        many = min(member.core.parts - first, self.most)
+        member, first, stop = self.rounds[number]
+        many = min(stop - first, self.most)
         every = stream.together(many)
         slots = WARPS // every
         share = w.local("share_of_part", self.warp >> (slots.bit_length() - 1))
         slot = w.local("slot", self.warp & (slots - 1))
         part: Expr = slot if many == slots else select(slot < many, slot, many - 1)
-        part = w.local("part", part + first)
-        return Warp(
-            number, member, many, slot, share, every, part, w.local("terms", part * PART), self.lane_of(member, part)
-        )
+        return self.at_part(Warp(number, member, many, slot, share, every, part, part, part), first)
+
+    def at_part(self, warp: Warp, first: Expr | int) -> Warp:
+        """Return a warp's share of a round that begins so many parts later."""
+        part = self.w.local("part", warp.part + first)
+        terms, kept = self.w.local("terms", part * PART), self.lane_of(warp.member, part)
+        return Warp(warp.number, warp.member, warp.many, warp.slot, warp.share, warp.every, part, terms, kept)
 
     def lane_of(self, member: Member, part: Local) -> Expr:
         """Return where the weights of a lane lie in the place of the panel, if it stays in shared memory."""
@@ -463,10 +473,17 @@ class Streams:
         places = [w.local("sum_at", self.near + (self.row * stream.STEP + self.column * member.core.apart) * SIZE)
                   for member in self.members]  # fmt: skip
         for one in rounds:
+            _, start, stop = self.rounds[one.number]
+            place = places[self.members.index(one.member)]
+            if stop - start > one.many:
+                with w.loop("further", 0, stop - start, one.many) as further, w.anew():
+                    f.do(device("meet"))
+                    self.a_round(self.at_part(one, further), m, None, place)
+                continue
             if one.number:
                 f.do(device("meet"))
             with w.anew():
-                self.a_round(one, m, first, places[self.members.index(one.member)])
+                self.a_round(one, m, first, place)
         with f.when(self.inside):
             f.body += late
         self.end(a, m)
