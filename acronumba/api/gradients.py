@@ -415,9 +415,11 @@ class _GradientRun:
         self.good += members if not bad else [members[j] for j in good]
         self.totals |= {members[j]: Totals(of={}, own=found) for j, found in own.items()}
         all_of_them = done.back.loss is not None and self.model.there is None  # on a device, zeros stay there, too
-        for n in done.back.shared if all_of_them else done.back.shared.keys() & done.back.reached:
-            key, g = ready.tensors[n], done.back.shared[n]
-            of[key] = total([of[key], g], fresh=True) if key in of else g
+        reached = done.back.shared if all_of_them else done.back.reached
+        for n, g in done.back.shared.items():
+            if n in reached:
+                key = ready.tensors[n]
+                of[key] = total([of[key], g], fresh=True) if key in of else g
         return done.crowded
 
     def _set(self, k: int, result: Value) -> None:

@@ -103,8 +103,9 @@ def again(
         held = value.value if snapshot else value
         if snapshot is not (name in known.frozen) or known.shared.get(name, known) is not held:
             return None
-    count = len(columns[0]) if all(map(is_packed, columns)) else 0
-    if not count or (known.columns > 1 and any(len(column) != count for column in columns)):
+    lengths = [len(column) for column in columns if is_packed(column)]
+    count = lengths[0] if len(lengths) == known.columns else 0
+    if not count or lengths.count(count) < known.columns:
         return None
     compiled, entries = known.compiled, known.entries
     if entries != [compiled] and (compiled not in entries or any(c.used > compiled.used for c in entries)):

@@ -225,9 +225,8 @@ class Trained:
 
         if len(good) == len(run.words) and run.all_ran and isinstance(self.loss, TensorT | Array0T):
             one = np.array([share], self.loss.dtype)
-            records, adjoints = np.empty((2, len(good)), np.int64)
-            records[:], adjoints[:] = run.words[:, self.width - 1], address(one)
-            return Seeds(records=records, adjoints=adjoints, instances=good, keep=(one,))
+            records = np.ascontiguousarray(run.words[:, self.width - 1])
+            return Seeds(records=records, adjoints=np.full_like(records, address(one)), instances=good, keep=(one,))
         found = losses_in(self.loss, run.words[good, : self.width]) or [("float32", _NONE, _NONE)]
         keep = [np.array([share], dtype) for dtype, _, _ in found]
         _, rows, records = found[0]

@@ -141,9 +141,11 @@ class Guard:
 
     def _outer_holds(self, shared: Mapping[str, Value]) -> bool:
         """Whether outer variables are as they were, with the values of them that are constants of the program."""
-        if not all(o.matches() for o in self._outer):
+        if self._outer and not all(o.matches() for o in self._outer):
             return False
-        roots = self._roots(shared) if self._outer_demanded else shared
+        if not self._outer_demanded:
+            return True
+        roots = self._roots(shared)
         return all(get(roots) == value for get, value in self._outer_demanded)
 
     def _leaves(self, shared: Mapping[str, Value]) -> list[Value] | None:

@@ -233,7 +233,7 @@ class _BackwardRun:
         of, program, arrays, kernels = self.of, self.back.plan.program, self.prepared.arrays, self.back.plan.kernels
         backend, workspace = of.backend, self.workspace
         self._run(words.TO_RUN)
-        place = self._memory[1]
+        place = workspace.arenas[1]
         memory = BackwardMemory(
             run=self.run,
             read=[*workspace.read.values(), *self.seeds.keep],
@@ -386,7 +386,9 @@ class _BackwardRun:
         view[at["losses_count"]] = len(held[0])
         view[at["own"]], view[at["owns"]] = address(table), len(own.arrays) and len(table) - 1
         view[at["stage"]], view[at["stop"]] = words.TO_COUNT, stop
-        self._take(links.wanted, places.wanted)
+        sizes = [arena.size for arena in workspace.arenas]
+        if not sizes or sizes[0] < links.wanted or sizes[1] < places.wanted:
+            self._take(links.wanted, places.wanted)
         call, graph = of.library.function("backward"), self.buffers.address
         while (status := call(graph, workspace.at, self.state.at)) != DONE:
             if status != PAUSE:
@@ -398,13 +400,13 @@ class _BackwardRun:
     def _take(self, links: int, places: int) -> None:
         """Take memory for links and results."""
         view, at, of = self.words, words.BACK.at, self.of
-        self._memory = found = of.links.take(links), of.places.take(places)
+        self.workspace.arenas = found = of.links.take(links), of.places.take(places)
         for name, arena in zip(("links", "place"), found, strict=True):
             view[at[f"{name}_at"]], view[at[f"{name}_end"]] = arena.address, arena.address + arena.size
 
     def _measure(self) -> tuple[int, int]:
         """Return how many bytes links and results take; raise if there is no room for them."""
-        view, at, (links, place) = self.words, words.BACK.at, self._memory
+        view, at, (links, place) = self.words, words.BACK.at, self.workspace.arenas
         used, placed = view[at["links"]] - links.address, view[at["place"]] - place.address
         heads = self.n * self.most + view[at["shareds"]] + view[at["owns"]]
         tables = view[at["row_bytes"]] + 8 * (words.HEAD.count + sums.SUM.count) * heads
@@ -422,7 +424,7 @@ class _BackwardRun:
         elif status == words.NEEDS_HELD:
             workspace.hold(view[at["held_need"]])
         else:
-            (used, placed), (links, place) = self._measure(), self._memory
+            (used, placed), (links, place) = self._measure(), workspace.arenas
             workspace.zeros_of(view[at["largest"]])
             self._take(max(used, links.size), max(placed, place.size))
 

@@ -18,6 +18,7 @@ from acronumba.kernels import sums
 from acronumba.kernels.tiles import TYPES
 from acronumba.memory import Array, Words, address, aligned
 from acronumba.runtime.batches import Batches
+from acronumba.runtime.buffers import Arena
 from acronumba.runtime.kernel_table import KernelTable
 from acronumba.runtime.library import back_words as words
 from acronumba.runtime.library.back_words import FORM, HEAD, OWN, TOTAL
@@ -51,6 +52,8 @@ class Workspace:
         self.sums = Batches(np.zeros((1, len(TABLE)), np.int64), 1, strategy.unit)
         self.packer = Packer(of.library, of.packings[1])
         self.tables: dict[str, Words] = {}
+        self._large: list[str] = []  # of those, the ones that are not kept
+        self.arenas: tuple[Arena, ...] = ()  # for links and results
         self._places: dict[str, NDArray[np.uint8]] = {}
         self._prepared: Prepared | None = None
         self.inputs: Words  # int64[3, shared]: see `_inputs`
@@ -76,6 +79,8 @@ class Workspace:
     def _point(self, name: str, array: Array) -> None:
         """Let a word lead to an array, which lives as long as another takes its place."""
         self.tables[name], self[name] = array, address(array)
+        if len(array) > _KEPT and name in _GROWING:
+            self._large.append(name)
 
     def _describe_sums(self) -> None:
         """Make the tables that `library.back_pass.make_jobs` reads and fills."""
@@ -144,9 +149,12 @@ class Workspace:
 
     def release(self) -> None:
         """Drop tables that are too large to keep for the next mini-batch."""
-        for name in [name for name, table in self.tables.items() if len(table) > _KEPT and name in _GROWING]:
-            del self.tables[name]
+        for name in self._large:
+            self.tables.pop(name, None)
             self["held_room" if name == "held" else "room_nodes"] = 0
+        self._large = []
+        if self.arenas and any(arena.size > arena.pool.kept for arena in self.arenas):
+            self.arenas = ()
 
     def place(self, name: str, size: int, dtype: str) -> Array:
         """Return uninitialised bytes aligned to 64; a name always returns the same memory."""
