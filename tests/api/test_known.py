@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from acronumba import model, pack
-from acronumba.api import dispatch
+from acronumba.api import dispatch, gradients, kept
 from acronumba.data.pack import Packed
 from acronumba.errors import AcronumbaError
 
@@ -50,6 +50,22 @@ def other_scaled(x, *, p: Params, k: int = 1):
     return p.w @ x - p.b * FACTOR - k
 
 
+def sum_scaled(x, *, p: Params, k: int = 1):
+    return np.sum((p.w @ x + p.b) * FACTOR * SCALES["a"] * k)
+
+
+def sum_step(x, *, p: Params):
+    return np.sum((p.w @ x + p.b) * FACTOR * SCALES["a"])
+
+
+def other_sum_step(x, *, p: Params):
+    return np.sum(p.w @ x - p.b * FACTOR)
+
+
+def other_sum_scaled(x, *, p: Params, k: int = 1):
+    return np.sum(p.w @ x - p.b * FACTOR - k)
+
+
 def weights(seed: int, n: int = 4) -> Params:
     rng = np.random.default_rng(seed)
     return Params(rng.standard_normal((n, n)).astype(np.float32), rng.standard_normal(n).astype(np.float32))
@@ -62,6 +78,16 @@ def vectors(seed: int, count: int, dtype: str = "f4") -> list[np.ndarray]:
 def outcome(f: Any, *args: Any, **kwargs: Any) -> Any:
     try:
         return [(r.dtype, r.tobytes()) for r in f.batch(*args, **kwargs)]
+    except AcronumbaError as error:
+        return type(error), error.code
+
+
+def slopes(f: Any, *args: Any, **kwargs: Any) -> Any:
+    """The outcome of the loss and its gradients."""
+    try:
+        done = f.value_and_grad.batch(*args, **kwargs)
+        found = done.value, done.grads.w, done.grads.b
+        return [(r.dtype, r.tobytes()) for r in found], repr(done.losses)
     except AcronumbaError as error:
         return type(error), error.code
 
@@ -113,15 +139,15 @@ def test_few_python_calls() -> None:
 
 def changes(rng: random.Random, monkeypatch: pytest.MonkeyPatch, f: Any, state: dict[str, Any]) -> None:
     """Change something that a call depends on, or nothing."""
-    match rng.randrange(12):
+    match rng.randrange(14):
         case 0:
             monkeypatch.setattr(sys.modules[__name__], "FACTOR", rng.choice([2, 3, 2.5, np.float32(2)]))
         case 1:
             monkeypatch.setitem(SCALES, "a", rng.choice([3, 4]))
         case 2:
             monkeypatch.setattr(f.__wrapped__, "__code__", rng.choice(state["codes"]))
-        case 3 if f.__wrapped__ is scaled:
-            monkeypatch.setattr(scaled, "__kwdefaults__", rng.choice([{"k": 1}, {"k": 2}, {"k": 1.5}]))
+        case 3 if state["takes_k"]:
+            monkeypatch.setattr(f.__wrapped__, "__kwdefaults__", rng.choice([{"k": 1}, {"k": 2}, {"k": 1.5}]))
         case 4:
             state["p"] = pack(weights(rng.randrange(3)))
         case 5:
@@ -136,23 +162,50 @@ def changes(rng: random.Random, monkeypatch: pytest.MonkeyPatch, f: Any, state: 
             f._entries.clear()
         case 10:
             monkeypatch.setenv("ACRONUMBA_DEVICE", rng.choice(["cpu", "nothing", ""]))
-        case 11 if f.__wrapped__ is scaled:
+        case 11 if state["takes_k"]:
             state["k"] = rng.choice([{}, {"k": 2}, {"k": 1.5}])
+        case 12 if isinstance(state["p"], Params):
+            state["p"].b = vectors(rng.randrange(3), 1, rng.choice(["f4", "f4", "f8"]))[0]
+        case 13 if isinstance(state["p"], Params):
+            state["p"].w += np.float32(0.5)
+
+
+def try_changes(
+    rng: random.Random, monkeypatch: pytest.MonkeyPatch, fn: Any, another: Any, ways: list[Any], many: int = 16
+) -> None:
+    """Change things between calls of a model, and compare each with a call of a fresh model."""
+    f, codes = model(fn), (fn.__code__, another.__code__)
+    state: dict[str, Any] = {"xs": pack(vectors(0, 3)), "p": pack(weights(0)), "k": {}, "codes": codes}
+    state["takes_k"] = "k" in fn.__code__.co_varnames
+    for _ in range(many):
+        changes(rng, monkeypatch, f, state)
+        way = rng.choice(ways)
+        for _ in range(2):
+            got = way(f, state["xs"], p=state["p"], **state["k"])
+        given = [list(state["xs"]), state["p"].value if hasattr(state["p"], "value") else state["p"]]
+        assert got == way(model(fn), given[0], p=given[1], **state["k"])
 
 
 @pytest.mark.parametrize("seed", [*range(2), *(pytest.param(k, marks=pytest.mark.long) for k in range(2, 12))])
 def test_any_change_is_seen(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    fn, another = (scaled, other_scaled) if seed % 2 else (step, other)
-    rng, f = random.Random(seed), model(fn)
-    codes = fn.__code__, another.__code__
-    state: dict[str, Any] = {"xs": pack(vectors(0, 3)), "p": pack(weights(0)), "k": {}, "codes": codes}
-    for _ in range(16):
-        changes(rng, monkeypatch, f, state)
-        for _ in range(2):
-            got = outcome(f, state["xs"], p=state["p"], **state["k"])
-        given = [list(state["xs"]), state["p"].value if hasattr(state["p"], "value") else state["p"]]
-        fresh = model(fn)
-        assert got == outcome(fresh, given[0], p=given[1], **state["k"])
+    functions = (scaled, other_scaled) if seed % 2 else (step, other)
+    try_changes(random.Random(seed), monkeypatch, *functions, [outcome])
+
+
+@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(k, marks=pytest.mark.long) for k in range(2, 12))])
+def test_any_change_is_seen_by_gradients(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "TRIES", 1 << 30)
+    functions = (sum_scaled, other_sum_scaled) if seed % 2 else (sum_step, other_sum_step)
+    try_changes(random.Random(seed), monkeypatch, *functions, [slopes, slopes, outcome])
+
+
+def test_a_step_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    f, xs, p = model(sum_scaled), pack(vectors(0, 5)), weights(0)
+    first = slopes(f, xs, p=p, k=1)
+    slopes(f, xs, p=p, k=1)
+    monkeypatch.setattr(gradients, "bind", None)  # it is not called
+    assert slopes(f, xs, p=p, k=1) == first
+    assert slopes(f, xs[[0, 1, 2, 3, 4]], p=p, k=1) == first
 
 
 def test_types_of_packs_that_do_not_fit_are_seen() -> None:
