@@ -8,7 +8,6 @@ inverse.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache, partial
@@ -166,7 +165,6 @@ class Packer:
         self._made: dict[tuple[int, ...], tuple[PackerText, Any]] = {}
         self._careful = hold_methods(all_types(schema))  # which lead back to their objects
         self._widths = [len(words(t)) for t in schema.params]
-        self._last: _Joined | None = None  # of several packs
 
     @property
     def text(self) -> str:
@@ -215,9 +213,6 @@ class Packer:
             known = columns[0].bind(self.schema.params[0], self.layouts, self.visible)
             if known is not None:
                 return Batch(roots=known[0], errors={}, heaps=known[1:], schema=self.schema)
-        last = self._last
-        if last is not None and (made := last.is_of(columns)) is not None:
-            return made
         plain: dict[int, Value] = {}
         originals: dict[int, object] = {}  # the user's own objects by the ids of their copies
         parts: list[tuple[int, Words, Heap]] = [] if self._streams is None else self._streams.pack(columns)
@@ -248,10 +243,6 @@ class Packer:
                 for heap in done.heaps
             )
             done = replace(done, heaps=tuple(replace(h, objects=of) for h, of in zip(done.heaps, owned, strict=True)))
-        if parts and not plain and all(isinstance(column, Packed) for column in columns):
-            joined = self._joined(done, plain, parts)
-            self._last = _Joined(columns, joined)
-            return joined
         return self._joined(done, plain, parts) if parts else done
 
     def _joined(self, done: Batch, plain: Iterable[int], parts: Sequence[tuple[int, Words, Heap]]) -> Batch:
@@ -497,25 +488,6 @@ class Again(list[Value]):
     def some(self, members: Sequence[int]) -> Again:
         """Return some of the instances."""
         return Again([self[k] for k in members], self.originals)
-
-
-class _Joined:
-    """A mini-batch of several packs, which never change; it is dropped with the first of them."""
-
-    def __init__(self, columns: Sequence[Packed], batch: Batch) -> None:
-        self._batch: Batch | None = batch
-        self._columns = [weakref.ref(column, self._forget) for column in columns]
-
-    def _forget(self, column: object) -> None:
-        self._batch = None
-
-    def is_of(self, columns: Sequence[Value]) -> Batch | None:
-        """Return the mini-batch of these columns, None if it is of others."""
-        batch = self._batch
-        for ref, column in zip(self._columns, columns, strict=True):
-            if ref() is not column:
-                return None
-        return batch
 
 
 class Packed(Sequence[Value]):

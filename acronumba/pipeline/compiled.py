@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from acronumba.analysis.plan import Plan
     from acronumba.data.buffers import TensorMaker
     from acronumba.data.extents import KnownColumns
+    from acronumba.data.joined import Joined
     from acronumba.data.pack import Batch, Packer
     from acronumba.data.schema import Schema
     from acronumba.data.stream import Streams
@@ -115,6 +116,7 @@ class Compiled:
         self.shared = SharedPacks(fn, self.schema, self.lowered, self._read_layouts, self.guard)
         self.derivatives = Derivatives(self.artifacts)
         self.slices = Slices()
+        self._joined: Joined | None = None
 
     def _lower(
         self, columns: Sequence[Sequence[Value]], shared: Mapping[str, Value], seen: KnownColumns | None,
@@ -179,9 +181,16 @@ class Compiled:
 
     def pack(self, columns: Sequence[Value], numbers: Sequence[int] | None = None, whole: bool = False) -> Batch | None:
         """Return the instances as words, with a `DataError` for each that does not conform; `whole`: None then."""
+        last = self._joined
+        if last is not None and len(columns) == len(self.schema.params) and (known := last.of(columns)) is not None:
+            return known
         packed = self.packer.pack(columns, numbers, whole)
-        if packed is not None and len(packed.heaps) > 1 and self.lowered.overlaid:
-            self._check_places(packed)
+        if packed is not None and len(packed.heaps) > 1:
+            from acronumba.data.joined import joined
+
+            if self.lowered.overlaid:
+                self._check_places(packed)
+            self._joined = joined(self.packer, columns, packed)
         return packed
 
     def _check_places(self, packed: Batch) -> None:

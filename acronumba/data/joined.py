@@ -1,0 +1,45 @@
+"""Mini-batches of several packs that come again.
+
+In: packs, which never change, and the `Batch` that a packer has made of them. Out: the same `Batch` for the same packs,
+as long as all of them live: packs are not kept alive.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from acronumba.data.pack import Packed
+from acronumba.generics import Value
+
+if TYPE_CHECKING:
+    from acronumba.data.pack import Batch, Packer
+
+
+class Joined:
+    """A mini-batch of several packs; it is dropped with the first of them."""
+
+    def __init__(self, columns: Sequence[Packed], batch: Batch) -> None:
+        self._batch: Batch | None = batch
+        self._columns = [weakref.ref(column, self._forget) for column in columns]
+
+    def _forget(self, column: object) -> None:
+        self._batch = None
+
+    def of(self, columns: Sequence[Value]) -> Batch | None:
+        """Return the mini-batch of these columns, None if it is of others."""
+        batch = self._batch
+        for ref, column in zip(self._columns, columns, strict=True):
+            if ref() is not column:
+                return None
+        return batch
+
+
+def joined(packer: Packer, columns: Sequence[Value], batch: Batch) -> Joined | None:
+    """Return a `Joined` of a mini-batch, if its columns are packs whose words it has as they are."""
+    params = packer.schema.params
+    for column, t in zip(columns, params, strict=True):
+        if not isinstance(column, Packed) or column.bind(t, packer.layouts, packer.visible) is None:
+            return None
+    return None if batch.errors or len(columns) < 2 else Joined(columns, batch)
