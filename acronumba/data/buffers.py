@@ -29,8 +29,11 @@ class Pending(Protocol):
 
     def all(self) -> None: ...
 
-    def some(self, starts: Words, sizes: Words) -> None:
+    def some(self, starts: Words, sizes: Words | int) -> None:
         """Copy the results at these addresses, with these sizes in bytes."""
+
+    def need(self, start: int, size: int) -> None:
+        """Copy all results if the one at an address is not among those that were copied."""
 
     def memory(self, arrays: Sequence[Array]) -> Memory:
         """Return a `Memory` that reads the copies at their original addresses."""
@@ -95,7 +98,7 @@ class Memory:
         if self._whole is None:
             assert self._rest is not None
             known = dict(zip(self._bases, self._arrays, strict=True))
-            self._whole = Memory((), self.pending, {**self._rest(), **known})
+            self._whole = type(self)((), self.pending, {**self._rest(), **known})
         return self._whole
 
     def _find(self, address: int, nbytes: int) -> int:
@@ -273,6 +276,23 @@ class Memory:
             if self.made is not None:
                 self.made.append(known[id(array)][1])
         return known[id(array)][1]
+
+
+class OnDemand(Memory):
+    """A `Memory` of results that may be on a device: those that were not copied together come when one is read."""
+
+    def array(self, address: int, dtype: DType, shape: tuple[int, ...]) -> Array:
+        assert self.pending is not None
+        self.pending.need(address, math.prod(shape) * dtype.itemsize)
+        return super().array(address, dtype, shape)
+
+    def arrays(self, records: list[int], dtype: DType, shape: tuple[int, ...]) -> list[Value] | None:
+        base, end, table = self._last
+        if self.pending is None or not (records and base <= min(records) and max(records) <= end - 8):
+            return None
+        places = np.array([table[(record - base) >> 3] for record in records])
+        self.pending.some(places, math.prod(shape) * dtype.itemsize)
+        return super().arrays(records, dtype, shape)
 
 
 class Copying(Memory):

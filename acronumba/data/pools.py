@@ -7,6 +7,7 @@ addresses, every value is created empty, and then filled.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import repeat
@@ -56,6 +57,7 @@ class Reading:
         self.owners: list[list[Words]] = [[] for _ in range(pools)]  # the instances with these references
         self.counts = [0] * pools
         self.values: list[list[Value]] = [[]] * pools  # of all these addresses
+        self.data: list[tuple[Words, Words]] = []  # where arrays lie that may be on a device yet, and their bytes
         self.texts: dict[int, str] = {}  # by their words
         self._tensors: dict[int, tuple[Array, Value]] = {}  # arrays and their tensors of PyTorch, by id
 
@@ -447,6 +449,9 @@ class Arrays(Pool):
         memory = reading.memory
         records = memory.gather(addresses, 3)
         shape: Value = self._shape
+        if memory.pending is not None:
+            many = math.prod(shape) if shape is not None else memory.gather(records[:, 2], self._rank).prod(axis=1)
+            reading.data.append((records[:, 0], np.full(len(records), many * self._dtype.itemsize)))
         if shape is not None:
             return lambda _: memory.alike(records[:, 0], self._dtype, shape, self._array0, owners)
         extents = memory.gather(records[:, 2], self._rank)

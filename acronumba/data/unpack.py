@@ -72,6 +72,10 @@ class Unpacker:
         self.classes = [Class(layout) for layout in self.layouts]
         # A list whose elements refer to no objects, lists or dicts.
         self._listed = result if isinstance(result, ListT) and not holds_references(result.item) else None
+        # ... which are arrays of one shape: all of a list are read at once
+        self._at_once = (
+            self._listed is not None and isinstance(item := self._listed.item, TensorT) and None not in item.shape
+        )
 
     def decoder(self, rows: Words, memory: Memory, objects: Owned | None = None, rest: Rest | None = None) -> Decoder:
         """Return a decoder of the values of instances, by instance number.
@@ -104,11 +108,11 @@ class Unpacker:
 
         one = self._tensors(rows, memory)
         if one is not None:
-            return Decoder.of(one) if memory.pending is not None or columns is None else Decoder(one, many)
-        if memory.pending is not None:
-            memory.pending.all()
+            return Decoder.of(one) if columns is None else Decoder(one, many)
         if columns is None:
             return Decoder.of(decode)
+        if memory.pending is not None and not self._at_once:  # what is decoded together is copied together
+            return Decoder(lambda k: many([k])[0], many, few=1)
         return Decoder(decode, many, FEW_CYCLIC if columns.cyclic else FEW)
 
     def _tensors(self, rows: Words, memory: Memory) -> Callable[[int], Value] | None:
@@ -147,18 +151,19 @@ class Unpacker:
             return found[0]
 
         def read() -> tuple[list[int], list[tuple[int, ...]] | None]:
-            valid = np.flatnonzero(column)
-            records = np.zeros((len(column), 3), np.int64)
-            records[valid] = memory.gather(column[valid], 3)
-            shapes = None
-            if kind.shape is None:
-                extents = np.zeros((len(column), kind.rank), np.int64)
-                extents[valid] = memory.gather(records[valid, 2], kind.rank)
-                shapes = list(map(tuple, extents.tolist()))
-            if memory.pending is not None:
-                many = extents.prod(axis=1) if kind.shape is None else math.prod(kind.shape)
-                memory.pending.some(records[:, 0], np.broadcast_to(many * kind.dtype.itemsize, len(column)))
-            found.append((records[:, 0].tolist(), shapes))
+            valid = column.nonzero()[0]
+            some = len(valid) < len(column)
+            records = memory.gather(column[valid] if some else column, 3)
+            places, extents = records[:, 0], None if kind.shape is not None else memory.gather(records[:, 2], kind.rank)
+            if memory.pending is not None and len(valid):
+                many = math.prod(kind.shape) if extents is None else extents.prod(axis=1)  # type: ignore[arg-type]
+                memory.pending.some(places, many * kind.dtype.itemsize)
+            if some:
+                places, extents = (
+                    _spread(places, valid, column),
+                    None if extents is None else _spread(extents, valid, column),
+                )
+            found.append((places.tolist(), None if extents is None else list(map(tuple, extents.tolist()))))
             return found[0]
 
         def decode(k: int) -> Value:
@@ -181,6 +186,13 @@ class Unpacker:
                 TensorForm.of(t) if isinstance(t, TensorT) else None,
             )
         return found
+
+
+def _spread(values: Words, places: Words, like: Words) -> Words:
+    """Return an array with rows at some places, and zeros elsewhere."""
+    out = np.zeros((len(like), *values.shape[1:]), np.int64)
+    out[places] = values
+    return out
 
 
 class Class(Constructor):

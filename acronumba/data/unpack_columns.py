@@ -97,6 +97,9 @@ class ColumnReader:
         reading = Reading(memory, known, len(self._pools))
         values = self._take(reading, rows, np.arange(len(rows)))
         makers = [pool.read(reading) for pool in self._order]
+        if memory.pending is not None and reading.data:
+            starts, sizes = zip(*reading.data, strict=True)
+            memory.pending.some(np.concatenate(starts), np.concatenate(sizes))
         for make in reversed(makers):
             make()
         return values()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from acronumba.data.buffers import Copying, Memory, Pending
+from acronumba.data.buffers import Copying, Memory, OnDemand, Pending
 from acronumba.ir.spec import KernelSpec
 from acronumba.memory import Array, Words, address, word_at
 from acronumba.runtime.buffers import Buffers
@@ -155,7 +155,7 @@ class Run:
             return memory
         if stay and self.pending is not None:
             return self.pending.memory(self.memory)
-        return Memory((), self.pending, self._own, self._rest)
+        return (Memory if self.pending is None else OnDemand)((), self.pending, self._own, self._rest)
 
     @property
     def nodes(self) -> int:

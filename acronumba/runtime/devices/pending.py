@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import sys
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -14,6 +16,8 @@ from acronumba.runtime.devices.device import Device, DeviceCopy
 from acronumba.runtime.devices.persistent import GIVEN_UP, PersistentRun
 from acronumba.runtime.shared import Forms
 
+_least, _most = np.minimum.reduce, np.maximum.reduce
+_START = operator.itemgetter(0)
 _APART = 1 << 14  # bytes between two results that are copied with them
 _PIECES = 64  # of results, at most: more pieces are copied as one
 
@@ -55,6 +59,7 @@ class PendingResults:
         self.device, self.word, self.persistent, self.forms = device, word, persistent, forms
         self.arenas = [(arena, arena.address, arena.size) for arena in arenas[:-1]]
         self.arenas.append((arenas[-1], start, size))
+        self._copied: list[tuple[int, int]] = []  # ranges, by their starts
 
     def __del__(self, ends: Callable[[], bool] = sys.is_finalizing) -> None:
         if self.word is not None and not ends():
@@ -76,21 +81,40 @@ class PendingResults:
             self._copy([(arena, [(start, start + size)]) for arena, start, size in self.arenas])
         self.arenas = [(self.arenas[-1][0], 0, 0)]
 
-    def some(self, starts: Words, sizes: Words) -> None:
+    def some(self, starts: Words, sizes: Words | int) -> None:
         """Copy the results at these addresses, of these sizes in bytes, to the CPU."""
+        ends = starts + sizes
+        low, high = int(_least(starts)), int(_most(ends))
+        if self._has(low, high):
+            return
+        arena, start, size = self.arenas[-1]
+        if start <= low and high <= start + size and high - low <= _APART:
+            self._copy([(arena, [(low, high)])])
+            return
         found = []
         elsewhere = np.ones(len(starts), bool)
         for arena, start, size in self.arenas:
-            inside = (starts >= start) & (starts + sizes <= start + size)
+            inside = (starts >= start) & (ends <= start + size)
             elsewhere &= ~inside
-            begins = starts[inside]
-            pieces = (
-                together(zip(begins.tolist(), (begins + sizes[inside]).tolist(), strict=True)) if len(begins) else []
-            )
-            found.append((arena, pieces))
+            pieces = zip(starts[inside].tolist(), ends[inside].tolist(), strict=True)
+            found.append((arena, together(pieces) if inside.any() else []))
         if self.forms is not None and elsewhere.any():
             self.forms.refresh_at(starts[elsewhere])
         self._copy(found)
+
+    def need(self, start: int, size: int) -> None:
+        """Copy all of them if one that is read is not among those that were copied."""
+        if self._has(start, start + size):
+            return
+        if any(first <= start and start + size <= first + many for _, first, many in self.arenas):
+            self.all()
+        elif self.forms is not None:
+            self.forms.refresh_at(np.array([start]))
+
+    def _has(self, low: int, high: int) -> bool:
+        """Whether a range of memory was copied."""
+        k = bisect_right(self._copied, low, key=_START) - 1
+        return k >= 0 and high <= self._copied[k][1]
 
     def memory(self, arrays: Sequence[Array]) -> DeviceMemory:
         """Return a reader of the results that leaves those in the last arena on the device."""
@@ -105,12 +129,14 @@ class PendingResults:
         return DeviceMemory(arrays, self.device, arena.address, arena.address + arena.size, shift, self, refresh)
 
     def _copy(self, pieces: Sequence[tuple[Arena, Sequence[tuple[int, int]]]]) -> None:
-        for arena, those in pieces:
-            device_copy = arena.device_copy
-            assert isinstance(device_copy, DeviceCopy)
-            block = np.asarray(arena.block)
-            for start, end in those:
-                low, high = start - arena.address, end - arena.address
-                self.device.download(block[low:high], device_copy.address + low)
-        self.persistent.wait()
+        with self.device:
+            for arena, those in pieces:
+                device_copy = arena.device_copy
+                assert isinstance(device_copy, DeviceCopy)
+                block = np.asarray(arena.block)
+                for start, end in those:
+                    low, high = start - arena.address, end - arena.address
+                    self.device.download(block[low:high], device_copy.address + low)
+            self.persistent.wait()
         self.check()
+        self._copied = sorted([*self._copied, *(piece for _, those in pieces for piece in those)])
