@@ -213,8 +213,8 @@ class Pool:
         """Return a tensor with any elements."""
         size = 1 << max(math.prod(shape) * np.dtype(dtype).itemsize - 1, 63).bit_length()
         free = self._free.setdefault(size, [])
-        owner = Pooled(free.pop() if free else self._make(self._device, 0, size), free)
-        return DeviceArray(self._device, owner.block.address, dtype, shape, owner)
+        block = free.pop() if free else self._make(self._device, 0, size)
+        return DeviceArray(self._device, block.address, dtype, shape, Pooled(block, free))
 
 
 class Pooled(_Owners):
@@ -223,14 +223,17 @@ class Pooled(_Owners):
     def __init__(self, block: DeviceCopy, free: list[DeviceCopy]) -> None:
         super().__init__(())
         self.block = block
-        self._back = weakref.finalize(self, free.append, block)
-        self._back.atexit = False
+        self._free: list[DeviceCopy] | None = free
+
+    def __del__(self) -> None:
+        if self._free is not None:
+            self._free.append(self.block)
 
     def wait_for(self, owner: Owner) -> None:
         self._owners = (owner,)
 
     def export(self) -> None:
-        self._back.detach()
+        self._free = None
 
 
 class DeviceMemory(Memory):

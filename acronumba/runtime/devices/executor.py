@@ -72,6 +72,16 @@ class _Copy:
     bits: NDArray[np.uint8] | None  # that were copied from, if the user may change an array
 
 
+@record(eq=False, frozen=False)
+class _Shared:
+    """Copies of shared values by address, and where they and the arrays that stay on the device are."""
+
+    copies: dict[int, _Copy]
+    there: list[_Row]  # of arrays that stay, and of their forms
+    rows: list[_Row]
+    fixed: bool  # whether nobody changes an array that was copied
+
+
 class Stream:
     """Buffers, regions and tables of one run's launches: see `kernels.cuda.marshal`."""
 
@@ -272,8 +282,7 @@ class DeviceExecutor(Launching):
         self.codes = codes
         self.allocate = device.pinned
         self._lock = ForkLock()  # of the device's scratch memory, and of the copies
-        # copies of shared values by address, and where they are; of the last few that came
-        self._shared: dict[Prepared, tuple[dict[int, _Copy], list[_Row]]] = {}
+        self._shared: dict[Prepared, _Shared] = {}  # of the last few that came
         self._packed: dict[int, tuple[weakref.ref[Array], DeviceCopy | None]] = {}  # memory of packed instances
         self._write, self._send, self._loop = calls["write"], calls["send"], calls["launch"]
         self._apart, self._together, self._all = calls["apart"], calls["together"], calls["whole"]
@@ -325,10 +334,13 @@ class DeviceExecutor(Launching):
 
     def _copy(self, start: int, end: int, arrays: tuple[Array, ...], changes: bool, last: Mapping[int, _Copy]) -> _Copy:
         """Return the device copy of a range of memory, renewed if its arrays are other ones or have other bits."""
-        bits = np.ctypeslib.as_array((ctypes.c_uint8 * (end - start)).from_address(start))
         known = last.get(start)
-        if known is not None and len(known.arrays) == len(arrays) and all(map(operator.is_, known.arrays, arrays)):
-            if not changes or (known.bits is not None and np.array_equal(known.bits, bits)):
+        same = known is not None and len(known.arrays) == len(arrays) and all(map(operator.is_, known.arrays, arrays))
+        if known is not None and same and not changes:
+            return known
+        bits = np.ctypeslib.as_array((ctypes.c_uint8 * (end - start)).from_address(start))
+        if known is not None and same:
+            if known.bits is not None and np.array_equal(known.bits, bits):
                 return known
         else:
             known = _Copy(arrays, device_copy_of(self.device, start, end - start), None)
@@ -358,24 +370,26 @@ class DeviceExecutor(Launching):
 
     def _share(self, prepared: Prepared, stable: bool) -> list[_Row]:
         """Copy shared values that the device does not have; return the regions of all."""
-        known, rows = self._shared.get(prepared, _NONE)
-        if not stable or rows is _NOWHERE:
+        known, forms = self._shared.get(prepared), prepared.forms
+        there = known.there if known is not None and stable else [] if forms is None else forms.regions()
+        if known is None or not (stable or (known.fixed and known.there == there)):
             # the user's own memory, also where it came as something else that has an array
-            users = set() if stable else {id(a) for k, a in prepared.arrays.items() if k < len(prepared.given)}
-            users |= {id(p.array) for p in prepared.packed.values()} if prepared.by is not None else set()
-            forms = prepared.forms
-            there = [] if forms is None else forms.regions()
+            given = {id(a) for k, a in prepared.arrays.items() if k < len(prepared.given)}
+            packed = {id(p.array) for p in prepared.packed.values()} if prepared.by is not None else set()
+            users = packed if stable else packed | given
             arrays = {id(a): a for a in prepared.keep if a.nbytes and (forms is None or not forms.holds(a))}
-            last = known or next(reversed(self._shared.values()), ({}, []))[0]
+            before = known or next(reversed(self._shared.values()), None)
+            last = {} if before is None else before.copies
             copies = {
                 start: self._copy(start, end, those, not users.isdisjoint(map(id, those)), last)
                 for start, end, those in self.ranges(arrays.values())
             }
             found = [*there, *(copy.device_copy.region for copy in copies.values())]
-            known, rows = copies, found if found != rows or rows is _NOWHERE else rows
+            rows = known.rows if known is not None and known.rows == found else found
+            known = _Shared(copies, there, rows, fixed=(packed | given).isdisjoint(arrays))
             kept = {p: at for p, at in self._shared.items() if p in self.prepared.recent and p is not prepared}
-            self._shared = kept | {prepared: (known, rows)}
-        return rows
+            self._shared = kept | {prepared: known}
+        return known.rows
 
     def _pack(self, stream: Stream, keep: Sequence[Array], forms: Forms | None) -> list[_Row]:
         """Copy the arrays of packed instances; an array that is used a second time gets a permanent copy."""
@@ -407,7 +421,7 @@ class DeviceExecutor(Launching):
         stream, arenas, keep = self._stream(m.buffers), m.arenas, m.keep
         stream.mark(max([arena.size for arena in arenas], default=0))
         shared = self._share(m.prepared, m.stable)
-        stream.shared = self._shared[m.prepared][0]
+        stream.shared = self._shared[m.prepared].copies
         if not self._placed(stream, shared, arenas, keep):
             own = tuple([self._arena_copy(arena).region for arena in arenas])
             rows = sorted([*shared, *self._pack(stream, keep, m.prepared.forms), *own])
@@ -442,13 +456,14 @@ class DeviceExecutor(Launching):
             return False
         if self.host.waiting:
             return not m.watched and self._all_rounds(m)
-        if not m.stable:
+        known = self._shared.get(m.prepared)
+        if known is None or not (m.stable or known.fixed):
             return False
         with self._lock, self.device:
             sweep()
-            stream = self._stream(m.buffers)
-            stream.shared, shared = self._shared.get(m.prepared, _NONE)
-            if shared is _NOWHERE or not self._placed(stream, shared, m.arenas, m.keep):
+            stream, shared = self._stream(m.buffers), self._share(m.prepared, m.stable)
+            stream.shared = self._shared[m.prepared].copies
+            if not self._placed(stream, shared, m.arenas, m.keep):
                 return False
             done = self._all(self._words, stream.address, m.buffers.address)
             if done < 0:
@@ -644,8 +659,6 @@ class DeviceExecutor(Launching):
             self.memory_policy.fail_nodes(m)
 
 
-_NOWHERE: list[_Row] = []
-_NONE: tuple[dict[int, _Copy], list[_Row]] = ({}, _NOWHERE)
 _executors: weakref.WeakSet[DeviceExecutor] = weakref.WeakSet()
 _lock = ForkLock()  # of these
 

@@ -89,6 +89,7 @@ class Resident(Launching):
         self.lock = ForkLock()
         self._held: dict[int, Held] = {}  # by address
         self._starts: list[int] = []
+        self._rows: list[tuple[int, int, int]] | None = None  # regions, unless they have changed
         self.pool = Pool(device, device_copy_of)
         self.watched: weakref.WeakSet[Owner] = weakref.WeakSet()  # who says whether steps have failed
         self._tables: dict[tuple[Work, ...], Table] = {}  # by works, those that were asked for last at the end
@@ -119,7 +120,7 @@ class Resident(Launching):
             for name, array in arrays:
                 if array.nbytes:
                     self._hold(name, array)
-        self._starts = sorted(self._held)
+        self._starts, self._rows = sorted(self._held), None
 
     def _hold(self, name: str, array: Array) -> None:
         at = address(array)
@@ -140,9 +141,13 @@ class Resident(Launching):
 
     def place(self, array: Array) -> int:
         """Return where an array that is held is on the device."""
+        found = self._place(array)
+        assert found is not None
+        return found
+
+    def _place(self, array: Array) -> int | None:
         held = self._find(array)
-        assert held is not None
-        return address(array) + held.device_copy.region[2]
+        return None if held is None else address(array) + held.device_copy.region[2]
 
     def places(self) -> list[tuple[int, int]]:
         """Return the addresses and sizes of all arrays."""
@@ -150,7 +155,9 @@ class Resident(Launching):
 
     def regions(self) -> list[tuple[int, int, int]]:
         """Return the regions of `kernels.cuda.marshal` of all arrays."""
-        return [held.device_copy.region for held in self._held.values()]
+        if self._rows is None:
+            self._rows = [held.device_copy.region for held in self._held.values()]
+        return self._rows
 
     def regions_for(self, forms: Forms) -> list[tuple[int, int, int]]:
         """Return the regions of all arrays that kernels may read which read these forms."""
@@ -198,17 +205,17 @@ class Resident(Launching):
         """Make arrays that were held ordinary ones."""
         for held in self._held.values():
             held.array.flags.writeable = True
-        self._held, self._starts = {}, []
+        self._held, self._starts, self._rows = {}, [], None
         self._forms.clear()
 
     # ---- shared values of models
 
     def prepare(self, of: SharedValues, given: tuple[Value, ...]) -> Prepared | None:
-        mine = [a for a in given if isinstance(a, np.ndarray) and self.holds(a)]
-        others = [h for h in homes if h is not self and any(isinstance(a, np.ndarray) and h.holds(a) for a in given)]
-        if others or of.device is not self.device:
-            for array in mine:
-                self.reject_stale(array)
+        others = (h for h in homes if h is not self and any(isinstance(a, np.ndarray) and h.holds(a) for a in given))
+        if of.device is not self.device or any(others):
+            for array in given:
+                if isinstance(array, np.ndarray):
+                    self.reject_stale(array)
             return None
         with self.lock, self.device:
             forms, known = self._forms.get(of, (None, None))
@@ -276,8 +283,8 @@ class Resident(Launching):
         """Return the address on the device of an array, which is copied if it is not there yet."""
         if isinstance(array, DeviceArray) and array.device is self.device:
             return array.address
-        if isinstance(array, np.ndarray) and self.holds(array):
-            return self.place(array)
+        if isinstance(array, np.ndarray) and (found := self._place(array)) is not None:
+            return found
         mine = self.pool.array(array.dtype, array.shape)
         self.device.upload(mine.address, bytes_of(np.array(array, order="C")))
         keep.append(mine)
