@@ -164,6 +164,9 @@ class Home(Protocol):
     def reject_stale(self, array: Array) -> None:
         """Raise if an array that it holds is stale."""
 
+    def regions(self) -> Sequence[tuple[int, int, int]]:
+        """Return where arrays lie: the same object as long as it holds the same ones."""
+
     def hold(self, arrays: Sequence[tuple[str, Array]]) -> None:
         """Be the home of further arrays, which have a name each; nothing is done if one of them cannot be there."""
 

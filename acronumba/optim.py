@@ -95,9 +95,19 @@ class Optimiser:
         """
         known = self.__dict__.pop("_known", None)  # no other thread has it meanwhile
         if homes:
-            pairs = self._checked(params, grads)
-            self.state["step"] += 1
-            self._apply(pairs)
+            there: _There | None = self.__dict__.pop("_there", None)
+            groups = None if there is None else there.read(params, grads, self.state, self._kinds())
+            if there is None or groups is None:
+                pairs = self._checked(params, grads)
+                self.state["step"] += 1
+                self._apply(pairs)
+                every = all(isinstance(g, DeviceTensor) for _, _, g in pairs)
+                there = _There(params, pairs, self.state, self._kinds()) if every else None
+            else:
+                self.state["step"] += 1
+                rule, numbers = self._rule()
+                there.home.step(rule, groups, numbers, self._by_rows())
+            self._there = there
             return
         if known is not None and known.read(params, grads, self.state, self._kinds()):
             self._misses = 0
@@ -226,6 +236,48 @@ class _Known:
         for table in self._tables:
             table.step(rule, numbers)
         self._found = []
+
+
+class _There:
+    """Parameters and state on a device after the checks of an update, for as long as these are the same.
+
+    `read` compares the containers by identity, and what the device holds; `_Known` is the like of it for the CPU.
+    """
+
+    def __init__(
+        self, params: object, pairs: Sequence[tuple[str, Array, Array]], state: dict[str, Any], kinds: Sequence[str]
+    ) -> None:
+        memory = [state[kind] for kind in kinds]
+        self._given, self._kinds, self._memory = (params, state), kinds, memory
+        self._skeletons = Skeleton(params), Skeleton(memory)
+        leaves = {id(leaf): k for k, leaf in enumerate(self._skeletons[0].leaves)}
+        found = {home_of(w) for _, w, _ in pairs}
+        self.holds = len(found) == 1 and None not in found and all(id(w) in leaves for _, w, _ in pairs)
+        self.holds = self.holds and all(s.fixed for s in self._skeletons)
+        self.home: Home = found.pop() if self.holds else None  # type: ignore[assignment]
+        self._regions = self.home.regions() if self.holds else None
+        self._groups = [(w, [of[name] for of in memory]) for name, w, _ in pairs]
+        self._places = [leaves.pop(id(w)) for _, w, _ in pairs] if self.holds else []
+        self._others = list(leaves.values())  # leaves whose gradients are None
+
+    def read(
+        self, params: object, grads: object, state: dict[str, Any], kinds: Sequence[str]
+    ) -> list[list[Value]] | None:
+        """Return the groups of arrays for `Home.step`, if everything is as it was."""
+        mine, of_memory = self._skeletons
+        same = self.holds and params is self._given[0] and state is self._given[1] and "step" in state
+        same = same and kinds == self._kinds and all(map(is_, map(state.get, self._kinds), self._memory))
+        same = same and self.home in homes and self.home.regions() is self._regions
+        if not (same and mine.is_unchanged() and of_memory.is_unchanged()):
+            return None
+        leaves = mine.leaves_of(grads)
+        if leaves is None or not all(map(is_, map(leaves.__getitem__, self._others), repeat(None))):
+            return None
+        found = list(map(leaves.__getitem__, self._places))
+        for (w, _), g in zip(self._groups, found, strict=True):
+            if not isinstance(g, DeviceTensor) or g.shape != w.shape or g.dtype != w.dtype:
+                return None
+        return [[w, g, *of] for (w, of), g in zip(self._groups, found, strict=True)]
 
 
 class SGD(Optimiser):

@@ -56,6 +56,7 @@ class Asked:
 
 SHARED = -1  # instead of an instance number
 _NONE = np.zeros(0, np.int64)
+_SHARES = 64  # adjoints of losses that are kept
 
 
 def loss_type(result: Type, aux: bool) -> Type:
@@ -158,6 +159,7 @@ class Trained:
         self.compiled, self.loss = compiled, loss_type(compiled.program.result, aux)
         self.width = len(words(self.loss))
         self.slices = Slices()
+        self._shares: dict[tuple[str, float], Array] = {}  # adjoints of losses that came last
         self.back = executable_of(compiled, device, wanted, self.width, params, packed)
 
     def run(
@@ -228,7 +230,7 @@ class Trained:
             records = np.ascontiguousarray(run.words[:, self.width - 1])
             return Seeds(records=records, adjoints=np.full_like(records, address(one)), instances=good, keep=(one,))
         found = losses_in(self.loss, run.words[good, : self.width]) or [("float32", _NONE, _NONE)]
-        keep = [np.array([share], dtype) for dtype, _, _ in found]
+        keep = [self._share(dtype, share) for dtype, _, _ in found]
         _, rows, records = found[0]
         adjoint = np.empty(len(rows), np.int64)
         adjoint.fill(address(keep[0]))
@@ -240,4 +242,15 @@ class Trained:
             order = np.argsort(rows, kind="stable")
             rows, records, adjoint = rows[order], records[order], adjoint[order]
         instances = good[rows] if run.all_ran else np.searchsorted(run.ran, good[rows])
-        return Seeds(records=records, adjoints=adjoint, instances=instances, keep=keep)
+        return Seeds(records=records, adjoints=adjoint, instances=instances, keep=keep, constant=True)
+
+    def _share(self, dtype: str, share: float) -> Array:
+        """Return an array of one adjoint."""
+        key = dtype, share
+        found = self._shares.get(key)
+        if found is None:
+            if len(self._shares) >= _SHARES:
+                self._shares = {}
+            found = self._shares[key] = np.array([share], dtype)
+            found.flags.writeable = False
+        return found

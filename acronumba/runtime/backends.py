@@ -39,6 +39,7 @@ class BackwardMemory:
     zeros: Array
     start: int  # address of the results,
     size: int  # ... and their bytes
+    constants: Sequence[Array] = ()  # read, too: arrays of other backward passes, that nobody changes
 
 
 class Backend(Protocol):

@@ -84,7 +84,8 @@ class Seeds:
     records: Words  # addresses of the value records of losses, or of other results
     adjoints: Words  # addresses of their adjoints
     instances: Words  # of each: the number of its instance
-    keep: Sequence[Array] = ()  # arrays that the adjoints lie in
+    keep: Sequence[Array] = ()  # arrays that the adjoints lie in,
+    constant: bool = False  # ... which come again, unchanged
 
 
 class Done(NamedTuple):
@@ -236,7 +237,8 @@ class _BackwardRun:
         place = workspace.arenas[1]
         memory = BackwardMemory(
             run=self.run,
-            read=[*workspace.read.values(), *self.seeds.keep],
+            read=[*workspace.read.values(), *(() if self.seeds.constant else self.seeds.keep)],
+            constants=self.seeds.keep if self.seeds.constant else (),
             zeros=workspace.tables["zeros"],
             start=place.address,
             size=self["place"] - place.address,

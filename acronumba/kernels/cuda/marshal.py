@@ -35,6 +35,7 @@ table       a row of ROW for each launch
 capacity    launches that the table has room for
 regions     int64[count, 3]: start, end, the GPU's address less the start: memory that both have, by address
 count
+last        address of the row of `regions` that was found last; 0: none
 missing     bytes that the buffer is too small by; what comes after the first launch without room is counted only
 total       nodes of all launches
 most        the most nodes of a launch, or of what is counted of them
@@ -78,6 +79,9 @@ def locate() -> tree.Function:
     f = Builder(
         "locate", [("stream", I64), ("at", I64)], result=I64, doc="The row of `regions` that `at` lies in; 0: in none."
     )
+    last = f.let("last", tree.load(f["stream"], STREAM.at["last"]))
+    with f.when(last.ne(0)), f.when((tree.load(last) <= f["at"]) & (f["at"] < tree.load(last, 1))):
+        f.ret(last)
     regions = f.let("regions", tree.load(f["stream"], STREAM.at["regions"]))
     low = f.let("low", 0)
     high = f.let("high", tree.load(f["stream"], STREAM.at["count"]))
@@ -92,6 +96,7 @@ def locate() -> tree.Function:
     region = f.let("region", regions + low * 24)
     with f.when(tree.load(region) > f["at"]):
         f.ret(0)
+    f.store(f["stream"], STREAM.at["last"], region)
     f.ret(region)
     return f.function()
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
-import weakref
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise

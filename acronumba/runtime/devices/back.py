@@ -27,12 +27,14 @@ from acronumba.runtime import state
 from acronumba.runtime.backends import BackwardMemory, Pieces
 from acronumba.runtime.batches import Batches
 from acronumba.runtime.devices.arrays import DeviceArray, Pooled, sweep
+from acronumba.runtime.devices.device import DeviceCopy
 from acronumba.runtime.devices.executor import (
     UNLIMITED,
     DeviceExecutor,
     Launching,
     Stream,
     bytes_of,
+    device_copy_of,
 )
 from acronumba.runtime.devices.launches import launches
 from acronumba.runtime.devices.pending import together
@@ -41,6 +43,7 @@ from acronumba.runtime.shared import Forms
 from acronumba.runtime.summing import Job
 
 _LAUNCHES = 256  # more than there are batches, that the table has room for
+_CONSTANTS = 64  # arrays that come again, at most
 _LATE = 32  # launches that nobody has waited for, at most
 _NUMBERS = {name: k for k, name in enumerate(FUNCTIONS)}
 _SIZES = {"float32": 4, "float64": 8}
@@ -101,6 +104,7 @@ class BackDevice(Launching):
         self._given: tuple[Words, list[tuple[int, int, int]]] = np.zeros(0, np.int64), []  # what `_regions` are made of
         self._regions: list[tuple[int, int, int]] = []  # of the forward pass
         self._covers: dict[tuple[int, int], bool] = {}  # whether they have an array: its address and size
+        self._constants: dict[int, tuple[Array, DeviceCopy]] = {}  # by address
         self._words_of_runs: list[Words] = []  # what launches say whether they have failed by
         self._left: tuple[Batches, int, int]  # batches that are not launched yet, how many, and bytes of scratch
         self.of: BackwardMemory | None = None  # of the backward pass that runs,
@@ -215,6 +219,9 @@ class BackDevice(Launching):
             for start, end in ranges:
                 rows.append((start, end, place - start))
                 place += end - start + 255 & -256
+        if len(self._constants) > _CONSTANTS:
+            self._constants = {}
+        rows += [self._constant(a) for a in of.constants if a.nbytes]
         if of.zeros.nbytes:
             at = address(of.zeros)
             rows.append((at, at + of.zeros.nbytes, self._zeros(of.zeros.nbytes) - at))
@@ -222,6 +229,15 @@ class BackDevice(Launching):
             self.places = self._have("places", of.size).address - of.start
             rows.append((of.start, of.start + of.size, self.places))
         self.stream.place(np.array(sorted(rows), np.int64).reshape(-1))
+
+    def _constant(self, array: Array) -> tuple[int, int, int]:
+        """Return the region of an array that does not change: it is copied once."""
+        at = address(array)
+        known = self._constants.get(at)
+        if known is None:
+            known = self._constants[at] = array, device_copy_of(self.device, at, array.nbytes)
+            self.device.upload(known[1].address, bytes_of(array))
+        return known[1].region
 
     def _covered(self, at: int, size: int) -> bool:
         """Whether memory lies in one of the regions of the forward pass."""
@@ -332,6 +348,10 @@ class BackDevice(Launching):
 
     def _moved(self, addresses: Words) -> Words:
         """Return the device addresses of CPU addresses; 0 for those in no region."""
+        low, high = (int(addresses.min()), int(addresses.max())) if len(addresses) else (0, 0)
+        for first, last, offset in self.stream.regions.reshape(-1, 3).tolist():
+            if first <= low and high < last:
+                return addresses + offset
         start, end, shift = self.stream.regions.reshape(-1, 3).T
         k = np.maximum(np.searchsorted(start, addresses, side="right") - 1, 0)
         known = (addresses >= start[k]) & (addresses < end[k])

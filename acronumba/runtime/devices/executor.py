@@ -135,7 +135,7 @@ class Stream:
     def place(self, regions: Words) -> None:
         """Set the regions."""
         self.regions = regions
-        self["regions"], self["count"] = address(regions), len(regions) // 3
+        self["regions"], self["count"], self["last"] = address(regions), len(regions) // 3, 0
 
     def stage(self, pieces: Sequence[NDArray[np.uint8]]) -> int:
         """Copy pieces to the device, 256 bytes or a multiple apart; return the address of the first."""

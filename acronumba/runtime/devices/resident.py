@@ -307,9 +307,12 @@ class Resident(Launching):
 
     def total(self, addresses: Words, dtype: str) -> DeviceArray:
         """Return the sum of elements at addresses on the device, as float64."""
-        many = len(addresses)
+        many, first, size = len(addresses), int(addresses[0]), np.dtype(dtype).itemsize
         with self.device:
             out = self.pool.array(_WIDE, ())
+            if int(addresses[-1]) - first == (many - 1) * size and (addresses[1:] - addresses[:-1] == size).all():
+                self.launch([Work(dtype, "total", (first, many, out.address), 1)])  # side by side
+                return out
             mine = self._have("losses", many * 16).address
             self.device.upload(mine, addresses.view(np.uint8).copy())
             found = mine + 8 * many
