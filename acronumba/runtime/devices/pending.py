@@ -83,6 +83,9 @@ class PendingResults:
 
     def some(self, starts: Words, sizes: Words | int) -> None:
         """Copy the results at these addresses, of these sizes in bytes, to the CPU."""
+        if not len(starts):
+            self._copy([])
+            return
         ends = starts + sizes
         low, high = int(_least(starts)), int(_most(ends))
         if self._has(low, high):
