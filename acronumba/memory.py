@@ -18,6 +18,11 @@ Array: TypeAlias = NDArray[Any]  # of any dtype
 DType: TypeAlias = np.dtype[np.generic]
 
 
+def memory_at(start: int, end: int) -> NDArray[np.uint8]:
+    """Return the bytes of a range of memory."""
+    return np.ctypeslib.as_array((ctypes.c_uint8 * (end - start)).from_address(start))
+
+
 def word_at(at: int) -> int:
     """Return the word at an address."""
     return ctypes.c_int64.from_address(at).value

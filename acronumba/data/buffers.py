@@ -32,6 +32,12 @@ class Pending(Protocol):
     def some(self, starts: Words, sizes: Words | int) -> None:
         """Copy the results at these addresses, with these sizes in bytes."""
 
+    def records(self, column: Words, size: int) -> list[int] | None:
+        """Copy the results with these value records, of so many bytes each, if that is one copy.
+
+        Return where their data lie, or None: nothing was copied.
+        """
+
     def need(self, start: int, size: int) -> None:
         """Copy all results if the one at an address is not among those that were copied."""
 

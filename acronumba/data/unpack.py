@@ -151,6 +151,11 @@ class Unpacker:
             return found[0]
 
         def read() -> tuple[list[int], list[tuple[int, ...]] | None]:
+            if memory.pending is not None and kind.shape is not None:
+                there = memory.pending.records(column, math.prod(kind.shape) * kind.dtype.itemsize)
+                if there is not None:
+                    found.append((there, None))
+                    return found[0]
             valid = column.nonzero()[0]
             some = len(valid) < len(column)
             records = memory.gather(column[valid] if some else column, 3)

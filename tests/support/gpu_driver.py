@@ -33,7 +33,7 @@ class Driver:
         for name in (*gpu._FUNCTIONS, *gpu._GRAPHS, gpu._EDGES):
             setattr(self, name, self.function(name))
         for name, of in gpu._CALLED.items():  # these have addresses
-            takes = {"launch": 11, "cooperate": 10, "upload": 4, "record": 2, "reach": 1, "graph": 2}[name]
+            takes = {"launch": 11, "cooperate": 10, "upload": 4, "download": 4, "record": 2, "graph": 2}.get(name, 1)
             setattr(self, of, ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * takes)(self.function(of)))
 
     def function(self, name: str) -> Callable[..., int]:

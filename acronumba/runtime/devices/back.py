@@ -9,12 +9,10 @@ everything else; they are copied to the CPU on demand.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
-from numpy.typing import NDArray
 
 from acronumba.emit import tree
 from acronumba.kernels import sums
@@ -22,7 +20,7 @@ from acronumba.kernels.cuda.generate import WARP, CudaCode
 from acronumba.kernels.cuda.marshal import locate
 from acronumba.kernels.cuda.sums import FUNCTIONS, JOB, code
 from acronumba.locks import ForkLock
-from acronumba.memory import Array, DeviceTensor, Words, address
+from acronumba.memory import Array, DeviceTensor, Words, address, memory_at
 from acronumba.runtime import state
 from acronumba.runtime.backends import BackwardMemory, Pieces
 from acronumba.runtime.batches import Batches
@@ -356,8 +354,3 @@ class BackDevice(Launching):
         k = np.maximum(np.searchsorted(start, addresses, side="right") - 1, 0)
         known = (addresses >= start[k]) & (addresses < end[k])
         return np.where(known, addresses + shift[k], 0)
-
-
-def memory_at(start: int, end: int) -> NDArray[np.uint8]:
-    """Return the bytes of a range of memory."""
-    return np.ctypeslib.as_array((ctypes.c_uint8 * (end - start)).from_address(start))

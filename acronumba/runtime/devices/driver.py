@@ -81,6 +81,8 @@ _CALLED = {  # by compiled code
     "record": "cuEventRecord",
     "reach": "cuEventSynchronize",
     "graph": "cuGraphLaunch",
+    "download": "cuMemcpyDtoHAsync_v2",
+    "wait": "cuStreamSynchronize",
 }
 _MULTIPROCESSORS, _MAJOR, _MINOR, _COOPERATIVE, _SHARED = 16, 75, 76, 95, 97  # attributes of a device
 _DYNAMIC = 8  # attribute of a function: bytes of shared memory that its launches may ask for

@@ -14,6 +14,7 @@ import operator
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -287,6 +288,7 @@ class DeviceExecutor(Launching):
         self._write, self._send, self._loop = calls["write"], calls["send"], calls["launch"]
         self._apart, self._together, self._all = calls["apart"], calls["together"], calls["whole"]
         self._rounds, self._dismiss, self._graphed = calls["rounds"], calls["dismiss"], calls["graphed"]
+        self._bring_of = calls["fetch"]
 
     def attach(self, executable: Executable) -> None:
         self.arenas, self.memory_policy, self.recorded = (
@@ -309,6 +311,7 @@ class DeviceExecutor(Launching):
         drive = self.engine.address["drive"]
         self.launches = launches(device.driver, device.stream, device.processors, functions, drive)
         self._words = self.launches.address
+        self._bring = partial(self._bring_of, self._words)
         self._read = max(map(len, decisive(plan.program).values()), default=0) if self.host.waiting else 0
         self.persistent = PersistentRun(device, codes, executable.options.persistent, self._read)
         self.launches["whole"] = int(not self.persistent.able)
@@ -510,15 +513,13 @@ class DeviceExecutor(Launching):
                 self._let_go()
             start, size = buffers["arena"], buffers["arena_used"]
             first = m.arenas[-1].address
-            stream.pending = PendingResults(
-                self.device, m.arenas, first, start + size - first, None, way, m.prepared.forms
-            )
+            stream.pending = self._pending(m, m.arenas, first, start + size - first, None)
         return True
 
     def _pending(
         self, m: MiniBatch, arenas: Sequence[Arena], start: int, size: int, word: Words | None
     ) -> PendingResults:
-        return PendingResults(self.device, arenas, start, size, word, self.persistent, m.prepared.forms)
+        return PendingResults(self.device, arenas, start, size, word, self.persistent, m.prepared.forms, self._bring)
 
     def _fetch(self, m: MiniBatch, stream: Stream, word: Words | None) -> None:
         """Copy back what the program waits for, and the failures of nodes."""
@@ -591,9 +592,7 @@ class DeviceExecutor(Launching):
         needed now: all results if the program waits for values, and failures of nodes.
         """
         start, size = m.buffers["arena"], m.buffers["arena_used"]
-        stream.pending = PendingResults(
-            self.device, m.arenas[-1:], start, size, word, self.persistent, m.prepared.forms
-        )
+        stream.pending = self._pending(m, m.arenas[-1:], start, size, word)
         if self.host.waiting:
             stream.pending.all()
         if self._fallible and stream["end"] < stream["tail"]:

@@ -16,7 +16,7 @@ from acronumba.memory import Words, address
 from acronumba.records import record
 from acronumba.runtime.library.launch_words import FUNCTION, GRID, KERNEL, LAUNCH
 
-EXPORTS = ("write", "send", "launch", "apart", "together", "whole", "rounds", "dismiss", "graphed")
+EXPORTS = ("write", "send", "launch", "apart", "together", "fetch", "whole", "rounds", "dismiss", "graphed")
 
 
 def launch_module() -> tree.Module:
@@ -38,6 +38,8 @@ class Driver:
     upload: int  # cuMemcpyHtoDAsync
     record: int  # cuEventRecord
     reach: int  # cuEventSynchronize
+    download: int  # cuMemcpyDtoHAsync
+    wait: int  # cuStreamSynchronize
     graph: int = 0  # cuGraphLaunch; 0: there is none
 
 
@@ -88,7 +90,7 @@ def launches(
     at = LAUNCH.at["parameters"]
     words[at : at + 4] = [address(words) + 8 * LAUNCH.at[name] for name in ("p", "nodes", "scratch", "warps")]
     out = Launches(words, counts, *made)
-    for name in ("launch", "cooperate", "upload", "record", "reach", "graph"):
+    for name in ("launch", "cooperate", "upload", "record", "reach", "graph", "download", "wait"):
         out[name] = getattr(driver, name)
     out["drive"], out["stream"], out["processors"] = drive, stream, processors
     out["kernels"], out["functions"], out["grids"] = address(counts), address(made[0]), address(made[1])

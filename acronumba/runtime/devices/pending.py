@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from acronumba.memory import Array, Words
+from acronumba.memory import Array, Words, address
 from acronumba.runtime.buffers import Arena
 from acronumba.runtime.devices.arrays import DeviceMemory
 from acronumba.runtime.devices.device import Device, DeviceCopy
@@ -50,12 +50,15 @@ class PendingResults:
         That gets it back.
     forms
         Of shared arrays that stay on the device: parts of these may be results.
+    fetch
+        `runtime.library.launch.fetch` for the device's launches.
     """
 
     def __init__(
         self, device: Device, arenas: Sequence[Arena], start: int, size: int, word: Words | None,
-        persistent: PersistentRun, forms: Forms | None,
+        persistent: PersistentRun, forms: Forms | None, fetch: Callable[..., int],
     ) -> None:  # fmt: skip
+        self._fetch = fetch
         self.device, self.word, self.persistent, self.forms = device, word, persistent, forms
         self.arenas = [(arena, arena.address, arena.size) for arena in arenas[:-1]]
         self.arenas.append((arenas[-1], start, size))
@@ -104,6 +107,29 @@ class PendingResults:
         if self.forms is not None and elsewhere.any():
             self.forms.refresh_at(starts[elsewhere])
         self._copy(found)
+
+    def records(self, column: Words, size: int) -> list[int] | None:
+        """Copy the results with these value records, of so many bytes each, if that is one copy.
+
+        Return where their data lie, or None: nothing was copied.
+        """
+        arena, start, room = self.arenas[-1]
+        device_copy = arena.device_copy
+        assert isinstance(device_copy, DeviceCopy)
+        many, out = len(column), np.empty(len(column) + 2, np.int64)
+        where = start, start + room, device_copy.address - arena.address
+        late = self.persistent.late
+        with self.device:
+            error = self._fetch(address(column), many, size, address(out), *where)
+            if error > 0:
+                self.device.reject(error)
+            if error:
+                return None
+            self.persistent.waited(late)
+        self.check()
+        *places, low, high = out.tolist()
+        self._copied = sorted([*self._copied, (low, high)])
+        return places
 
     def need(self, start: int, size: int) -> None:
         """Copy all of them if one that is read is not among those that were copied."""

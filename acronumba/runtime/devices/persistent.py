@@ -191,8 +191,17 @@ class PersistentRun:
 
     def wait(self) -> None:
         """Wait until all launches and copies are done; words given back before may be reused then."""
-        late = len(self._late)
+        late = self.late
         self._device.wait()
+        self.waited(late)
+
+    @property
+    def late(self) -> int:
+        """How many words were given back whose runs may not have ended."""
+        return len(self._late)
+
+    def waited(self, late: int) -> None:
+        """Note that all is done that was launched when `late` was so many."""
         for _ in range(min(late, len(self._late))):
             self._spare.append(self._late.popleft())
 

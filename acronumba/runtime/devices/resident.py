@@ -26,10 +26,9 @@ from acronumba.generics import Value
 from acronumba.kernels.cuda.marshal import ROW
 from acronumba.kernels.cuda.sums import TASKS
 from acronumba.locks import ForkLock
-from acronumba.memory import Array, DType, Owner, Words, address, aligned, homes
+from acronumba.memory import Array, DType, Owner, Words, address, aligned, homes, memory_at
 from acronumba.records import record
 from acronumba.runtime.devices.arrays import DeviceArray, Pool
-from acronumba.runtime.devices.back import memory_at
 from acronumba.runtime.devices.device import Device, DeviceCopy
 from acronumba.runtime.devices.executor import Launching, bytes_of, device_copy_of
 from acronumba.runtime.devices.launches import launch_module, launches

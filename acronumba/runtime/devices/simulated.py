@@ -21,7 +21,7 @@ from acronumba.kernels.cuda.graphs import NodeCode
 from acronumba.kernels.cuda.persistent import PersistentCode
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.locks import ForkLock
-from acronumba.memory import address, aligned
+from acronumba.memory import address, aligned, memory_at
 from acronumba.runtime.devices.graphs import Node
 from acronumba.runtime.devices.launches import Driver
 
@@ -102,6 +102,8 @@ class SimulatedDevice:
             "record": self._callback(lambda event, stream: None, 2),
             "reach": self._callback(lambda event: self.reach(event), 1),
             "graph": self._callback(self._launch_graph, 2),
+            "download": self._callback(lambda to, at, size, stream: self.download(memory_at(to, to + size), at), 4),
+            "wait": self._callback(lambda stream: self.wait(), 1),
         }
         self.driver = Driver(**{k: ctypes.cast(f, ctypes.c_void_p).value or 0 for k, f in self._callbacks.items()})
 

@@ -11,6 +11,7 @@ launches use the same memory for them. The layouts of `words` and `about` are in
     launch(words, table, count) launches so many rows of a stream's table
     apart(words, stream)        send, and launch all
     together(words, stream, about)      send, with steps for the one kernel, and launch that
+    fetch(words, column, count, size, out, start, end, shift)   copies tensors of one size to the CPU, see there
     whole(words, stream, state) all stages of a mini-batch, then write, then apart; stops where the caller must decide
 
 `whole` returns LAUNCHED, WRITTEN (launches are left to the caller), UNWRITTEN (all is left to the caller: the word
@@ -33,12 +34,12 @@ from acronumba.runtime.state import DONE, EXECUTED, TO_EXECUTE
 from acronumba.runtime.library.launch_words import (  # isort: skip
     ABOUT_BASE, ABOUT_HANDLE, ABOUT_PARAMETERS, ABOUT_POST, ABOUT_SHARED, ABOUT_WIDEST, FUNCTION_BLOCKS,
     FUNCTION_BYTES, FUNCTION_HANDLE, KERNEL_BYTES, KERNEL_COUNT, KERNEL_FIRST, LAUNCHED, LAUNCH_BLOCKS,
-    LAUNCH_COOPERATE, LAUNCH_DRIVE, LAUNCH_FUNCTIONS, LAUNCH_KERNELS, LAUNCH_LAUNCH, LAUNCH_MOST, LAUNCH_NODES,
-    LAUNCH_P, LAUNCH_REACH, LAUNCH_RECORD, LAUNCH_SCRATCH_SIZE, LAUNCH_STATUS, LAUNCH_STREAM, LAUNCH_UPLOAD,
-    LAUNCH_WARPS_SIZE, LAUNCH_WHOLE, OWN, ROW_BYTES, ROW_KERNEL, ROW_NODES, ROW_P, STREAM_ARENA, STREAM_BATCH,
-    STREAM_BRING, STREAM_COPIED, STREAM_DELTA, STREAM_END, STREAM_EVENT, STREAM_LAUNCHES, STREAM_LEVELS,
-    STREAM_GRANULE, STREAM_MISSING, STREAM_MOST, STREAM_START, STREAM_TABLE, STREAM_TAIL, STREAM_TOP, STREAM_TOTAL,
-    STREAM_USED, STREAM_WARP, UNWRITTEN, WARPS, WRITTEN,
+    LAUNCH_COOPERATE, LAUNCH_DOWNLOAD, LAUNCH_DRIVE, LAUNCH_FUNCTIONS, LAUNCH_KERNELS, LAUNCH_LAUNCH, LAUNCH_MOST,
+    LAUNCH_NODES, LAUNCH_P, LAUNCH_REACH, LAUNCH_RECORD, LAUNCH_SCRATCH_SIZE, LAUNCH_STATUS, LAUNCH_STREAM,
+    LAUNCH_UPLOAD, LAUNCH_WAIT, LAUNCH_WARPS_SIZE, LAUNCH_WHOLE, OWN, ROW_BYTES, ROW_KERNEL, ROW_NODES, ROW_P,
+    STREAM_ARENA, STREAM_BATCH, STREAM_BRING, STREAM_COPIED, STREAM_DELTA, STREAM_END, STREAM_EVENT, STREAM_GRANULE,
+    STREAM_LAUNCHES, STREAM_LEVELS, STREAM_MISSING, STREAM_MOST, STREAM_START, STREAM_TABLE, STREAM_TAIL,
+    STREAM_TOP, STREAM_TOTAL, STREAM_USED, STREAM_WARP, UNWRITTEN, WARPS, WRITTEN,
 )  # fmt: skip
 
 
@@ -177,6 +178,33 @@ def cooperate(words: i64, about: i64, blocks: i64) -> i64:
             about + 8 * ABOUT_PARAMETERS,
         )
     )
+
+
+def fetch(words: i64, column: i64, count: i64, size: i64, out: i64, start: i64, end: i64, shift: i64) -> i64:
+    """Copy the tensors of value records to the CPU, all at once, and wait.
+
+    `out` gets where each lies, then the first and the last of these bytes. Returns 0, an error, or -1: nothing is
+    copied, as a record is missing, or something lies far off, or not between `start` and `end`.
+    """
+    low = end
+    high = start
+    for k in range(count):
+        record = ld(column, k)
+        if record == 0:
+            return -1
+        at = ld(record)
+        st(out, k, at)
+        low = min(low, at)
+        high = max(high, at + size)
+    st(out, count, low)
+    st(out, count + 1, high)
+    if (low < start) | (high > end) | (high - low > NEAR):
+        return -1
+    stream = ld(words, LAUNCH_STREAM)
+    error = low_half(call_address_i64(ld(words, LAUNCH_DOWNLOAD), low, low + shift, high - low, stream))
+    if error == 0:
+        error = low_half(call_address_i64(ld(words, LAUNCH_WAIT), stream))
+    return error
 
 
 def whole(words: i64, stream: i64, state: i64) -> i64:

@@ -31,6 +31,8 @@ cooperate       ... of `cuLaunchCooperativeKernel`,
 upload          ... of `cuMemcpyHtoDAsync`,
 record          ... of `cuEventRecord`,
 reach           ... of `cuEventSynchronize`,
+download        ... of `cuMemcpyDtoHAsync`,
+wait            ... of `cuStreamSynchronize`,
 drive           ... of `drive`
 stream          the stream of the GPU
 kernels         rows of KERNEL
