@@ -313,7 +313,9 @@ class DeviceExecutor(Launching):
         self._words = self.launches.address
         self._bring = partial(self._bring_of, self._words)
         self._read = max(map(len, decisive(plan.program).values()), default=0) if self.host.waiting else 0
-        self.persistent = PersistentRun(device, codes, executable.options.persistent, self._read)
+        self.persistent = PersistentRun(
+            device, codes, executable.options.persistent, self._read, stays=self.host.waiting
+        )
         self.launches["whole"] = int(not self.persistent.able)
 
     # ------------------------------------------------------------------------------------------------------- memory

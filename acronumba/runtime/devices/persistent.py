@@ -59,9 +59,13 @@ class PersistentRun:
         Whether to run them together; None: whichever is faster, by measurement.
     read : int, optional
         The most results of a kernel that the CPU waits for.
+    stays : bool, optional
+        Whether the kernel stays between rounds.
     """
 
-    def __init__(self, device: Device, codes: Sequence[CudaCode], wanted: bool | str | None, read: int = 0) -> None:
+    def __init__(
+        self, device: Device, codes: Sequence[CudaCode], wanted: bool | str | None, read: int = 0, stays: bool = False
+    ) -> None:
         self.best: dict[tuple[int, int], str] = {}  # by size: the fastest way
         self.seconds: dict[tuple[int, int], dict[str, float]] = {}  # by size: of each way
         self._device = device
@@ -90,7 +94,7 @@ class PersistentRun:
             self["rows"] = self.graphs.rows
         self._ways = np.full(64, -1 if self._wanted == TOGETHER and self._code else 0, np.int64)
         self["ways"], self["bound"] = address(self._ways), _BOUND if device.timed else 1
-        if self._code and read:
+        if self._code and stays:
             self._stay()
 
     def _make(self, codes: Sequence[CudaCode]) -> None:
