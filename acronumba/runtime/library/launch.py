@@ -83,10 +83,10 @@ def ready(words: i64, stream: i64) -> i64:
 def copy(words: i64, stream: i64, end: i64) -> i64:
     """Copy the arguments, and the buffer from the failures of nodes to `end`, to the GPU, and record the event.
 
-    The two are one copy unless they lie far apart.
+    The two are one copy unless they lie far apart. Without failures `end` may be behind the arguments.
     """
     start, top, low, delta = lds(stream, STREAM_START, STREAM_TOP, STREAM_END, STREAM_DELTA)
-    if low < end and low - top <= NEAR:
+    if (end < low) | ((low < end) & (low - top <= NEAR)):
         top = end
     error = low_half(
         call_address_i64(ld(words, LAUNCH_UPLOAD), start + delta, start, top - start, ld(words, LAUNCH_STREAM))

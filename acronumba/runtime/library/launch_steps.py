@@ -27,8 +27,8 @@ from acronumba.runtime.library.launch_words import (  # isort: skip
     KERNEL_BYTES, KERNEL_COUNT, KERNEL_FIRST, LAUNCH_BLOCKS, LAUNCH_FUNCTIONS, LAUNCH_GRIDS, LAUNCH_KERNELS,
     LAUNCH_PROCESSORS, LAUNCH_SCRATCH, LAUNCH_WARPS, ROW_BATCH, ROW_BYTES, ROW_KERNEL, ROW_LEVEL, ROW_NODES, ROW_P,
     ROW_SCRATCH, ROW_STARTS, STEP_BLOCKS, STEP_BYTES, STEP_FIRST, STEP_FUNCTION, STEP_KEPT, STEP_NODES, STEP_P,
-    STEP_SCRATCH, STEP_TAGS, STEP_WANTED, STEP_WARPS, STREAM_BATCH, STREAM_DELTA, STREAM_LAUNCHES, STREAM_LEVELS,
-    STREAM_TABLE, STREAM_TAIL, STREAM_WARP, WARPS,
+    STEP_SCRATCH, STEP_TAGS, STEP_WANTED, STEP_WARPS, STREAM_BATCH, STREAM_DELTA, STREAM_END, STREAM_LAUNCHES,
+    STREAM_LEVELS, STREAM_TABLE, STREAM_TAIL, STREAM_TOP, STREAM_WARP, WARPS,
 )  # fmt: skip
 
 OFTEN = 3  # levels in which a function runs that gets a place of its own
@@ -77,7 +77,7 @@ def steps(words: i64, stream: i64, about: i64) -> i64:
 
     The most bytes of scratch that a level needs become those of the stream's largest batch.
     """
-    out = ld(stream, STREAM_TAIL)
+    out = place_of(stream, about)
     st(out, BARRIER_COME, 0)
     st(out, BARRIER_WORD, ld(about, ABOUT_WORD))
     st(out, BARRIER_LOOKS, ld(about, ABOUT_LOOKS))
@@ -92,6 +92,7 @@ def steps(words: i64, stream: i64, about: i64) -> i64:
     if levels > 0:
         total = ld(ends, levels - 1)
     share_scratch(words, stream, order, total)
+    st(about, ABOUT_STEPS, first + ld(stream, STREAM_DELTA))
     st(about, ABOUT_LEVELS, 0)
     st(about, ABOUT_WIDEST, 1)
     begin = 0
@@ -99,11 +100,21 @@ def steps(words: i64, stream: i64, about: i64) -> i64:
     for level in range(levels):
         wanted = write_level(words, stream, about, order, begin, ld(ends, level), wanted)
         begin = ld(ends, level)
-    st(about, ABOUT_STEPS, first + ld(stream, STREAM_DELTA))
     st(about, ABOUT_COUNT, begin)
     st(about, ABOUT_BARRIER, out + ld(stream, STREAM_DELTA))
     st(about, ABOUT_TOTAL, wanted)
     return first + STEP_BYTES * begin
+
+
+def place_of(stream: i64, about: i64) -> i64:
+    """Return where the barrier and the steps go: right behind the arguments if that makes one copy of few bytes."""
+    top, low, tail = lds(stream, STREAM_TOP, STREAM_END, STREAM_TAIL)
+    many = ld(about, ABOUT_STAGES) * ld(stream, STREAM_LAUNCHES)
+    need = BARRIER_BYTES + (STEP_BYTES + 8) * many + 8 * (ld(stream, STREAM_LEVELS) + 1)
+    near = (top + 63) & -64
+    if (ld(about, ABOUT_POST) != 0) | (low < tail) | (near + need > low):
+        return tail
+    return near
 
 
 def sort_steps(words: i64, stream: i64, about: i64, order: i64, ends: i64) -> None:
@@ -250,7 +261,7 @@ def write_step(words: i64, stream: i64, about: i64, k: i64, one: i64, first: i64
     """Write step number k."""
     row = ld(stream, STREAM_TABLE) + (one >> 16) * ROW_BYTES
     function = function_of(words, stream, one)
-    step = ld(stream, STREAM_TAIL) + BARRIER_BYTES + k * STEP_BYTES
+    step = ld(about, ABOUT_STEPS) - ld(stream, STREAM_DELTA) + k * STEP_BYTES
     st(step, STEP_FUNCTION, (function - ld(words, LAUNCH_FUNCTIONS)) // FUNCTION_BYTES)
     st(step, STEP_NODES, ld(row, ROW_NODES))
     st(step, STEP_P, ld(row, ROW_P))
