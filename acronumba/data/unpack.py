@@ -111,8 +111,8 @@ class Unpacker:
             return Decoder.of(one) if columns is None else Decoder(one, many)
         if columns is None:
             return Decoder.of(decode)
-        if memory.pending is not None and not self._at_once:  # what is decoded together is copied together
-            return Decoder(lambda k: many([k])[0], many, few=1)
+        if memory.pending is not None:  # what is decoded together is copied together
+            return Decoder(decode if self._at_once else lambda k: many([k])[0], many, few=2)
         return Decoder(decode, many, FEW_CYCLIC if columns.cyclic else FEW)
 
     def _tensors(self, rows: Words, memory: Memory) -> Callable[[int], Value] | None:

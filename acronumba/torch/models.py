@@ -48,6 +48,10 @@ def _is_full(cell: types.CellType) -> bool:
         return False
 
 
+_NESTED = 4  # levels of containers and objects that modules are looked for in
+_MODULES = 256  # values of a container of modules, at most
+
+
 def model(fn: Any = None, /, **options: Any) -> Any:
     """Return a module, a bound method or a function of PyTorch, which computes one instance, as a model.
 
@@ -163,10 +167,12 @@ class TorchModel(Model[..., Any]):
         cells = zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)
         found += [(name, cell.cell_contents) for name, cell in cells if _is_full(cell)]
         found += [(name, fn.__globals__[name]) for name in fn.__code__.co_names if name in fn.__globals__]
-        for name, value in found[:]:
-            if not isinstance(value, torch.nn.Module | types.ModuleType | type) and hasattr(value, "__dict__"):
-                found += [(f"{name}.{part}".strip("."), of) for part, of in vars(value).items()]
-        return [(name, of) for name, of in found if isinstance(of, torch.nn.Module)]
+        out, seen = [], set[int]()
+        for _ in range(_NESTED):  # containers, and objects, in one another
+            out += [(name, of) for name, of in found if isinstance(of, torch.nn.Module)]
+            seen.update(id(of) for _, of in found)
+            found = [pair for name, of in found for pair in _parts(name, of) if id(pair[1]) not in seen]
+        return out
 
     @of_columns
     @retried
@@ -241,6 +247,17 @@ class TorchModel(Model[..., Any]):
                 except AcronumbaError:
                     return None
         return fit
+
+
+def _parts(name: str, value: object) -> list[tuple[str, Any]]:
+    """Return the values that an object or a container of modules has, with their names; large ones hold data."""
+    if isinstance(value, dict):
+        return [(f"{name}[{key!r}]", of) for key, of in value.items()] if len(value) <= _MODULES else []
+    if isinstance(value, list | tuple):
+        return [(f"{name}[{k}]", of) for k, of in enumerate(value)] if len(value) <= _MODULES else []
+    if isinstance(value, torch.nn.Module | types.ModuleType | type) or not hasattr(value, "__dict__"):
+        return []
+    return [(f"{name}.{part}".strip("."), of) for part, of in vars(value).items()]
 
 
 def _mark(array: Any) -> int:

@@ -356,6 +356,47 @@ def test_only_results_are_copied_back(far: bool, monkeypatch: pytest.MonkeyPatch
         assert len(copied) == 1 and copied[0] < run.buffers["arena_used"]
 
 
+@model
+def each(xs: list[np.ndarray], *, w: np.ndarray) -> list[np.ndarray]:
+    h = np.zeros_like(xs[0])
+    out = []
+    for x in xs:
+        h = np.tanh(w @ h + x)
+        out.append(h * 2.0)
+    return out
+
+
+@model
+def several_of(xs: list[np.ndarray], *, w: np.ndarray) -> dict[str, Any]:
+    """Tensors in containers, given ones among them, and of two shapes."""
+    h = np.zeros_like(xs[0])
+    rows = []
+    for x in xs:
+        h = np.tanh(w @ h + x)
+        rows.append((h, (h * x).sum()))
+    return {"rows": rows, "given": xs[0], "last": [h[:2], w[0]]}
+
+
+@pytest.mark.parametrize("f", [each, several_of])
+def test_results_in_containers_come_in_one_copy(f: Any) -> None:
+    columns, w = [list(x) for x in sequences(6, 2, 9, 4)], weights()
+    there = f.on("simulator")
+    expected = [f(x, w=w) for x in columns]
+    one = specialise(there, bind(there, (columns,), {"w": w}))[0].artifacts.on("simulator").executor.device
+    for first, most in (([], 1), ([3], 2), ([0, 1, 2, 3], 4)):  # these are read alone
+        done, copied = there.batch(columns, w=w), []
+        download = one.download
+        one.download = lambda data, at: (copied.append(len(data)), download(data, at))[1]  # noqa: B023
+        try:
+            for k in first:
+                alike(done[k], expected[k])
+            for got, wanted in zip(done, expected, strict=True):
+                alike(got, wanted)
+        finally:
+            one.download = download
+        assert len(copied) <= most and sum(copied) <= 2048 * most
+
+
 def test_instances_that_come_again_are_copied_twice_only() -> None:
     w = weights()
     packed = pack(sequences(3, 2))

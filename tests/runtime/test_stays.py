@@ -49,6 +49,20 @@ def picks(x: np.ndarray, *, w: np.ndarray) -> tuple[int, np.ndarray]:
     return n, x
 
 
+@model
+def chosen(x: np.ndarray, *, w: np.ndarray, deep: np.ndarray) -> np.ndarray:
+    h = np.tanh(w @ x)
+    return w @ h if bool(deep) else h
+
+
+def test_a_program_may_wait_for_no_result() -> None:  # but read a given array
+    xs, w = lots(1, 2, 3), weights()
+    for deep in (np.array(True), np.array(False)):
+        made = chosen.on("simulator").with_options(persistent=True).batch(xs, w=w, deep=deep)
+        for x, got in zip(xs, made, strict=True):
+            np.testing.assert_allclose(got, chosen(x, w=w, deep=deep), rtol=1e-5)
+
+
 def lots(*sums: float) -> list[np.ndarray]:
     return [np.full(5, v, np.float32) for v in sums]
 

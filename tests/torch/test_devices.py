@@ -402,6 +402,30 @@ def test_modules_that_end_between_passes(places: OnSimulator) -> None:
         same_gradients(net, twin)
 
 
+class Parts:
+    def __init__(self, layers: Any) -> None:
+        self.layers = layers
+
+
+def through(x, *, layers, more):
+    for layer in layers["first"]:
+        x = torch.tanh(layer(x))
+    return more.layers[0](x) + layers["last"](x)
+
+
+def test_modules_in_containers_are_found(places: OnSimulator) -> None:
+    torch.manual_seed(2)
+    layers: Any = {"first": [nn.Linear(3, 4), nn.Linear(4, 3)], "last": nn.Linear(3, 2)}
+    more = Parts((nn.Linear(3, 2),))
+    expected = [through(x, layers=layers, more=more) for x in FIRSTS]
+    for module in (*layers["first"], layers["last"], *more.layers):
+        places.put(module)
+    outs = acronumba.torch.model(through).batch(FIRSTS, layers=layers, more=more)
+    assert all(map(places.is_there, outs))
+    for got, wanted in zip(outs, expected, strict=True):
+        torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-6)
+
+
 def test_several_threads(places: OnSimulator) -> None:
     xs = torch.randn(2, 3)
 
