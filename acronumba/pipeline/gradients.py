@@ -226,9 +226,10 @@ class Trained:
         from acronumba.runtime.backward import Seeds
 
         if len(good) == len(run.words) and run.all_ran and isinstance(self.loss, TensorT | Array0T):
-            one = np.array([share], self.loss.dtype)
+            one = self._share(self.loss.dtype, share)
             records = np.ascontiguousarray(run.words[:, self.width - 1])
-            return Seeds(records=records, adjoints=np.full_like(records, address(one)), instances=good, keep=(one,))
+            adjoints = np.full_like(records, address(one))
+            return Seeds(records=records, adjoints=adjoints, instances=good, keep=(one,), constant=True)
         found = losses_in(self.loss, run.words[good, : self.width]) or [("float32", _NONE, _NONE)]
         keep = [self._share(dtype, share) for dtype, _, _ in found]
         _, rows, records = found[0]
