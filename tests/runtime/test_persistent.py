@@ -391,7 +391,9 @@ class Table:
     def __init__(self, kernels: list[list[list[Grid]]], most: int, room: int = 0) -> None:
         functions = [[(7, 50, grids) for grids in own] for own in kernels]
         self.memory = interpret.InterpreterMemory()
-        self.made = launches(Entries(launch=0, cooperate=0, upload=0, record=0, reach=0, download=0, wait=0), 0, 4, functions)
+        self.made = launches(
+            Entries(launch=0, cooperate=0, upload=0, record=0, reach=0, download=0, wait=0), 0, 4, functions
+        )
         self.made["scratch"], self.made["warps"] = 31, 32
         self.about = np.zeros(ABOUT.count, np.int64)
         stages, count = max(map(len, functions)), sum(map(len, functions))
