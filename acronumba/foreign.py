@@ -189,7 +189,8 @@ def natives(values: Sequence[Any], made: dict[int, tuple[Any, Any]]) -> list[Any
     made : dict
         Cache by id of (object, its NumPy array), which is extended. One object becomes one array.
     """
-    if len(values) > _FEW and all(map(_is_tensor_class, set(map(type, values)))):
+    tensors = len(values) > 1 and all(map(_is_tensor_class, set(map(type, values))))
+    if tensors and (len(values) > _FEW or Library.is_here(values[0])):
         ids = list(map(id, values))
         new = dict(zip(ids, values, strict=True))
         if len(new) == len(values) and new.keys().isdisjoint(made):

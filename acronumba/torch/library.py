@@ -62,17 +62,39 @@ def undecorated(fn: types.FunctionType) -> types.FunctionType | None:
 
 
 def _arrays_of(tensors: Sequence[Any]) -> Sequence[Array] | None:
-    """Return copies of many tensors of one shape and dtype as arrays, in less time; None for others."""
-    if len(set(map(attrgetter("dtype"), tensors))) > 1:
+    """Return copies of tensors of one shape and dtype, or on a device, as arrays, in less time; None for others."""
+    alike = len(set(map(attrgetter("dtype", "shape"), tensors))) == 1
+    if not alike and all(map(foreign.Library.is_here, tensors)):
+        return _brought(tensors)
+    if not alike:
         return None
     try:
         with torch.no_grad():
-            stacked = torch.stack(tensors)
-            here = foreign.Library.fetched(stacked)
-            whole = (stacked if here is None else here).numpy()
+            whole = _fetched(torch.stack(tensors))
     except (RuntimeError, TypeError):
         return None
     return list(whole) if whole.ndim > 1 else [whole[k, ...] for k in range(len(whole))]
+
+
+def _fetched(tensor: Any) -> Array:
+    here = foreign.Library.fetched(tensor)
+    array: Array = (tensor if here is None else here).numpy()
+    return array
+
+
+def _brought(tensors: Sequence[Any]) -> list[Array]:
+    """Return copies of tensors on a device: those of a dtype come in one copy."""
+    groups: dict[Any, list[int]] = {}
+    for k, tensor in enumerate(tensors):
+        groups.setdefault(tensor.dtype, []).append(k)
+    found: dict[int, Array] = {}
+    with torch.no_grad():
+        for ks in groups.values():
+            whole, at = _fetched(torch.cat([tensors[k].reshape(-1) for k in ks])), 0
+            for k in ks:
+                found[k] = whole[at : at + tensors[k].numel()].reshape(tuple(tensors[k].shape))
+                at += tensors[k].numel()
+    return [found[k] for k in range(len(tensors))]
 
 
 foreign.Library.tensor = torch.Tensor

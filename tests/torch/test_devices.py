@@ -402,6 +402,39 @@ def test_modules_that_end_between_passes(places: OnSimulator) -> None:
         same_gradients(net, twin)
 
 
+class Summed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(3))
+
+    def forward(self, rows, point, k):
+        return torch.tanh(rows @ self.w).sum() + point * self.w[k[0]]
+
+
+@pytest.mark.parametrize("many", [3, 40])
+def test_tensors_of_instances_come_together(places: OnSimulator, many: int) -> None:
+    """Whatever their shapes: one copy for the tensors of a parameter and dtype."""
+    _, f, twin = made(places, Summed())
+    torch.manual_seed(4)
+    columns: Any = (
+        [torch.randn(1 + k % 3, 3) for k in range(many)], [torch.randn(()) for _ in range(many)],
+        [torch.tensor([k % 3]) for k in range(many)],
+    )  # fmt: skip
+    expected = called(twin, *columns)
+    for column in columns:
+        for tensor in column:
+            places.shown(tensor)
+    places.down.clear()
+    with torch.no_grad():
+        outs = f.batch(*columns)
+    for got, wanted in zip(outs, expected, strict=True):
+        torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-6)
+    places.down.clear()
+    with torch.no_grad():
+        f.batch(*columns)
+    assert len(places.down) <= 3, places.down
+
+
 class Parts:
     def __init__(self, layers: Any) -> None:
         self.layers = layers
