@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise, repeat
 from operator import is_
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
@@ -32,6 +32,7 @@ from acronumba.storage import leaves
 
 __all__ = ["SGD", "Adam", "AdamW", "Optimiser", "clip"]
 
+_State: TypeAlias = dict[str, Any]
 _DTYPES = ("float32", "float64")
 _TRIES = 4  # updates without a `_Known` of use, after which only each `_RARELY`-th makes one
 _RARELY = 32
@@ -187,7 +188,7 @@ class _Known:
     """
 
     def __init__(
-        self, params: object, pairs: Sequence[tuple[str, Array, Array]], state: dict[str, Any], kinds: Sequence[str]
+        self, params: object, pairs: Sequence[tuple[str, Array, Array]], state: _State, kinds: Sequence[str]
     ) -> None:
         from acronumba.runtime.updates import MOST, Table
         from acronumba.runtime.watched import WatchedArrays
@@ -216,7 +217,7 @@ class _Known:
         self._tables = [Table(dtype, rows[numbers.index(k) :][: numbers.count(k)])
                         for k, dtype in enumerate(_DTYPES) if k in numbers]  # fmt: skip
 
-    def read(self, params: object, grads: object, state: dict[str, Any], kinds: Sequence[str]) -> bool:
+    def read(self, params: object, grads: object, state: _State, kinds: Sequence[str]) -> bool:
         """Take gradients, if everything is as it was; return whether it is."""
         mine, of_memory = self._skeletons
         same = params is self._given[0] and state is self._given[1] and "step" in state
@@ -245,7 +246,7 @@ class _There:
     """
 
     def __init__(
-        self, params: object, pairs: Sequence[tuple[str, Array, Array]], state: dict[str, Any], kinds: Sequence[str]
+        self, params: object, pairs: Sequence[tuple[str, Array, Array]], state: _State, kinds: Sequence[str]
     ) -> None:
         memory = [state[kind] for kind in kinds]
         self._given, self._kinds, self._memory = (params, state), kinds, memory
@@ -260,9 +261,7 @@ class _There:
         self._places = [leaves.pop(id(w)) for _, w, _ in pairs] if self.holds else []
         self._others = list(leaves.values())  # leaves whose gradients are None
 
-    def read(
-        self, params: object, grads: object, state: dict[str, Any], kinds: Sequence[str]
-    ) -> list[list[Value]] | None:
+    def read(self, params: object, grads: object, state: _State, kinds: Sequence[str]) -> list[list[Value]] | None:
         """Return the groups of arrays for `Home.step`, if everything is as it was."""
         mine, of_memory = self._skeletons
         same = self.holds and params is self._given[0] and state is self._given[1] and "step" in state

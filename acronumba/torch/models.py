@@ -249,7 +249,7 @@ class TorchModel(Model[..., Any]):
         return fit
 
 
-def _parts(name: str, value: object) -> list[tuple[str, Any]]:
+def _parts(name: str, value: object) -> list[tuple[str, Value]]:
     """Return the values that an object or a container of modules has, with their names; large ones hold data."""
     if isinstance(value, dict):
         return [(f"{name}[{key!r}]", of) for key, of in value.items()] if len(value) <= _MODULES else []
