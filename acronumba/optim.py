@@ -15,6 +15,7 @@ pass over each array, by all threads. The steps are those of `torch.optim`.
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Iterable, Sequence
 from itertools import pairwise, repeat
 from operator import is_
@@ -97,8 +98,8 @@ class Optimiser:
         known = self.__dict__.pop("_known", None)  # no other thread has it meanwhile
         if homes:
             there: _There | None = self.__dict__.pop("_there", None)
-            groups = None if there is None else there.read(params, grads, self.state, self._kinds())
-            if there is None or groups is None:
+            found = None if there is None else there.read(params, grads, self.state, self._kinds())
+            if found is None:
                 pairs = self._checked(params, grads)
                 self.state["step"] += 1
                 self._apply(pairs)
@@ -106,8 +107,8 @@ class Optimiser:
                 there = _There(params, pairs, self.state, self._kinds()) if every else None
             else:
                 self.state["step"] += 1
-                rule, numbers = self._rule()
-                there.home.step(rule, groups, numbers, self._by_rows())
+                (home, groups), (rule, numbers) = found, self._rule()
+                home.step(rule, groups, numbers, self._by_rows())
             self._there = there
             return
         if known is not None and known.read(params, grads, self.state, self._kinds()):
@@ -255,19 +256,22 @@ class _There:
         found = {home_of(w) for _, w, _ in pairs}
         self.holds = len(found) == 1 and None not in found and all(id(w) in leaves for _, w, _ in pairs)
         self.holds = self.holds and all(s.fixed for s in self._skeletons)
-        self.home: Home = found.pop() if self.holds else None  # type: ignore[assignment]
-        self._regions = self.home.regions() if self.holds else None
+        home = found.pop() if self.holds else None
+        self._home = (lambda: None) if home is None else weakref.ref(home)
+        self._regions = None if home is None else home.regions()
         self._groups = [(w, [of[name] for of in memory]) for name, w, _ in pairs]
         self._places = [leaves.pop(id(w)) for _, w, _ in pairs] if self.holds else []
         self._others = list(leaves.values())  # leaves whose gradients are None
 
-    def read(self, params: object, grads: object, state: _State, kinds: Sequence[str]) -> list[list[Value]] | None:
-        """Return the groups of arrays for `Home.step`, if everything is as it was."""
-        mine, of_memory = self._skeletons
+    def read(
+        self, params: object, grads: object, state: _State, kinds: Sequence[str]
+    ) -> tuple[Home, list[list[Value]]] | None:
+        """Return the home, and the groups of arrays for its `step`, if everything is as it was."""
+        (mine, of_memory), home = self._skeletons, self._home()
         same = self.holds and params is self._given[0] and state is self._given[1] and "step" in state
         same = same and kinds == self._kinds and all(map(is_, map(state.get, self._kinds), self._memory))
-        same = same and self.home in homes and self.home.regions() is self._regions
-        if not (same and mine.is_unchanged() and of_memory.is_unchanged()):
+        same = same and home in homes and home is not None and home.regions() is self._regions
+        if home is None or not (same and mine.is_unchanged() and of_memory.is_unchanged()):
             return None
         leaves = mine.leaves_of(grads)
         if leaves is None or not all(map(is_, map(leaves.__getitem__, self._others), repeat(None))):
@@ -276,7 +280,7 @@ class _There:
         for (w, _), g in zip(self._groups, found, strict=True):
             if not isinstance(g, DeviceTensor) or g.shape != w.shape or g.dtype != w.dtype:
                 return None
-        return [[w, g, *of] for (w, of), g in zip(self._groups, found, strict=True)]
+        return home, [[w, g, *of] for (w, of), g in zip(self._groups, found, strict=True)]
 
 
 class SGD(Optimiser):

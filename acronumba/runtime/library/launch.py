@@ -198,7 +198,7 @@ def fetch(words: i64, column: i64, count: i64, size: i64, out: i64, start: i64, 
         high = max(high, at + size)
     st(out, count, low)
     st(out, count + 1, high)
-    if (low < start) | (high > end) | (high - low > NEAR):
+    if (low < start) | (high > end) | (high < low) | (high - low > NEAR):
         return -1
     stream = ld(words, LAUNCH_STREAM)
     error = low_half(call_address_i64(ld(words, LAUNCH_DOWNLOAD), low, low + shift, high - low, stream))
