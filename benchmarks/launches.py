@@ -48,7 +48,16 @@ class Nothing:
     shared = 227 << 10
 
     def __init__(self) -> None:
-        takes = {"launch": 11, "cooperate": 10, "upload": 4, "download": 4, "record": 2, "reach": 1, "graph": 2, "wait": 1}
+        takes = {
+            "launch": 11,
+            "cooperate": 10,
+            "upload": 4,
+            "download": 4,
+            "record": 2,
+            "reach": 1,
+            "graph": 2,
+            "wait": 1,
+        }
         text = "".join(
             f"def {name}({', '.join(f'{x}: i64' for x in 'abcdefghijk'[:n])}) -> i64:\n    return 0\n\n\n"
             for name, n in takes.items()
