@@ -173,7 +173,7 @@ class Table:
         self.memory = interpret.InterpreterMemory()
         self.calls: list[tuple[int, ...]] = []
         self.fails: dict[str, int] = {}
-        entries = {"launch": 0, "cooperate": 0, "reach": 0}
+        entries = {"launch": 0, "cooperate": 0, "reach": 0, "download": 0, "wait": 0}
         for name in ("upload", "record", "graph"):
             entries[name] = self.memory.add_function(lambda *args, name=name: self.call(name, *args))
         self.made = launches(Entries(**entries), 5, 4, functions)
