@@ -228,8 +228,8 @@ class Trained:
         if len(good) == len(run.words) and run.all_ran and isinstance(self.loss, TensorT | Array0T):
             one = self._share(self.loss.dtype, share)
             records = np.ascontiguousarray(run.words[:, self.width - 1])
-            adjoints = np.full_like(records, address(one))
-            return Seeds(records=records, adjoints=adjoints, instances=good, keep=(one,), constant=True)
+            held: dict[str, Value] = {"instances": good, "keep": (one,), "constant": True}
+            return Seeds(records=records, adjoints=np.full_like(records, address(one)), **held)
         found = losses_in(self.loss, run.words[good, : self.width]) or [("float32", _NONE, _NONE)]
         keep = [self._share(dtype, share) for dtype, _, _ in found]
         _, rows, records = found[0]
