@@ -63,6 +63,7 @@ _SCREEN, _VALIDATE = 7, 25  # turns
 _LOOKS = 0.985  # largest ratio in the first turns for a second measurement
 _SHORT = 2e-3  # seconds: a shorter run is repeated until it takes this long
 _SECONDS = 10.0  # that the turns of one comparison take at most: slow models get fewer
+_RECORD, _COMPILE, _SEARCH = 12.0, 25.0, 45.0  # seconds of the process until no more is estimated, compiled, compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +106,11 @@ def _tune_one(
     model: Model[..., Any], n: int, most: int | None, columns: Sequence[Any], shared: Mapping[str, Any],
     step: Callable[[int, str], None],
 ) -> Choice:  # fmt: skip
+    begun = time.process_time()
     default = variant(model, "default", {}, columns, shared)
     base = chosen = default
-    left, tried = _promising(default, n, columns, shared, step)
-    while left:
+    left, tried = _promising(default, n, columns, shared, step, begun)
+    while left and time.process_time() < begun + _SEARCH:
         screened = turns([base, *left], _SCREEN)
         good = []
         for one in left:
@@ -119,6 +121,8 @@ def _tune_one(
                 good.append((seen, one))
         left = []
         for _, one in sorted(good, key=lambda pair: pair[0])[:2]:
+            if time.process_time() > begun + _SEARCH:
+                break
             fresh = turns([base, one], _VALIDATE)
             valid = ratio(fresh[one.name], fresh[base.name])
             tried[one.name] = _told(one.name, one.estimate / default.estimate, valid)
@@ -136,9 +140,10 @@ def _tune_one(
 
 
 def _promising(
-    default: Variant, n: int, columns: Sequence[Any], shared: Mapping[str, Any], step: Callable[[int, str], None]
-) -> tuple[list[Variant], dict[str, Tried]]:
-    """Return the strategies that are worth measuring, and the estimates of all."""
+    default: Variant, n: int, columns: Sequence[Any], shared: Mapping[str, Any], step: Callable[[int, str], None],
+    begun: float,
+) -> tuple[list[Variant], dict[str, Tried]]:  # fmt: skip
+    """Return the strategies that are worth measuring, and the estimates of those there was time for."""
     trace = default.model.trace(*columns, **shared)
     assert trace.ran is not None
     found, tried = [], dict[str, Tried]()
@@ -146,6 +151,8 @@ def _promising(
     for name, changes in {**CANDIDATES, **decisions}.items():
         if name not in decisions:
             step(1, f"{name}, {n} instances")
+        if time.process_time() > begun + _RECORD:
+            break
         one = _ready(default.model, name, changes, columns, shared)
         recorded = trace.ran.record(one.model.options, trace.data)
         if name in decisions and recorded is trace.data:  # the same plan
@@ -156,8 +163,9 @@ def _promising(
             found.append(dataclasses.replace(one, estimate=seconds))
     best = sorted((one for one in found if one.name in decisions), key=lambda one: one.estimate)[:_MOST]
     texts, left, wanted = {text_of(default, columns, shared)}, [], bits_of(default.run())
-    for one in found:
-        text = text_of(one, columns, shared) if one.name not in decisions or one in best else None
+    for one in sorted(found, key=lambda one: one.estimate):
+        in_time = time.process_time() < begun + _COMPILE
+        text = text_of(one, columns, shared) if in_time and (one.name not in decisions or one in best) else None
         if text in texts:
             del tried[one.name]
         elif text is not None:

@@ -185,6 +185,18 @@ def test_what_is_slower_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tried["slower"].high is None
 
 
+@pytest.mark.parametrize("limit", ["_RECORD", "_COMPILE", "_SEARCH"])
+def test_a_search_ends_in_time(limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What there was no time for is named without a ratio, or not at all."""
+    monkeypatch.setattr(tune_model, limit, 0.0)
+    monkeypatch.setattr(tune_model, "CANDIDATES", {"larger": {"rows": 96}, "smaller": {"rows": 24}})
+    xs, w = [np.ones(4, np.float32)] * 3, np.eye(4, dtype=np.float32)
+    (choice,) = tune_model.tune(doubled, {3: [xs]}, {"w": w})
+    assert (choice.name, dict(choice.changes)) == ("default", {})
+    assert all(t.ratio is None for t in choice.tried)
+    assert len(choice.tried) == (0 if limit == "_RECORD" else 2)
+
+
 @pytest.mark.long
 def test_decisions_are_left_out_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The times say that one product should stay in the step, and another in the step of its own loop."""
