@@ -187,7 +187,7 @@ def compile_for(model: Batched, call: Call, packed: bool = True) -> Fit:
             except AcronumbaError as error:
                 cache.reject(fn, call, error, attempts, options.state)
                 raise
-            keep(compiled, entries, call)
+            keep(compiled, cache, entries, call)
             leaves = compiled.guard.leaves(call.shared, call.frozen, call.same)
             if leaves is not None:
                 found = compiled, leaves

@@ -35,7 +35,7 @@ FEW = 8  # number of specialisations to try before the types are inferred
 UNREAD = "ACR204"  # unreadable source, which may be readable the next time: not cached
 
 T = TypeVar("T")
-CACHES: weakref.WeakSet[Cache] = weakref.WeakSet()
+CACHES: weakref.WeakSet[Cache] = weakref.WeakSet()  # those that hold specialisations
 _keeping = ForkLock()  # held while `CACHES` or an entry changes
 
 
@@ -47,25 +47,25 @@ class Fit(NamedTuple):
     packed: Batch | None  # the packed instances, if asked for
 
 
-def keep(compiled: Compiled, entries: list[Compiled], call: Call) -> None:
-    """Add the specialisation of a call to those of a model; evict the least recently used ones if there is no room.
+def keep(compiled: Compiled, cache: Cache, entries: list[Compiled], call: Call) -> None:
+    """Add the specialisation of a call to `entries` of a model's cache; evict the least recently used ones of all if
+    there is no room.
 
     An evicted specialisation stays alive while a mini-batch runs it, or results of it are held.
     """
     compiled.used = call.at
     with _keeping:
         entries.insert(0, compiled)
+        CACHES.add(cache)
         room, modules = ROOM, MODULES
         kept = [(c, of) for cache in CACHES for of in cache.entries.values() for c in of]
         for one, of in sorted(kept, key=lambda pair: -pair[0].used):
-            room -= EACH + INSTRUCTION * _instructions(one)
+            room -= EACH + INSTRUCTION * one.instructions
             modules -= one.artifacts.modules
             if min(room, modules) < 0 and one.used != call.at:
                 of.remove(one)
-
-
-def _instructions(compiled: Compiled) -> int:
-    return sum(len(block.instrs) for f in compiled.program.functions for block in f.blocks)
+        for empty in [cache for cache in CACHES if not any(cache.entries.values())]:
+            CACHES.discard(empty)
 
 
 def fitting(entries: Iterable[Compiled], fn: types.FunctionType, call: Call) -> tuple[Compiled, list[Value]] | None:
@@ -102,8 +102,9 @@ class Cache:
         # In order of use, the last used last. By types and shared structure, or options and types: time of use, entry.
         self._rejected: dict[Hashable, tuple[int, tuple[int, Rejected]]] = {}
         self._ways: dict[Hashable, tuple[int, weakref.ref[Compiled]]] = {}
-        with _keeping:
-            CACHES.add(self)
+        if entries:
+            with _keeping:
+                CACHES.add(self)
 
     def of(self, options: Options) -> list[Compiled]:
         """Return the list (not a copy) of specialisations with some options, the last compiled first."""

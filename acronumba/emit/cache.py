@@ -51,6 +51,7 @@ class CacheWarning(UserWarning):
 _lock = threading.RLock()
 _opened: dict[str, Path] = {}  # directory asked for -> directory in use
 _temporary: list[tuple[int, Path]] = []  # (process, directory): removed when that process ends
+_known: dict[Path, tuple[bytes, tuple[int, int, int]]] = {}  # directory -> its ledger as it was last read, its sums
 
 
 def wanted() -> Path | None:
@@ -341,13 +342,23 @@ def _note(root: Path, size: int) -> None:
 
 
 def _ledger(root: Path) -> tuple[int, int, int]:
-    """Return the number of folders, their bytes, and the time of the last count; zeros if the ledger is unreadable."""
+    """Return the number of folders, their bytes, and the time of the last count; zeros if the ledger is unreadable.
+
+    Only what was added since the last call is read word by word.
+    """
+    data = _read(root / LEDGER) or b""
+    known, sums = _known.get(root, (b"", (0, 0, 0)))
+    if not data.startswith(known):
+        known, sums = b"", (0, 0, 0)
     try:
-        lines = [[int(word) for word in line.split()] for line in (_read(root / LEDGER) or b"").splitlines()]
-        counts, sizes, times = zip(*lines, strict=True)
+        for line in data[len(known) :].splitlines():
+            count, size, at = map(int, line.split())
+            sums = sums[0] + count, sums[1] + size, max(sums[2], at)
     except ValueError:
         return 0, 0, 0
-    return sum(counts), sum(sizes), max(times)
+    if data.endswith(b"\n"):
+        _known[root] = data, sums
+    return sums
 
 
 def _make_room(root: Path) -> None:

@@ -108,6 +108,7 @@ class Compiled:
         self.lowered: Lowered = found[1]
         note_writer(fn, self.lowered)
         self.program: Program = self.lowered.program
+        self.instructions = sum(len(block.instrs) for f in self.program.functions for block in f.blocks)
         self.artifacts = Artifacts(self.program, options, self.times)
         if not like:
             self.artifacts.verify(self.program)
