@@ -22,7 +22,7 @@ from acronumba.kernels.own import own_calls
 from acronumba.pipeline.link import Progress, with_kernels
 from acronumba.runtime.devices.device import Device
 from acronumba.runtime.devices.executor import DeviceExecutor
-from acronumba.runtime.devices.launches import EXPORTS, launch_module
+from acronumba.runtime.devices.launches import EXPORTS, launch_code
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.engines import library
 from acronumba.runtime.program import KernelEntry, Linked
@@ -46,7 +46,7 @@ def link_device(plan: Plan, options: Options, device: Device, progress: Progress
     read = decisive(plan.program)
     written = [marshal(*one, read.get(k, ())) for k, one in enumerate(zip(plan.kernels, codes, strict=True))]
     engine, computed = with_kernels(
-        (*modules, *written, launch_module()), [plan.kernels[k] for k in once], options.decisions, progress
+        (*modules, *written, launch_code()), [plan.kernels[k] for k in once], options.decisions, progress
     )
     loaded = engine.loaded[len(modules) :]
     kernels = [
@@ -67,7 +67,7 @@ def link_back_device(
     """Return the executable of a plan and its backward pass on a device; see `pipeline.link.link_backward`."""
     from acronumba.analysis.backward.program import plan_backward
     from acronumba.runtime.backward import BackwardExecutable, dtypes_of, library_of_gradients
-    from acronumba.runtime.devices.back import SUMS_EXPORTS, BackDevice, sums_module
+    from acronumba.runtime.devices.back import SUMS_EXPORTS, BackDevice, sums_code
 
     back = plan_backward(plan, wanted, width, params, packed)
     forward = link_device(back.plan, options.replace(equal=False), device, progress)
@@ -76,7 +76,7 @@ def link_back_device(
     codes = back_codes(back, options)
     written = [marshal(spec, code) for spec, code in zip(back.specs, codes, strict=False)]
     engine, pullbacks = with_kernels(
-        (library(), sums_module(), launch_module(), *written), back.specs[len(codes) :], options.decisions, progress
+        (library(), sums_code(), launch_code(), *written), back.specs[len(codes) :], options.decisions, progress
     )
     loaded = engine.loaded[3 : 3 + len(codes)]
     calls = {name: engine.loaded[k].function(name) for k, names in ((1, SUMS_EXPORTS), (2, EXPORTS)) for name in names}

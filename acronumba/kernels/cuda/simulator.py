@@ -20,6 +20,7 @@ threads have ended.
 from __future__ import annotations
 
 import ast
+import functools
 import random
 import struct
 import sys
@@ -125,6 +126,10 @@ class _Wrapping(ast.NodeTransformer):
         return node
 
 
+_tree = lambda text: ast.fix_missing_locations(_Wrapping().visit(ast.parse(text)))
+_code = functools.lru_cache(256)(lambda text: compile(_tree(text), "<kernel>", "exec"))  # type: ignore[no-untyped-call]
+
+
 class _Block:
     def __init__(self, number: int, memory: interpret.InterpreterMemory, pool: int) -> None:
         self.number = number
@@ -197,8 +202,7 @@ class Simulator:
         self.names: dict[str, Any] = {**self._names(), **(extra or {})}
         if "arrive(" in text:
             self._watch()
-        tree_ = ast.fix_missing_locations(_Wrapping().visit(ast.parse(text)))
-        exec(compile(tree_, "<kernel>", "exec"), self.names)  # text that we have generated
+        exec(_code(text), self.names)  # text that we have generated
 
     # ---- running
 

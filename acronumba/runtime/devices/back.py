@@ -15,6 +15,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from acronumba.emit import tree
+from acronumba.emit.compile import Deferred
 from acronumba.kernels import sums
 from acronumba.kernels.cuda.generate import WARP, CudaCode
 from acronumba.kernels.cuda.marshal import locate
@@ -59,6 +60,11 @@ def sums_module() -> tree.Module:
 
     functions = parse_files(["acronumba.runtime.library.launch_sums", "acronumba.runtime.library.launch_jobs"])
     return tree.Module("launch_sums", (locate(), *functions), SUMS_EXPORTS)
+
+
+def sums_code() -> Deferred:
+    """Return the module of `sums_module`, made only if its machine code is not cached."""
+    return Deferred(name="launch_sums", key="launch_sums", make=sums_module)
 
 
 class BackDevice(Launching):

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from acronumba.emit import tree
+from acronumba.emit.compile import Deferred
 from acronumba.kernels.cuda.writer import Grid
 from acronumba.memory import Words, address
 from acronumba.records import record
@@ -27,6 +28,11 @@ def launch_module() -> tree.Module:
         f"acronumba.runtime.library.{name}" for name in ("launch_steps", "launch", "launch_rounds", "launch_graph")
     ]
     return tree.Module("launches", parse_files(files), EXPORTS)
+
+
+def launch_code() -> Deferred:
+    """Return the module of `launch_module`, made only if its machine code is not cached."""
+    return Deferred(name="launches", key="launches", make=launch_module)
 
 
 @record(kw_only=True)

@@ -31,7 +31,7 @@ from acronumba.records import record
 from acronumba.runtime.devices.arrays import DeviceArray, Pool
 from acronumba.runtime.devices.device import Device, DeviceCopy
 from acronumba.runtime.devices.executor import Launching, bytes_of, device_copy_of
-from acronumba.runtime.devices.launches import launch_module, launches
+from acronumba.runtime.devices.launches import launch_code, launches
 from acronumba.runtime.devices.steps import FUNCTIONS, PIECE, RULE, code
 from acronumba.runtime.program import PackingLike
 from acronumba.runtime.shared import Prepared, SharedValues
@@ -97,7 +97,7 @@ class Resident(Launching):
         with device:
             functions = self._loaded([code(dtype) for dtype in DTYPES])
         self.launches = launches(device.driver, device.stream, device.processors, functions)
-        self._loop = load([launch_module()])[0].function("launch")
+        self._loop = load([launch_code()])[0].function("launch")
 
     # ---- arrays
 
