@@ -167,7 +167,7 @@ class Merge(Words):
 
     def _merge(self, vals: list[Val | None], ends: list[int], states: list[State], name: str) -> Val:
         """Merge the values of one name: find their least join shape, and store each value at the end of its point."""
-        known = [v for v in vals if not _rejected_for_now(v)] or vals
+        known = [v for v in {id(v): v for v in vals}.values() if not _rejected_for_now(v)] or vals
         shape: JoinShape = StaticShape(known[0]) if known[0] is not None else AbsentShape()
         for v in known[1:]:
             shape = self.join_templates(shape, StaticShape(v) if v is not None else AbsentShape())
@@ -191,6 +191,8 @@ class Merge(Words):
 
     def join_templates(self, a: JoinShape, b: JoinShape) -> JoinShape:
         """Return the least join shape that covers two others."""
+        if isinstance(a, TypeShape) and isinstance(b, TypeShape):  # most are
+            return self._join_types(a, b)
         match a, b:
             case (ErrorShape(), _):
                 return a
@@ -235,6 +237,10 @@ class Merge(Words):
         for one in (a, b):
             if isinstance(one, ArrayShape):
                 self.pass_itself([one.ref.place])
+        return self._join_types(a, b)
+
+    def _join_types(self, a: JoinShape, b: JoinShape) -> JoinShape:
+        """Join values that are words of one type from here on."""
         try:
             t = union(self.template_type(a), self.template_type(b))
         except Rejected as error:

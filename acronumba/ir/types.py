@@ -322,7 +322,7 @@ def union(*types: Type) -> Type:
     The union of no types is `NEVER`, which is part of every type.
     """
     wide = types[0] if types else NEVER
-    if isinstance(wide, UnionT) and all(m in wide.members for u in types[1:] for m in members(u)):
+    if all(u == wide or all(m in members(wide) for m in members(u)) for u in types[1:]):
         return wide  # no two members of a union merge
     out: list[Type] = []
     for t in (m for u in types for m in members(u)):

@@ -97,7 +97,7 @@ def python_modules(n: int) -> dict[str, list[ast.FunctionDef]]:
 
 def python_docstrings(kind: type[ast.Module | ast.FunctionDef]) -> list[str]:
     """Return the docstrings of all modules, or of all functions and methods, of Python's standard library."""
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in _library()]
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in _library())
     nodes = (node for tree in trees for node in ast.walk(tree) if isinstance(node, kind))
     return [text for node in nodes if (text := ast.get_docstring(node))]
 
