@@ -80,7 +80,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Let no collection of garbage go over all tests and modules, and fewer over the models of tests."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000, 20, 20)
+    gc.set_threshold(10_000, 20, 40)
 
 
 @pytest.hookimpl(optionalhook=True)

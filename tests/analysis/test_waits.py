@@ -59,7 +59,7 @@ OTHERWISE: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize(
-    ("case", "options"), one_in(2, squares(CASES, OTHERWISE)), ids=lambda x: getattr(x, "name", str(x))
+    ("case", "options"), one_in(2, squares(CASES, OTHERWISE)), ids=lambda x: x.name if isinstance(x, Case) else str(x)
 )
 def test_planned_otherwise(case, options):
     agree(case.outcomes(case.model.with_options(**options)._interpret), case.plain(), close=True, single=True)

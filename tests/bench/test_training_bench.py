@@ -22,6 +22,7 @@ from acronumba_bench import training, views
 from acronumba_bench.baselines import BY_DYNET, BY_TORCH, TORCH_EACH
 from acronumba_bench.baselines import training_numpy as by_hand
 from acronumba_bench.lessons import LESSONS
+from tests.support.chosen import half
 
 TORCH = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
 DYNET = pytest.mark.skipif(importlib.util.find_spec("dynet") is None, reason="needs dyNET38")
@@ -44,7 +45,7 @@ def case(name: str, count: int, size: int = 8) -> tuple[Any, Any, tuple[list[Any
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", LESSONS)
+@pytest.mark.parametrize("name", half(LESSONS))
 def test_lessons_are_losses(name: str) -> None:
     lesson, p, columns = case(name, 3, 4)
     assert lesson.columns(columns[0]) == columns  # equal labels in every call

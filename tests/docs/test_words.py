@@ -110,6 +110,8 @@ def test_the_package_has_no_former_name(root: Path) -> None:
     for path in sorted((root / "acronumba").rglob("*.py")):
         room = path.relative_to(root / "acronumba").parts[0]
         text = path.read_text(encoding="utf-8")
+        if NAMES.keys().isdisjoint(re.findall(r"\w+", text)) and not re.search(PHRASES, text, re.I):
+            continue
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type == tokenize.NAME and token.string in NAMES and room != "zoo":
                 found.append(f"{path.name}, line {token.start[0]}: {token.string}: say {NAMES[token.string]}")

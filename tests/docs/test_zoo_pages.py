@@ -56,7 +56,7 @@ def total(rows):
 def first(rows, default=None):
     return rows[0] if rows else default
 """
-LATER = dict.fromkeys(("beam_decoder", "berxit", "decoder", "drnn", "expressions"), pytest.mark.slow)
+LATER = dict.fromkeys("beam_decoder berxit birnn decoder drnn expressions listops mv_rnn".split(), pytest.mark.slow)
 PAGES = {  # of each model, the form that is shown, and how many instances
     "tree_lstm": ("sentiment", 8),
     "child_sum_lstm": ("classify", 4),
