@@ -48,7 +48,7 @@ FITS   := import venv, ensurepip; $(VERSION)
 # The many processes of tests do not compile the package and the tests anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo installed-all test test-all test-lowest test-torch test-cuda test-browser docs live gpu gpu-carry lint format clean
+.PHONY: demo installed-all installed-lowest test test-all test-lowest test-torch test-cuda test-browser docs live gpu gpu-carry lint format clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/installed
@@ -78,12 +78,14 @@ LOWEST_MAKE = PIP_CONSTRAINT=$(CURDIR)/.ci/constraints-lowest.txt $(MAKE) --no-p
 test-lowest:
 	@$(LOWEST_MAKE) test TESTS="$(LOWEST)"
 
-# What .ci/run needs beside the tests, by one run of pip for each environment.
+installed-lowest:
+	@$(LOWEST_MAKE) $(VENV)-lowest/installed-test
+
+# What .ci/run needs beside the tests, by one run of pip.
 installed-all: $(VENV)/installed-test
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,cuda,test-browser,docs,types]" \
-	    "ruff>=0.11,<1" build
+	    "ruff>=0.11,<1"
 	@touch $(VENV)/installed-cuda $(VENV)/installed-browser $(VENV)/installed-docs $(VENV)/installed-lint
-	@$(LOWEST_MAKE) $(VENV)-lowest/installed-test
 
 # Plugins of pytest that the Python that is used has take no part.
 test-torch: $(VENV)-torch/installed
