@@ -41,6 +41,9 @@ class Device(Protocol):
 
     def __exit__(self, *_: object) -> None: ...
 
+    def compile(self, codes: Sequence[CudaCode | PersistentCode | NodeCode]) -> None:
+        """Compile what will be loaded, if it is not on disk; what fails fails again in `load`, which raises."""
+
     def load(self, codes: Sequence[CudaCode | PersistentCode | NodeCode]) -> list[list[int]]:
         """Return the handles of the functions of each kernel."""
 

@@ -240,15 +240,23 @@ class Gpu:
         with self:
             self._call(name, *args)
 
-    def load(self, codes: Sequence[CudaCode | PersistentCode | NodeCode]) -> list[list[int]]:
-        from acronumba.kernels.cuda.cubins import compile_missing, machines
+    def compile(self, codes: Sequence[CudaCode | PersistentCode | NodeCode]) -> None:
+        from acronumba.kernels.cuda.cubins import compile_missing
 
-        suffix = "a" if self.capability == (9, 0) else ""
-        compile_missing(codes, self.capability, suffix, available_threads())
+        compile_missing(codes, self.capability, self._suffix, available_threads())
+
+    @property
+    def _suffix(self) -> str:
+        return "a" if self.capability == (9, 0) else ""
+
+    def load(self, codes: Sequence[CudaCode | PersistentCode | NodeCode]) -> list[list[int]]:
+        from acronumba.kernels.cuda.cubins import machines
+
+        self.compile(codes)
         handles: list[list[int]] = []
         for code in codes:
             handles.append([])
-            for machine in machines(code, self.capability, suffix):
+            for machine in machines(code, self.capability, self._suffix):
                 module = self._made("cuModuleLoadData", machine.code)
                 handles[-1].append(self._made("cuModuleGetFunction", module, machine.entry.encode()))
                 self._modules[handles[-1][-1]] = module

@@ -22,7 +22,7 @@ import numpy as np
 
 from acronumba.errors import AcronumbaError
 from acronumba.kernels.cuda.generate import CudaCode
-from acronumba.kernels.cuda.graphs import NODE
+from acronumba.kernels.cuda.graphs import NODE, nodes_of
 from acronumba.kernels.cuda.persistent import BARRIER, PIECE, POST, STEP, PersistentCode, persistent
 from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.memory import Words, address
@@ -108,7 +108,7 @@ class PersistentRun:
                 raise RuntimeError("the GPU's driver has no graphs of kernels: with_options(persistent=None)")
             self.graphs = Graphs(self._device, codes)
         elif not self._wanted and self._device.timed:
-            for load in (self._load, self._load_nodes):
+            for load in (self._compile, self._load, self._load_nodes):
                 try:
                     load(codes)
                 except (RuntimeError, MemoryError, TypeError, AcronumbaError) as error:
@@ -140,6 +140,11 @@ class PersistentRun:
         weakref.finalize(self, self._device.unload, [self._handle]).atexit = False
         self._resident = self._device.processors * self._device.resident(self._handle, THREADS, code.shared)
         self._code = code if self._resident else None
+
+    def _compile(self, codes: Sequence[CudaCode]) -> None:
+        """Compile what the next two load, at the same time."""
+        one = [persistent(codes, self._device.shared)] if self._device.cooperative else []
+        self._device.compile([*one, *(map(nodes_of, codes) if self._device.graphs else ())])
 
     def _load_nodes(self, codes: Sequence[CudaCode]) -> None:
         """Compile the kernels as nodes of graphs."""

@@ -112,6 +112,8 @@ class SimulatedDevice:
 
     def __exit__(self, *_: object) -> None: ...
 
+    def compile(self, codes: Sequence[CudaCode | PersistentCode | NodeCode]) -> None: ...
+
     def load(self, codes: Sequence[CudaCode | PersistentCode | NodeCode]) -> list[list[int]]:
         from acronumba.kernels.cuda.own import simulated_names
         from acronumba.kernels.cuda.simulated_graph import GraphNode
