@@ -18,8 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "ACRONUMBA_THREADS"):
+for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
+if hasattr(os, "sched_setaffinity"):  # our updates have no setting for their threads
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-1:])
 os.environ["ACRONUMBA_QUIET"] = "1"
 
 import numpy as np  # noqa: E402

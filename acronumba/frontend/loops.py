@@ -376,7 +376,7 @@ def iterate(
 def walking(w: Walker, iterable: Val) -> Iterator[None]:
     """Note that the loop in the body of the `with` statement iterates over the dicts and deques in an iterable."""
     cells = iterable.walked_cells()
-    keys = [(w.frame.scope, f"#taken out of {id(c.find())}, {len(w.walked)}") for c in cells]
+    keys = [(w.frame.scope, f"#taken out of {k}") for k in range(len(w.walked), len(w.walked) + len(cells))]
     w.walked += zip(cells, keys, strict=True)
     try:
         yield
