@@ -179,13 +179,13 @@ def functions(model: str, size: str | int, device: str) -> dict[str, Any]:
 def training_codes(model: str, size: str | int) -> list[Any]:
     """Return the kernels of a model's pullback there and back, of sums, and of updates, as they are generated for GPUs.
 
-    With them comes the one kernel that runs all those of the forward pass.
+    With them come nodes of graphs, and the one kernel that runs all those of the forward pass.
     """
     from acronumba.analysis.backward.program import plan_backward
     from acronumba.bench.workloads import inputs
     from acronumba.ir.types import TensorT
     from acronumba.kernels.cuda import sums
-    from acronumba.kernels.cuda.persistent import persistent
+    from acronumba.kernels.cuda.graphs import nodes_of
     from acronumba.pipeline.link_device import back_codes, device_codes
     from acronumba.runtime.devices import steps
     from acronumba_bench.lessons import LESSONS
@@ -203,9 +203,17 @@ def training_codes(model: str, size: str | int) -> list[Any]:
         tensors = [(k, s.type) for k, s in enumerate(one.program.shared)]
         wanted = {k for k, t in tensors if isinstance(t, TensorT) and t.dtype.startswith("float")}
         back = plan_backward(one.plan, wanted, width)
-        there = [*device_codes(back.plan, one.options).values()]
-        out += [*there, *([persistent(there)] if there else []), *back_codes(back, one.options)]
+        those = back_codes(back, one.options)
+        out += [*forms([*device_codes(back.plan, one.options).values()]), *those, *map(nodes_of, those)]
     return [*out, sums.code("float32"), steps.code("float32")]
+
+
+def forms(codes: list[Any]) -> list[Any]:
+    """Return kernels in each form that they are launched in: by themselves, as nodes of graphs, and all as one."""
+    from acronumba.kernels.cuda.graphs import nodes_of
+    from acronumba.kernels.cuda.persistent import persistent
+
+    return [*codes, *map(nodes_of, codes), *([persistent(codes)] if codes else [])]
 
 
 def some_device() -> str:
@@ -236,8 +244,7 @@ def compiled(model: str, size: str | int, capability: list[int]) -> int:
 
     major, minor = capability
     suffix = "a" if (major, minor) == (9, 0) else ""
-    own = codes(model, size)
-    every = [*own, *([persistent(own)] if own else []), *training_codes(model, size)]
+    every = [*forms(codes(model, size)), *training_codes(model, size)]
     if model in ALONE:
         those = [code for _, code in cubins.different(model, size)]
         every += [*those, *(persistent([code]) for code in those)]

@@ -82,6 +82,8 @@ class Nothing:
     def reject(self, error: int) -> NoReturn:
         raise RuntimeError(error)
 
+    def compile(self, codes: Any) -> None: ...
+
     def graph(self, levels: Any) -> int:
         return 1
 

@@ -65,7 +65,7 @@ class Alone:
                 launch()
 
         counts, tries = (COLD, 3) if between else ((FEW, MANY), 7)
-        few, many = (self.meter.seconds(self.meter.graph(partial(row, n)), tries, self.busy) for n in counts)
+        few, many = (self.meter.seconds(self.meter.captured(partial(row, n)), tries, self.busy) for n in counts)
         return (many - few) / (counts[1] - counts[0]) * 1e6
 
     def times(self, function: int, blocks: int, words: Sequence[int]) -> dict[str, float]:

@@ -116,7 +116,7 @@ def chain(f: Floors, name: str, blocks: int, *, graph: bool) -> dict[str, float]
     found = {}
     for count in CHAINS:
         queue = partial(work, count)
-        found[f"{count} us"] = f.queued(f.meter.graph(queue) if graph else queue) * 1e6
+        found[f"{count} us"] = f.queued(f.meter.captured(queue) if graph else queue) * 1e6
     first, last = CHAINS
     return {**found, "node us": (found[f"{last} us"] - found[f"{first} us"]) / (last - first)}
 

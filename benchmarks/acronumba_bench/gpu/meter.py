@@ -160,7 +160,7 @@ class Meter(Gpu):
         self.wait()
         return out
 
-    def graph(self, work: Callable[[], None]) -> Callable[[], None]:
+    def captured(self, work: Callable[[], None]) -> Callable[[], None]:
         """Capture the kernels that `work` queues as a graph; return a function that queues the graph."""
         self._enter()
         self._call("cuStreamBeginCapture_v2", self.stream, _RELAXED)
