@@ -29,6 +29,9 @@ class Pending(Protocol):
 
     def all(self) -> None: ...
 
+    def all_if_few(self) -> bool:
+        """Copy all if that takes no longer than another copy; return whether it did."""
+
     def some(self, starts: Words, sizes: Words | int) -> None:
         """Copy the results at these addresses, with these sizes in bytes."""
 

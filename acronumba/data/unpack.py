@@ -109,9 +109,10 @@ class Unpacker:
         one = self._tensors(rows, memory)
         if one is not None:
             return Decoder.of(one) if columns is None else Decoder(one, many)
+        some = memory.pending is not None and not memory.pending.all_if_few()
         if columns is None:
             return Decoder.of(decode)
-        if memory.pending is not None:  # what is decoded together is copied together
+        if some:  # what is decoded together is copied together
             return Decoder(decode if self._at_once else lambda k: many([k])[0], many, few=2)
         return Decoder(decode, many, FEW_CYCLIC if columns.cyclic else FEW)
 

@@ -378,7 +378,8 @@ def several_of(xs: list[np.ndarray], *, w: np.ndarray) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("f", [each, several_of])
-def test_results_in_containers_come_in_one_copy(f: Any) -> None:
+def test_results_in_containers_come_in_one_copy(f: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pending, "_FEW", 0)
     columns, w = [list(x) for x in sequences(6, 2, 9, 4)], weights()
     there = f.on("simulator")
     expected = [f(x, w=w) for x in columns]

@@ -282,7 +282,8 @@ class BackDevice(Launching):
 
     def _download(self, pieces: Sequence[tuple[int, int]]) -> None:
         """Copy ranges of the backward pass's results to the CPU."""
-        found = together(piece for piece in pieces if piece[0] < piece[1])
+        low, high = np.array([piece for piece in pieces if piece[0] < piece[1]], np.int64).reshape(-1, 2).T
+        found = together(low, high)
         if found:
             self._go_on()
         for start, end in found:

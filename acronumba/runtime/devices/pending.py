@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -19,18 +19,21 @@ from acronumba.runtime.shared import Forms
 _least, _most = np.minimum.reduce, np.maximum.reduce
 _START = operator.itemgetter(0)
 _APART = 1 << 14  # bytes between two results that are copied with them
+_FEW = 1 << 19  # bytes of all results that are copied at once
 _PIECES = 64  # of results, at most: more pieces are copied as one
 
 
-def together(pieces: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Merge ranges of memory, (start, end) each, into a few to copy, with the gaps between near ones."""
-    out: list[tuple[int, int]] = []
-    for start, end in sorted(pieces):
-        if out and start - out[-1][1] <= _APART:
-            out[-1] = out[-1][0], max(out[-1][1], end)
-        else:
-            out.append((start, end))
-    return out if len(out) <= _PIECES else [(out[0][0], out[-1][1])]
+def together(starts: Words, ends: Words) -> list[tuple[int, int]]:
+    """Merge ranges of memory into a few to copy, (start, end) each, with the gaps between near ones."""
+    if not len(starts):
+        return []
+    order = starts.argsort()
+    low, high = starts[order], np.maximum.accumulate(ends[order])
+    cuts = (low[1:] - high[:-1] > _APART).nonzero()[0]
+    if len(cuts) >= _PIECES:
+        return [(int(low[0]), int(high[-1]))]
+    firsts, lasts = [0, *(cuts + 1).tolist()], [*cuts.tolist(), len(low) - 1]
+    return [(int(low[a]), int(high[b])) for a, b in zip(firsts, lasts, strict=True)]
 
 
 class PendingResults:
@@ -84,6 +87,13 @@ class PendingResults:
             self._copy([(arena, [(start, start + size)]) for arena, start, size in self.arenas])
         self.arenas = [(self.arenas[-1][0], 0, 0)]
 
+    def all_if_few(self) -> bool:
+        """Copy all of them if that takes no longer than another copy; return whether it did."""
+        few = sum(size for _, _, size in self.arenas) <= _FEW
+        if few:
+            self.all()
+        return few
+
     def some(self, starts: Words, sizes: Words | int) -> None:
         """Copy the results at these addresses, of these sizes in bytes, to the CPU."""
         if not len(starts):
@@ -102,8 +112,7 @@ class PendingResults:
         for arena, start, size in self.arenas:
             inside = (starts >= start) & (ends <= start + size)
             elsewhere &= ~inside
-            pieces = zip(starts[inside].tolist(), ends[inside].tolist(), strict=True)
-            found.append((arena, together(pieces) if inside.any() else []))
+            found.append((arena, together(starts[inside], ends[inside])))
         if self.forms is not None and elsewhere.any():
             self.forms.refresh_at(starts[elsewhere])
         self._copy(found)
