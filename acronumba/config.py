@@ -35,7 +35,8 @@ VERSION = "0.1.0"
 SCHEDULES = ("lookahead", "depth", "agenda")
 COPIES = 32  # of a function or kernel: each costs code of the host program, and two contexts share no batch
 STATES = ("written", "initial")
-PRECISIONS = {"float32": 24, "tf32": 11, "bf16": 8}  # bits of a factor; tf32 is of GPUs
+# bits of a factor; those of tf32 are of GPUs
+PRECISIONS = {"float32": 24, "tf32x3": 24, "tf32": 11, "bf16": 8}
 
 
 def _switch(*, serves: str = "", bits: bool = False, memory: bool = False) -> bool:
@@ -102,8 +103,9 @@ class Options:
         return dataclasses.replace(chosen, vertical=self.fuse, horizontal=self.horizontal, gather=self.gather_fusion)
 
     def precision_on(self, device: str) -> str:
-        """Return the precision of matrix products on a device."""
-        return "float32" if device == "cpu" and self.precision == "tf32" else self.precision
+        """Return the precision to which factors of matrix products are rounded on a device."""
+        whole = self.precision == "tf32x3" or (device == "cpu" and self.precision == "tf32")
+        return "float32" if whole else self.precision
 
     def replace(self, **changes: Unpack[Changes]) -> Options:
         """Return options that differ in the given ones."""

@@ -22,6 +22,7 @@ from acronumba.emit.tree import I1, I64, Expr, Ty
 from acronumba.records import record
 
 WARP = 32
+SHARED_MEMORY = 48 << 10  # bytes that a block may share without asking for more
 OWN = "own_kernel_"  # how the names of functions begin that call operations of the user's own
 # Functions of `kernels.write.math` whose divisors lie between 1 and 2**60: where a quotient may be out of range, the
 # division has a part that is called, and with a call in a kernel ptxas writes it twice, for warps that are divided.
@@ -46,10 +47,10 @@ DEVICE = {
     },
     "gate": "-> nothing: what other blocks compute is read behind it, and the next `meet`, only",
     "stream_keep": "of `kernels.cuda.stream`: panel, warp; of each round, address, offset in the place of the panel, "
-    "and Const: gates, units, terms",
+    "and Const: gates, units, terms, across, split",
     "stream_weights": "address, offset in the place; the last as before",
     "stream_products": "rows, sums, both in shared memory, which of four lanes; the last as before",
-    "stream_added": "sum (or none), address in shared memory, Const parts -> f32",
+    "stream_added": "sum (or none), address in shared memory, Const parts, bytes of one -> f32",
     "shared_at": "address -> i64: of shared memory, as `load_near` and its like take it",
     "load_near_word": "address in shared memory -> i64",
     "store_near": "address in shared memory, f32 -> nothing",
@@ -69,7 +70,7 @@ NAMES = frozenset(
     "hmax hmin copy_bytes copy_later copies_end wait_for_copies wait_for_older_copies wait_for_oldest_copies "
     "this_thread within tf32 mma bf16 mma_bf16 shared_at load_near load_near_word load_four store_near copy_near "
     "copy_one_near meet_lanes load_far_four nothing load_near_int store_near_int load_kept next_may_begin "
-    "earlier_have_ended".split()
+    "earlier_have_ended mma_cut large_half store_two".split()
 )
 # No local has one of these names, or those that a setting has for what a function is given. Texts of `INLINE` have
 # locals that begin with an underscore, as no name of a user's does.
@@ -114,6 +115,8 @@ class Setting:
 
     def memory(self, number: int, array: SharedArray) -> str:
         """Return the text of an array of the function."""
+        if self.places is None and array.size > SHARED_MEMORY:
+            return f"pool({array.type}, 0, {array.count})"
         if self.places is None:
             return f"cuda.shared.array({array.written or array.count}, {array.type}, 16)"
         return f"pool({array.type}, {self.places[number]}, {array.count})"
@@ -320,7 +323,7 @@ class _Printer(text._Printer):
                 self.found.gates = True
                 if self.setting.gate:
                     out(f"{pad}{self.setting.gate}")
-            case tree.Do(tree.Call("stream_keep" | "stream_weights" | "stream_products" as name, args)):
+            case tree.Do(tree.Call(name, args)) if name in INLINE:
                 for line in INLINE[name]([self.expr(a) for a in args], self.setting):
                     out(f"{pad}{line}")
             case tree.Store(address, value, left):

@@ -96,6 +96,19 @@ def test_streamed_products_take_few_cycles(name: str, kernel: int, nodes: int, m
 
 
 @needs_tools
+def test_products_in_three_parts_take_fewer_cycles_for_many_rows() -> None:
+    """64 rows of a block with 5 gates and 512 terms; registers are those that two of three parts would not fit in."""
+    spec = kernels("tree_lstm", 256)[2]
+    taken = []
+    for precision in ("float32", "tf32x3"):
+        code = generate.generate(spec, precision=precision)
+        (machine,) = cubins.machines(code, (9, 0), "a")
+        assert machine.spills == machine.stack == 0 and machine.registers <= 168
+        taken.append(Launch(spec, code, 256).estimate(machine, code.entries[0], code.grids[0], 1)[1])
+    assert taken[1] <= 20_000 and taken[0] > 1.2 * taken[1]
+
+
+@needs_tools
 @pytest.mark.parametrize(
     ("name", "kernel", "nodes", "most"), one_in(2, [("birnn", 1, 64, 4_900), ("tree_lstm", 2, 16, 6_800)])
 )

@@ -146,8 +146,8 @@ class Simulated:
             self.run_together(memory, given, blocks)
         else:
             gpu = simulator.Simulator(code.source, memory, self.seed)
-            for entry in code.entries:
-                gpu.launch(entry, blocks, THREADS, *given)
+            for entry, grids in zip(code.entries, code.grids, strict=True):
+                gpu.launch(entry, blocks, THREADS, *given, shared=grids[0].pool)
         assert not scratch[whole:].any(), "scratch overrun"
         return results, failures[: len(nodes)]
 

@@ -324,6 +324,9 @@ def _instructions(dependent: bool) -> dict[str, DeviceFunction]:
     rows: dict[str, tuple[str, str, types.Type, tuple[types.Type, ...]]] = {
         "mma": (product[0].format(tf32), *product[1:]),
         "mma_bf16": (product[0].format(bf16), *product[1:]),
+        "mma_cut": (product[0].format(tf32), *product[1:]),  # of factors whose last bits do not count
+        # a float32 rounded to 11 bits, half away from zero
+        "large_half": ("{ .reg .b32 t; mov.b32 t, $1; add.s32 t, t, 4096; and.b32 $0, t, -8192; }", "=r,f", i4, (f32,)),
         "tf32": ("cvt.rna.tf32.f32 $0, $1;", "=r,f", i4, (f32,)),
         # two numbers in one register, the first in its lower half
         "bf16": ("cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,f,f", i4, (f32, f32)),
@@ -338,6 +341,7 @@ def _instructions(dependent: bool) -> dict[str, DeviceFunction]:
         "load_near_word": ("ld.shared.u64 $0, [$1];", "=l,r,~{memory}", i8, (i4,)),
         "load_four": ("ld.shared.v4.f32 {$0,$1,$2,$3}, [$4];", "=f,=f,=f,=f,r,~{memory}", f4, (i4,)),
         "store_near": ("st.shared.f32 [$0], $1;", "r,f,~{memory}", types.void, (i4, f32)),
+        "store_two": ("st.shared.v2.f32 [$0], {$1,$2};", "r,f,f,~{memory}", types.void, (i4, f32, f32)),
         "load_near_int": ("ld.shared.s32 $0, [$1];", "=r,r,~{memory}", i4, (i4,)),
         "store_near_int": ("st.shared.s32 [$0], $1;", "r,r,~{memory}", types.void, (i4, i4)),
         "copy_near": ("cp.async.cg.shared.global [$0], [$1], 16, $2;", "r,l,r,~{memory}", types.void, (i4, i8, i4)),

@@ -121,7 +121,7 @@ class _Generator(Generator):
 
     def _planned(self, precision: str) -> Stages:
         stages = super()._planned(precision)
-        if self.precision == "float32" and self.strategy.vertical and self.strategy.gather:
+        if self.precision in ("float32", "tf32x3") and self.strategy.vertical and self.strategy.gather:
             Ends(stages, self._alone_in_block).run()
         return stages
 

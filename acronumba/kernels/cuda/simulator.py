@@ -403,6 +403,7 @@ class Simulator:
             "load_near_word": lambda a: self.loads[int](self._far(a)),
             "load_four": lambda a: tuple(map(self.loads[np.float32], range(at := self._far(a), at + 16, 4))),
             "store_near": lambda a, x: self._store(self._far(a), x),
+            "store_two": self._store_two,
             "load_near_int": lambda a: I32(self.loads[I32](self._far(a))),
             "store_near_int": lambda a, x: self._store(self._far(a), I32(x)),
             "load_kept": self._load_kept,
@@ -410,6 +411,8 @@ class Simulator:
             "copy_one_near": self._copy_one, "meet_lanes": lambda: self._meet_warp("warp", None),
             "nothing": lambda: 0, "load_far_four": lambda a: tuple(map(self.loads[np.float32], range(a, a + 16, 4))),
             "within": _within,
+            "large_half": lambda x: I32(int(np.float32(x).view(np.int32)) + 0x1000 & -0x2000),
+            "mma_cut": self._product("mma_cut", lambda words: tf32_factors(words & -0x2000)),
             "tf32": _tf32, "mma": self._product("mma", tf32_factors),
             "bf16": _bf16, "mma_bf16": self._product("mma_bf16", bf16_factors),
             "arrive": self._arrive, "acquire": self._acquire, "release": self._release,
@@ -446,6 +449,10 @@ class Simulator:
             raise TypeError("a truth value is stored as a byte")
         self.stores[type(value)](address, value)
         self._perhaps_another()
+
+    def _store_two(self, near: int, x: Number, y: Number) -> None:
+        self._store(self._far(near), x)
+        self._store(self._far(near) + 4, y)
 
     def _halving(self, step: Callable[[T, T], T]) -> Callable[[T], T]:
         def reduce(x: T) -> T:

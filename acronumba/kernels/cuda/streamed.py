@@ -1,7 +1,7 @@
 """Writes passes of float32 products for a GPU, whose rows stream past weights in registers (`kernels.cuda.stream`).
 
 In: a `ProductStage` and a `Pass`. Out: statements of one function. A block computes a panel, all gates of some hidden
-units, for a share of the rows, a tile of `stream.TILE` rows after the other. Products with several left operands, or of
+units, for a share of the rows, a tile of `Core.tile` rows after the other. Products with several left operands, or of
 more than 8 parts, take several rounds. Each thread finishes one element of a tile; what it needs for that besides the
 sums, it asks for before the products.
 """
@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from acronumba.emit import tree
-from acronumba.emit.simt import WARP, device
-from acronumba.emit.tree import F32, I1, I32, I64, Const, Expr, Load, Local, const, convert, select
+from acronumba.emit.simt import SHARED_MEMORY, WARP, device
+from acronumba.emit.tree import F32, I1, I32, I64, Const, Expr, Load, Local, const, convert, intrinsic, select
 from acronumba.ir.spec import FIXED
 from acronumba.kernels.cuda import stream
 from acronumba.kernels.cuda.gate import divide
 from acronumba.kernels.cuda.nodes import Counted
 from acronumba.kernels.cuda.tiles import PART
-from acronumba.kernels.cuda.writer import SHARED_MEMORY, WARPS, Grid, SimtWriter
+from acronumba.kernels.cuda.writer import WARPS, Grid, SimtWriter
 from acronumba.kernels.stages.index import ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.stages.passes import Pass
 from acronumba.kernels.stages.steps import Step
@@ -29,6 +29,7 @@ from acronumba.kernels.tiles import Packing
 from acronumba.records import record
 
 SIZE = 4  # bytes of an element
+SPLIT_MEMORY = 96 << 10  # bytes that a block may share on every GPU that has tensor cores for float32
 
 
 @record(eq=False)
@@ -86,18 +87,24 @@ class Streams:
         gates = [sum(part.gates for part in parts) for parts, _ in found]
         # where a block works on whole rows, there is one panel
         self.units = stream.units_of(stage.n, max(gates), stream.MANY if stage.end else rows.constant or 1)
-        # rows that a block has at least: fewer than a warp multiplies at once if much is done for each before
-        self.group = 1 if any(isinstance(item, Single) for item in stage.front) else stream.GROUP
+        whole = stage.across or stage.front or stage.end
+        split = w.precision == "tf32x3" and max(gates) >= stream.SPLIT_GATES and not whole
+        if split:
+            self.units = min(self.units, stream.SPLIT_UNITS)
         self.bits = self.units.bit_length() - 1
         self.panels = -(-stage.n // self.units)
         self.members: list[Member] = []
         self.pieces = 0
         for (parts, lefts), many in zip(found, gates, strict=True):
             product = parts[0].product
-            core = stream.Core(many, self.units, w.inner(product), product.across)
+            core = stream.Core(many, self.units, w.inner(product), product.across, split)
             self.members.append(Member(parts, lefts, self.pieces, core, product.steps))
             self.pieces += len(lefts)
-        most = (SHARED_MEMORY - 64 - 8 * stream.TILE * (self.pieces + 1)) // stream.PART_BYTES
+        self.core = self.members[0].core  # all are of one kind
+        # rows that a block has at least: fewer than a warp multiplies at once if much is done for each before
+        self.group = 1 if any(isinstance(item, Single) for item in stage.front) else self.core.group
+        room = SPLIT_MEMORY if split else SHARED_MEMORY
+        most = (room - 64 - 8 * self.core.tile * (self.pieces + 1)) // self.core.part_bytes
         self.most = max(p for p in (1, 2, 4, 8) if p <= max(most, 1))  # parts of a round
         self.rounds = [(m, *ends) for m in self.members for ends in self.rounds_of(m.core.parts)]
         self.totals: dict[int, list[Local]] = {}  # the sums of each product, of the thread's element
@@ -110,12 +117,15 @@ class Streams:
         return [*pairwise([*starts, parts])]
 
     def grids(self) -> tuple[Grid, ...]:
-        """Return the grid: a block for every `stream.GROUP` rows of each panel, if so many are at work at once."""
+        """Return the grid: a block for every `Core.group` rows of each panel, if so many are at work at once."""
         lead = count(self.stage.lead).constant or 1
         counted = self.w.table.counted.index(self.counted) + 1 if self.counted is not None else 0
         group = self.group
         kept = sum(m.core.parts * m.core.bytes for m in self.members)
-        return (Grid(max(1, group // lead), -(-lead // group), counted=counted, panels=self.panels, kept=kept),)
+        pool = self.bytes if self.bytes > SHARED_MEMORY else 0
+        return (
+            Grid(max(1, group // lead), -(-lead // group), counted=counted, panels=self.panels, kept=kept, pool=pool),
+        )
 
     def write(self) -> None:
         """Write the function: the shares of the blocks, their tiles, and what is done for each."""
@@ -140,11 +150,12 @@ class Streams:
             stop = w.local("stop", select(start + share < total, start + share, total))
             rounds = [self.round(k) for k in range(len(self.rounds))]
             fresh = w.local("fresh", const(1, I64))
-            with w.loop("a", start, stop, stream.TILE) as a:
-                m = w.local("m", select(stop - a < stream.TILE, stop - a, stream.TILE) & 31)  # a small number
+            high = self.core.tile
+            with w.loop("a", start, stop, high) as a:
+                m = w.local("m", select(stop - a < high, stop - a, high) & 2 * high - 1)  # a small number
                 self.tile(a, m, rounds, fresh)
                 f.set(fresh, 0)
-                with f.when(a + stream.TILE < stop):
+                with f.when(a + high < stop):
                     f.do(device("meet"))
             f.set(u, u + blocks)
             with f.when(u < units):
@@ -157,14 +168,29 @@ class Streams:
         self.thread = w.thread()
         self.lane = w.local("lane_at", self.thread & (WARP - 1))
         self.warp = w.local("warp_at", self.thread >> (WARP.bit_length() - 1))
-        most = max(min(m.core.parts, self.most) for m in self.members)
-        parts = WARPS // stream.together(most) * stream.PART_BYTES
-        size = parts + 8 * stream.TILE * (self.pieces + (self.starts is not None))
-        memory = w.local("memory", device("block_memory", const(size, I64), type=I64))
+        parts = self.slots * self.core.part_bytes
+        memory = w.local("memory", device("block_memory", const(self.bytes, I64), type=I64))
         self.near = w.local("near", device("shared_at", memory, type=I64))
         self.table = w.local("rows", memory + parts)
         self.table_near = parts
-        self.owners = w.local("owners", self.table + 8 * stream.TILE * self.pieces) if self.starts is not None else None
+        self.owners = (
+            w.local("owners", self.table + 8 * self.core.tile * self.pieces) if self.starts is not None else None
+        )
+
+    @property
+    def slots(self) -> int:
+        """How many parts have rows in shared memory at once."""
+        most = max(min(m.core.parts, self.most) for m in self.members)
+        return WARPS // self.together(most)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of shared memory."""
+        return self.slots * self.core.part_bytes + 8 * self.core.tile * (self.pieces + (self.counted is not None))
+
+    def together(self, parts: int) -> int:
+        """Return how many warps share each of so many parts."""
+        return stream.together(parts, self.core.tile // self.core.group)
 
     def addresses(self, a: Expr, m: Expr) -> Local:
         """Write the addresses of rows a..a+m of the left operands, the last one as often as a tile has more rows.
@@ -174,7 +200,7 @@ class Streams:
         w, f, stage = self.w, self.w.f, self.stage
         f.comment("the rows of the left operand")
         odd = w.local("odd", const(0, I64))
-        with w.anew(), w.when(self.thread < stream.TILE):
+        with w.anew(), w.when(self.thread < self.core.tile):
             of_group = self.thread & (stream.GROUP - 1)
             last = m - stream.GROUP + of_group if self.in_groups else m - 1
             row = w.local("r", a + select(self.thread < m, self.thread, last))
@@ -189,7 +215,7 @@ class Streams:
                 place = Index((shape[0], *stage.lead) if stage.across else (*stage.lead, shape[-1]), first)
                 found.append(w.local("row_at", w.address(piece, place)))
             for k, address in enumerate(found):
-                f.store(self.table + self.thread * 8, k * stream.TILE, address)
+                f.store(self.table + self.thread * 8, k * self.core.tile, address)
                 # rows that are columns are copied four at a time: what counts is where the first of four lies
                 f.set(odd, odd | (address - of_group * SIZE if stage.across else address))
         w.home_depth = 0
@@ -207,7 +233,7 @@ class Streams:
         w = self.w
         member, first, stop = self.rounds[number]
         many = min(stop - first, self.most)
-        every = stream.together(many)
+        every = self.together(many)
         slots = WARPS // every
         share = w.local("share_of_part", self.warp >> (slots.bit_length() - 1))
         slot = w.local("slot", self.warp & (slots - 1))
@@ -237,9 +263,12 @@ class Streams:
 
     def weights(self, warp: Warp, panel: Expr) -> None:
         """Load the weights of the warp's part of the current panel, which is at an address."""
-        core = warp.member.core
-        at = self.w.local("weight_at", panel + warp.part * core.bytes + self.lane * 16)
-        self.w.f.do(device("stream_weights", at, warp.kept, *self.numbers(core)))
+        at = self.weight_at(warp, panel)
+        self.w.f.do(device("stream_weights", at, warp.kept, *self.numbers(warp.member.core)))
+
+    def weight_at(self, warp: Warp, panel: Expr) -> Local:
+        """Return the address of a lane's first weights of the warp's part."""
+        return self.w.local("weight_at", panel + warp.part * warp.member.core.bytes + self.lane * 16)
 
     def panel_at(self, member: Member) -> Expr:
         """Return the address of a member's weights of the current panel."""
@@ -247,7 +276,7 @@ class Streams:
         packing = w.packing(parts, self.stage.n, 1, self.units, "float32")
         assert isinstance(packing, Packing | ViewPacking | SideBySide)
         with w.anew():
-            own = InRegisters(packing, core.parts, core.quads, core.share, core.own)
+            own = InRegisters(packing, core.parts, core.quads, core.share, core.own, core.split)
             packed = w.packed(tuple(part.product.right for part in parts), own)
         return w.local("panel_at", packed + self.panel * (core.parts * core.bytes))
 
@@ -259,7 +288,7 @@ class Streams:
 
     @staticmethod
     def numbers(core: stream.Core) -> tuple[Const, ...]:
-        return tuple(Const(int(n), I64) for n in (core.gates, core.units, core.terms, core.across))
+        return tuple(Const(int(n), I64) for n in (core.gates, core.units, core.terms, core.across, core.split))
 
     def products(self, warp: Warp, m: Local) -> Callable[[], None]:
         """Write the addresses that a round needs; return what writes the round.
@@ -267,40 +296,58 @@ class Streams:
         Each warp multiplies groups of rows; the others are fetched while the first is multiplied.
         """
         w, core = self.w, warp.member.core
-        mine = w.local("mine", self.near + warp.slot * stream.PART_BYTES)
+        mine = w.local("mine", self.near + warp.slot * core.part_bytes)
         fetch = self.across_fetcher(warp, mine) if core.across else self.fetcher(warp, mine)
-        group, sub = w.local("lane_group", self.lane & 7), w.local("sub", self.lane >> 3)
-        unit, gate = self.place(group, core)
-        further = warp.share * (stream.GROUP * stream.STEP * SIZE)
-        rows = w.local("rows_at", mine + further + sub * (64 if core.across else 16))
-        sums = w.local("sums_at", mine + further + (sub * stream.STEP + unit * core.apart + gate) * SIZE)
-        turns = w.local("turns", (m + (stream.GROUP * warp.every - 1)) // (stream.GROUP * warp.every))
-        return lambda: self.multiply(warp, fetch, turns, rows, sums, sub)
+        further = warp.share * (core.group * stream.STEP * SIZE)
+        if core.split:
+            # 8 lanes that load at once find their two rows in different banks
+            row = self.lane >> 2 & 4 | self.lane >> 1 & 2 | self.lane >> 3 & 1
+            sub = self.lane & 3
+            row_at = w.local("row_of_lane", mine + further + row * (stream.STEP * SIZE))
+            rows, sums = w.local("rows_at", row_at + sub * 16), w.local("sums_at", row_at + sub * 8)
+            where: tuple[Expr, ...] = (self.weight_at(warp, self.panel_at(warp.member)), warp.kept)
+        else:
+            group, sub = w.local("lane_group", self.lane & 7), w.local("sub", self.lane >> 3)
+            unit, gate = self.place(group, core)
+            rows = w.local("rows_at", mine + further + sub * (64 if core.across else 16))
+            sums = w.local("sums_at", mine + further + (sub * stream.STEP + unit * core.apart + gate) * SIZE)
+            where = (sub,)
+        turns = w.local("turns", (m + (core.group * warp.every - 1)) // (core.group * warp.every))
+        return lambda: self.multiply(warp, fetch, turns, rows, sums, where)
 
     def multiply(
         self, warp: Warp, fetch: Callable[[Local], None], turns: Local, rows: Local, sums: Local,
-        sub: Local,
+        where: tuple[Expr, ...],
     ) -> None:  # fmt: skip
         """Write the copies and the products of a round."""
-        w, f = self.w, self.w.f
+        w, f, core = self.w, self.w.f, warp.member.core
         fetch(turns)
+        if core.split:
+            f.do(device("wait_for_copies"))
+            f.do(device("meet_lanes"))
+            most = core.tile // (core.group * warp.every)
+            with w.when(turns >= most) if most > 1 else w.scope():
+                f.do(device("stream_products", rows, sums, *where, const(most, I64), *self.numbers(core)))
+            if most > 1:
+                with f.otherwise(), w.scope():
+                    f.do(device("stream_products", rows, sums, *where, const(1, I64), *self.numbers(core)))
+            return
         with w.loop("turn", 0, turns) as turn:
             with w.when(turn.eq(0)):
                 f.do(device("wait_for_older_copies"))
             with f.otherwise(), w.scope():
                 f.do(device("wait_for_copies"))
             f.do(device("meet_lanes"))
-            further = w.local("further", turn * (warp.every * stream.GROUP * stream.STEP * SIZE))
-            f.do(device("stream_products", w.local("x_at", rows + further), w.local("to", sums + further), sub,
+            further = w.local("further", turn * (warp.every * warp.member.core.group * stream.STEP * SIZE))
+            f.do(device("stream_products", w.local("x_at", rows + further), w.local("to", sums + further), *where,
                         *self.numbers(warp.member.core)))  # fmt: skip
-        f.do(device("meet"))
 
     def fetcher(self, warp: Warp, mine: Local) -> Callable[[Local], None]:
         """Return a writer of copies of a part of rows: of four at a time, 16 lanes copy a row, 16 bytes each, twice."""
         w, f = self.w, self.w.f
         k = w.local("k", warp.terms + (self.lane & 15) * 4)
         piece, offset, left = self.piece_of(warp.member, k)
-        table = w.local("table_at", self.near + self.table_near + (piece + warp.member.first) * (8 * stream.TILE))
+        table = w.local("table_at", self.near + self.table_near + (piece + warp.member.first) * (8 * self.core.tile))
         half, column = w.local("half", self.lane >> 4), w.local("column", (self.lane & 15) * 16)
 
         divided, terms = self.divided(warp.member), warp.member.core.terms
@@ -311,18 +358,20 @@ class Streams:
             word = device("load_near_word", table + row * 8, type=I64)
             return mine + row * (stream.STEP * SIZE) + column, w.local("source", w.local("row_at", word) + offset)
 
+        high, pairs = warp.member.core.group, warp.member.core.group // 2
+
         def fetch(groups: Sequence[Expr]) -> None:
-            rows = [w.local("row_of_part", g * stream.GROUP + (half + 2 * h)) for g in groups for h in range(2)]
+            rows = [w.local("row_of_part", g * high + (half + 2 * h)) for g in groups for h in range(pairs)]
             for to, source in [place(row) for row in rows]:
                 f.do(device("copy_near", to, source, has * 16))
 
         def fetch_slowly(turns: Expr) -> None:
-            many = 8 if divided else 2
+            each = 4 if divided else 1
             e = w.local("e", const(0, I64))
-            with f.while_(e < turns * many), w.scope():
-                n = w.local("n", e // (many // 2))
-                group = (n >> 1) * warp.every + warp.share
-                row = w.local("row_of_part", group * stream.GROUP + (half + (n & 1) * 2))
+            with f.while_(e < turns * (each * pairs)), w.scope():
+                n = w.local("n", e // each)
+                group = (n >> pairs.bit_length() - 1) * warp.every + warp.share
+                row = w.local("row_of_part", group * high + (half + (n & pairs - 1) * 2))
                 if divided:
                     to = mine + row * (stream.STEP * SIZE) + column + (e & 3) * SIZE
                     self.element(warp, w.local("term", k + (e & 3)), row, w.local("to", to))
@@ -353,7 +402,7 @@ class Streams:
             with f.otherwise(), w.scope():
                 fetch([warp.share])
             f.do(device("copies_end"))
-            count = stream.TILE // (stream.GROUP * warp.every)
+            count = self.core.tile // (self.core.group * warp.every)
             if later := [n * warp.every + warp.share for n in range(1, count)]:
                 with w.when((turns > 1) & fast.ne(0)):
                     fetch(later)
@@ -371,7 +420,7 @@ class Streams:
             piece, offset, left = self.piece_of(member, w.local("k", warp.terms + number))
             chunk = number ^ (number >> 3 & 1)
             to = w.local("to", mine + group * stream.GROUP_BYTES + chunk * 16)
-            table = self.near + self.table_near + (piece + member.first) * (8 * stream.TILE)
+            table = self.near + self.table_near + (piece + member.first) * (8 * self.core.tile)
             table = w.local("table_at", table + group * (8 * stream.GROUP))
             return to, table, offset, w.local("has_terms", select(left > 0, const(1, I64), 0))
 
@@ -406,7 +455,7 @@ class Streams:
         """Write the copy of one element of a part; where the row has none, it is 0."""
         w, f = self.w, self.w.f
         piece, offset, left = self.piece_of(warp.member, k)
-        table = self.near + self.table_near + (piece + warp.member.first) * (8 * stream.TILE)
+        table = self.near + self.table_near + (piece + warp.member.first) * (8 * self.core.tile)
         source = w.local("source", device("load_near_word", table + row * 8, type=I64))
         x = w.local("x", const(0.0, F32))
         with w.when(left > 0):
@@ -462,7 +511,7 @@ class Streams:
         odd = self.addresses(a, m)
         with f.when(fresh.ne(0)):  # the panel's first tile: other loads are under way while its weights come
             panels = self.keep()
-            if len(rounds) == 1:
+            if len(rounds) == 1 and not self.core.split:
                 self.weights(rounds[0], panels[0])
         first = self.products(rounds[0], m) if len(rounds) == 1 else None
         f.do(device("gate"))
@@ -484,6 +533,8 @@ class Streams:
                 f.do(device("meet"))
             with w.anew():
                 self.a_round(one, m, first, place)
+        for member in self.members if self.core.split else ():
+            self.again(member)
         with f.when(self.inside):
             f.body += late
         self.end(a, m)
@@ -564,12 +615,38 @@ class Streams:
 
     def a_round(self, one: Warp, m: Local, write: Callable[[], None] | None, at: Local) -> None:
         """Write a round, and what the thread's sums gain by it."""
-        f = self.w.f
+        f, core = self.w.f, one.member.core
         if write is None:
-            self.weights(one, self.panel_at(one.member))
+            if not core.split:
+                self.weights(one, self.panel_at(one.member))
             write = self.products(one, m)
         write()
+        f.do(device("meet"))
         first = self.rounds[one.number][1] == 0
         for gate, total in enumerate(t for p in one.member.parts for t in self.totals[p.product.value]):
-            place = at + gate * SIZE if gate else at
-            f.set(total, device("stream_added", *([] if first else [total]), place, const(one.many, I64), type=F32))
+            place = at + core.gate_at(gate) * SIZE if gate else at
+            numbers = const(one.many, I64), const(core.part_bytes, I64)
+            f.set(total, device("stream_added", *([] if first else [total]), place, *numbers, type=F32))
+
+    def again(self, member: Member) -> None:
+        """Write what sums the thread's sums anew that are not finite, term by term: the rest of an infinity is NaN."""
+        w, f, core = self.w, self.w.f, member.core
+        totals = [t for p in member.parts for t in self.totals[p.product.value]]
+        odd: Expr = (totals[0] - totals[0]).ne(0)
+        for total in totals[1:]:
+            odd = odd | (total - total).ne(0)
+        with w.anew(), w.when(odd):
+            sums = [w.local("sum_again", const(0.0, F32)) for _ in totals]
+            packed = w.local("weight_at", self.panel_at(member) + self.column * 64)
+            with w.loop("k", 0, core.terms) as k:
+                piece, offset, _ = self.piece_of(member, k)
+                table = self.near + self.table_near + (piece + member.first) * (8 * self.core.tile) + self.row * 8
+                x = w.local("x", Load(device("load_near_word", table, type=I64) + offset, F32))
+                of_part = w.local("of_part", packed + (k >> 6) * core.bytes + (k >> 2 & 3) * 16)
+                four = w.local("four", (k >> 4 & 3) * 4 + (k & 3))
+                for gate, total in enumerate(sums):
+                    n = w.local("n", four * core.own + gate % core.own)
+                    place = of_part + (n >> 2) * 512 + (n & 3) * 4 + gate // core.own * (core.units * 64)
+                    f.set(total, intrinsic("fma", Load(place, F32), x, total))
+            for total, found in zip(totals, sums, strict=True):
+                f.set(total, select((total - total).ne(0), found, total))

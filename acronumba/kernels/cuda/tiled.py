@@ -9,12 +9,12 @@ scratch memory of the block: `HEIGHTS[0]` rows of each.
 from __future__ import annotations
 
 from acronumba.emit import tree
-from acronumba.emit.simt import WARP, device
+from acronumba.emit.simt import SHARED_MEMORY, WARP, device
 from acronumba.emit.tree import I64, Expr, Load, Local, const, select
 from acronumba.ir.spec import Dim
 from acronumba.kernels.cuda.nodes import Counted
 from acronumba.kernels.cuda.tiles import MOST, MOST_STAGES, PART, THREADS, Shape, Tile, kind_of
-from acronumba.kernels.cuda.writer import SHARED_MEMORY, Grid, SimtWriter, columns_of
+from acronumba.kernels.cuda.writer import Grid, SimtWriter, columns_of
 from acronumba.kernels.stages.graph import stretch, through
 from acronumba.kernels.stages.index import ZERO, Index, Poly, count, size_poly
 from acronumba.kernels.stages.tasks import Band, Product, RowStage, Single

@@ -26,6 +26,7 @@ instead of rounding them, a bias that grows over a chain of hundreds: they add u
 float32, so that the result is about as exact as float32 (Ootomo and Yokota, 2022).
 With `precision="tf32"` there is one product, of factors rounded to 11 bits, with "bf16" of factors rounded to 8: then a
 sum of products is off by at most about 2**-10 or 2**-7 of the sum of their magnitudes. Sums are float32 in all three.
+("tf32x3" is float32 here; it is for `kernels.cuda.stream`.)
 Indices into the ring are unsigned (`u64`): Numba counts a negative index from the end, and tests for it at each access.
 Infinities, NaN and numbers that would round to infinity can be neither split nor rounded: rows and columns with one are
 summed again, element by element, in float32. So a row's sum does not depend on other rows.
@@ -324,7 +325,7 @@ _PRODUCTS = {
 
 def kind_of(dtype: str, precision: str) -> str:
     """Return the kind of tiles for products of a type."""
-    return precision if dtype == "float32" else dtype
+    return {"tf32x3": "float32"}.get(precision, precision) if dtype == "float32" else dtype
 
 
 def right_step(width: int) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 from acronumba.emit import tree
-from acronumba.emit.simt import RESERVED, WARP, device
+from acronumba.emit.simt import RESERVED, SHARED_MEMORY, WARP, device
 from acronumba.emit.tree import I64, VOID, Const, Expr, Load, Local, const, select
 from acronumba.ir.spec import PARAMETERS, Size
 from acronumba.kernels.cuda.nodes import Counted, NodeTable
@@ -36,7 +36,6 @@ from acronumba.records import record
 
 WARPS = THREADS // WARP
 TOGETHER = 8  # rows of a matrix that a warp multiplies with a vector at once, a power of two
-SHARED_MEMORY = 48 << 10  # bytes that a block may share without asking for more
 OWN_BYTES = PARAMETERS.at["extents"]  # the word of P that says how many bytes of scratch a warp has
 
 
@@ -54,6 +53,7 @@ class Grid:
     counted: int = 0  # if not 0, `nodes` are units of count number `counted - 1` of `NodeTable.counted`
     panels: int = 0  # if not 0, so many blocks for each useful one, and only as many as are at work at once
     kept: int = 0  # bytes of the weights of a panel, which may stay in shared memory
+    pool: int = 0  # bytes that a block shares, if that is more than it may without asking: a launch by itself asks
     level: int = 0  # of the function among those of its kernel: it reads only what those of lower levels compute
 
 

@@ -94,6 +94,7 @@ class InRegisters:
     quads: int  # groups of 16 terms of a part
     share: int  # lanes that share the gates of a unit
     own: int  # gates of a lane
+    split: bool = False  # for tensor cores: lanes in another order
 
     def apply(self, *arrays: NDArray[np.generic], by: Packer | None = None) -> NDArray[np.generic]:
         """Return the packed copy of the arrays, aligned to 64 bytes."""
@@ -104,7 +105,7 @@ class InRegisters:
         padded[:, :k, :gates] = packed
         few = min(units, 8)
         lanes = padded.reshape(panels, self.parts, self.quads, 4, 4, self.share, self.own, units // few, few)
-        lanes = lanes.transpose(0, 1, 2, 4, 7, 6, 3, 5, 8)
+        lanes = lanes.transpose(0, 1, 2, 4, 7, 6, *((5, 8, 3) if self.split else (3, 5, 8)))
         ordered = lanes.reshape(panels, self.parts, -1, 4, 32).swapaxes(3, 4)
         out = allocated(ordered.shape, packed.dtype.name, by)
         out[...] = ordered

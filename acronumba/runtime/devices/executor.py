@@ -193,7 +193,7 @@ class Launching:
         weakref.finalize(self, device.unload, [h for own in handles for h in own]).atexit = False
         return [
             [
-                (handle, device.processors * device.resident(handle, THREADS, 0), grids)
+                (handle, device.processors * device.resident(handle, THREADS, grids[0].pool), grids)
                 for handle, grids in zip(own, code.grids, strict=True)
             ]
             for code, own in zip(codes, handles, strict=True)

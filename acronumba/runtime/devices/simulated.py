@@ -155,13 +155,13 @@ class SimulatedDevice:
 
     def _launch(self, handle: int, blocks: int, *rest: int) -> None:
         y, z, threads, threads_y, threads_z, shared, stream, params, extra = rest
-        assert (y, z, threads_y, threads_z, shared, stream, extra) == (1, 1, 1, 1, 0, self.stream, 0)
+        assert (y, z, threads_y, threads_z, stream, extra) == (1, 1, 1, 1, self.stream, 0)
         with self._turn():
             gpu, entry, many = self._loaded[handle]
             words = ctypes.c_int64.from_address
             args = [words(words(params + 8 * k).value).value for k in range(many)]
             self.launches += 1
-            gpu.launch(entry, blocks, threads, *args)
+            gpu.launch(entry, blocks, threads, *args, shared=shared)
 
     def _cooperate(self, handle: int, blocks: int, *rest: int) -> None:
         y, z, threads, threads_y, threads_z, shared, stream, places = rest

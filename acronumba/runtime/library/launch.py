@@ -26,14 +26,14 @@ from __future__ import annotations
 
 from acronumba.emit.language import call_address_i64, i64, ld, lds, st
 from acronumba.kernels.cuda.tiles import THREADS
-from acronumba.runtime.library.launch_steps import blocks_of, steps
+from acronumba.runtime.library.launch_steps import blocks_of, grid_of, steps
 from acronumba.runtime.library.records import low_half
 from acronumba.runtime.library.words import ARENA, ARENA_USED, GRANULE, ROUNDS, RUN_BATCHES, STAGE, STOP
 from acronumba.runtime.state import DONE, EXECUTED, TO_EXECUTE
 
 from acronumba.runtime.library.launch_words import (  # isort: skip
     ABOUT_BASE, ABOUT_HANDLE, ABOUT_PARAMETERS, ABOUT_POST, ABOUT_SHARED, ABOUT_WIDEST, FUNCTION_BLOCKS,
-    FUNCTION_BYTES, FUNCTION_HANDLE, KERNEL_BYTES, KERNEL_COUNT, KERNEL_FIRST, LAUNCHED, LAUNCH_BLOCKS,
+    FUNCTION_BYTES, FUNCTION_HANDLE, GRID_POOL, KERNEL_BYTES, KERNEL_COUNT, KERNEL_FIRST, LAUNCHED, LAUNCH_BLOCKS,
     LAUNCH_COOPERATE, LAUNCH_DOWNLOAD, LAUNCH_DRIVE, LAUNCH_FUNCTIONS, LAUNCH_KERNELS, LAUNCH_LAUNCH, LAUNCH_MOST,
     LAUNCH_NODES, LAUNCH_P, LAUNCH_REACH, LAUNCH_RECORD, LAUNCH_SCRATCH_SIZE, LAUNCH_STATUS, LAUNCH_STREAM,
     LAUNCH_UPLOAD, LAUNCH_WAIT, LAUNCH_WARPS_SIZE, LAUNCH_WHOLE, OWN, ROW_BYTES, ROW_KERNEL, ROW_NODES, ROW_P,
@@ -130,7 +130,7 @@ def launch(words: i64, table: i64, count: i64) -> i64:
                         THREADS,
                         1,
                         1,
-                        0,
+                        ld(grid_of(words, function), GRID_POOL),
                         ld(words, LAUNCH_STREAM),
                         words,
                         0,

@@ -67,6 +67,7 @@ cost            `Grid.cost`
 counted         `Grid.counted`
 panels          `Grid.panels`
 kept            `Grid.kept`
+pool            `Grid.pool`
 level           `Grid.level`
 """)
 ABOUT = RecordLayout("""

@@ -168,8 +168,9 @@ class Launch:
     def run(self, machine: Machine, entry: str, blocks: int, block: int) -> list[list[Issued]]:
         """Run one block of a function; return what its warps issue."""
         own = self.memory.place(np.zeros(self.own * blocks * WARPS + 64, np.uint8))
+        pool = self.code.grids[self.code.entries.index(entry)][0].pool
         arguments = (self.p, self.nodes, self.scratch, own)
-        one = Block(_read(machine.code, entry), self.memory, arguments, THREADS, blocks, block, machine.shared)
+        one = Block(_read(machine.code, entry), self.memory, arguments, THREADS, blocks, block, machine.shared + pool)
         return one.run()
 
     def estimate(self, machine: Machine, entry: str, grids: tuple[Grid, ...], resident: int) -> tuple[int, int]:
