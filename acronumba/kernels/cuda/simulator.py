@@ -403,7 +403,7 @@ class Simulator:
             "load_near_word": lambda a: self.loads[int](self._far(a)),
             "load_four": lambda a: tuple(map(self.loads[np.float32], range(at := self._far(a), at + 16, 4))),
             "store_near": lambda a, x: self._store(self._far(a), x),
-            "store_two": self._store_two,
+            "store_two": lambda a, *two: [*map(self._store, (at := self._far(a), at + 4), two)],
             "load_near_int": lambda a: I32(self.loads[I32](self._far(a))),
             "store_near_int": lambda a, x: self._store(self._far(a), I32(x)),
             "load_kept": self._load_kept,
@@ -449,10 +449,6 @@ class Simulator:
             raise TypeError("a truth value is stored as a byte")
         self.stores[type(value)](address, value)
         self._perhaps_another()
-
-    def _store_two(self, near: int, x: Number, y: Number) -> None:
-        self._store(self._far(near), x)
-        self._store(self._far(near) + 4, y)
 
     def _halving(self, step: Callable[[T, T], T]) -> Callable[[T], T]:
         def reduce(x: T) -> T:
