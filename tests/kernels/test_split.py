@@ -61,7 +61,7 @@ def defined(x: np.ndarray, w: np.ndarray) -> np.ndarray:
     return total
 
 
-CASES = [(9, 3, (70, 58)), (5, 5, (130, 7)), (3, 6, (40,)), (8, 4, (600,)), (4, 7, (40,)), (16, 3, (512,))]
+CASES = [(9, 3, (70, 58)), (5, 5, (130, 7)), (3, 6, (40,)), (8, 4, (600,)), (8, 6, (24, 44)), (16, 3, (512,))]
 
 
 @pytest.mark.parametrize(("n", "gates", "pieces"), one_in(3, CASES, mark="slow"))
