@@ -122,10 +122,7 @@ class Job:
 
 
 def _job(code: Code, capability: tuple[int, int], suffix: str, key: str) -> Job:
-    if isinstance(code, CudaCode):
-        pool = max((grids[0].pool for grids in code.grids), default=0)
-    else:
-        pool = code.shared if isinstance(code, PersistentCode) else 0
+    pool = code.shared if isinstance(code, PersistentCode) else code.pool
     return Job(
         key=key, text=code.text, entries=dict.fromkeys(code.entries, code.parameters),
         called=[tile.text() for tile in code.tiles], pool=pool, capability=capability, suffix=suffix,

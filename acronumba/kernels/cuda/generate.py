@@ -88,6 +88,11 @@ class CudaCode:
         return 1 + max((grids[0].level for grids in self.grids), default=-1)
 
     @property
+    def pool(self) -> int:
+        """The most bytes that a block of a launch has to ask for."""
+        return max((grids[0].pool for grids in self.grids), default=0)
+
+    @property
     def source(self) -> str:
         """Source text of the kernel and of the tiles that it calls."""
         return "\n\n".join([*(tile.text() for tile in self.tiles), self.text])

@@ -58,6 +58,7 @@ class NodeCode:
     tiles: tuple[Tile, ...]
     operations: tuple[Placed, ...] = ()
     parameters: int = 1
+    pool: int = 0  # the most bytes that a block shares beside those of the text
 
     @property
     def source(self) -> str:
@@ -75,4 +76,4 @@ def nodes_of(code: CudaCode) -> NodeCode:
             gate = "" if part.gates else f"            {_GATE}\n"
             texts.append(_NODE.format(entry=f"{part.name}_node", name=part.name, gate=gate))
     entries = tuple(f"{name}_node" for name in code.entries)
-    return NodeCode("\n\n".join(texts), entries, code.tiles, code.operations)
+    return NodeCode("\n\n".join(texts), entries, code.tiles, code.operations, pool=code.pool)

@@ -94,9 +94,9 @@ class GraphNode(Simulator):
 
 
 def run(
-    levels: Sequence[Sequence[tuple[Callable[[], GraphNode], str, int, int]]], threads: int, chance: random.Random
+    levels: Sequence[Sequence[tuple[Callable[[], GraphNode], str, int, int, int]]], threads: int, chance: random.Random
 ) -> None:
-    """Run a graph. A node is what makes its simulator, its function, how many blocks there are, and its parameter."""
+    """Run a graph. A node is what makes its simulator, its function, numbers of blocks, its parameter, and its pool."""
     memory = _Memory()
     running: list[list[GraphNode]] = []  # of the level at hand, and of the next one, if it has begun
     begun = 0
@@ -105,10 +105,10 @@ def run(
             may = begun < len(levels) and len(running) < 2 and all(node.lets_begin for one in running for node in one)
             if may and (not running or chance.random() < _EARLY):
                 running.append([])
-                for make, entry, blocks, row in levels[begun]:
+                for make, entry, blocks, row, shared in levels[begun]:
                     node = make()
                     running[-1].append(node)
-                    node.begin(entry, blocks, threads, row)
+                    node.begin(entry, blocks, threads, row, shared=shared)
                     node.place(begun, memory)
                 begun += 1
             for node in running[0]:

@@ -311,8 +311,9 @@ class Gpu:
         row = _WORD(node.row)
         parameters = (ctypes.c_void_p * 1)(ctypes.addressof(row))
         given = _NodeParameters(
-            node.function, (node.blocks, 1, 1), (THREADS, 1, 1), 0, ctypes.cast(parameters, ctypes.c_void_p), None
-        )
+            node.function, (node.blocks, 1, 1), (THREADS, 1, 1), node.shared,
+            ctypes.cast(parameters, ctypes.c_void_p), None,
+        )  # fmt: skip
         return self._made("cuGraphAddKernelNode", graph, None, 0, ctypes.byref(given))
 
     def forget_graph(self, handle: int) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from acronumba.kernels.cuda.generate import CudaCode
 from acronumba.kernels.cuda.graphs import NODE, nodes_of
+from acronumba.kernels.cuda.tiles import THREADS
 from acronumba.memory import Words, address
 from acronumba.records import record
 from acronumba.runtime.library.launch_words import GRAPH
@@ -33,6 +34,7 @@ class Node:
     function: int  # handle
     blocks: int
     row: int  # address
+    shared: int  # bytes of shared memory to ask for
 
 
 class Graphs:
@@ -50,6 +52,10 @@ class Graphs:
         self._device = device
         self._handles = [handle for own in device.load([nodes_of(code) for code in codes]) for handle in own]
         weakref.finalize(self, device.unload, self._handles).atexit = False
+        self._pools = [grids[0].pool for code in codes for grids in code.grids]
+        for handle, pool in zip(self._handles, self._pools, strict=True):
+            if pool:
+                device.resident(handle, THREADS, pool)  # it may ask for so much
         self.table, self.rows = device.allocate(_ROWS * NODE.size), _ROWS
         weakref.finalize(self, device.free, self.table).atexit = False
         self.words: Words = np.zeros((_MOST, GRAPH.count), np.int64)
@@ -66,7 +72,8 @@ class Graphs:
             return False
         row, levels = self.table, []
         for functions in levels_of(key.tolist()):
-            levels.append([Node(self._handles[f], n, row + NODE.size * k) for k, (f, n) in enumerate(functions)])
+            own = [(row + NODE.size * k, f, n) for k, (f, n) in enumerate(functions)]
+            levels.append([Node(self._handles[f], n, at, self._pools[f]) for at, f, n in own])
             row += NODE.size * len(functions)
         handle = self._device.graph(levels)
         weakref.finalize(self, self._device.forget_graph, handle).atexit = False

@@ -190,7 +190,9 @@ class SimulatedDevice:
 
         with self._turn():
             self.launches += 1
-            levels = [[(*self._nodes[n.function], n.blocks, n.row) for n in level] for level in self._graphs[handle]]
+            levels = [
+                [(*self._nodes[n.function], n.blocks, n.row, n.shared) for n in level] for level in self._graphs[handle]
+            ]
             run(levels, THREADS, self._chance)
 
     def _upload(self, at: int, source: int, size: int, stream: int) -> None:
