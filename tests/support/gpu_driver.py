@@ -76,10 +76,10 @@ class Driver:
 
     def _cuGraphAddKernelNode(self, out: Any, graph: int, first: Any, count: int, given: Any) -> None:
         nodes, words = self._of(graph)[0], given._obj
-        assert (first, count, words.extra) == (None, 0, None)
+        assert (first, count, words.shared, words.extra) == (None, 0, 0, None)
         assert (*words.grid[1:], *words.block) == (1, 1, 256, 1, 1)
         row = ctypes.c_uint64.from_address(ctypes.c_uint64.from_address(words.parameters).value)
-        nodes.append(Node(words.function, words.grid[0], row.value, words.shared))
+        nodes.append(Node(words.function, words.grid[0], row.value))
         out._obj.value = len(nodes)
 
     def _cuGraphAddDependencies(self, graph: int, first: int, last: int, count: int) -> None:

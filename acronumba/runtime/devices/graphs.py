@@ -34,7 +34,7 @@ class Node:
     function: int  # handle
     blocks: int
     row: int  # address
-    shared: int  # bytes of shared memory to ask for
+    shared: int = 0  # bytes of shared memory to ask for
 
 
 class Graphs:
