@@ -233,7 +233,7 @@ def _places(cls: type) -> tuple[tuple[str, ...], frozenset[str]]:
         for name, found in vars(base).items():
             slots.pop(name, None)
             computed.discard(name)
-            if isinstance(found, types.MemberDescriptorType):
+            if isinstance(found, types.MemberDescriptorType) and name != "__dict__":  # of a `SimpleNamespace`
                 slots[name] = None
             elif hasattr(type(found), "__set__"):
                 computed.add(name)

@@ -218,6 +218,7 @@ def test_namespaces(make: Callable[..., Any]) -> None:
         return p.w @ x * p.n
 
     agree(outcomes(model(f).batch, XS, p=p), plain(f, XS, p=p), close=True)
+    agree(outcomes(model(f).batch, XS, p=pack(p)), plain(f, XS, p=p), close=True)
     agree(outcomes(model(lambda p: p.w.sum() * p.n).batch, [p, p]), [np.float64(18.0)] * 2)
 
 

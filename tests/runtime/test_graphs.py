@@ -319,7 +319,7 @@ def test_the_driver_is_told_what_follows_what(driver: Driver) -> None:
     for _ in range(4):
         driver.calls.clear()
         same_bits(run(xs), wanted)
-    assert len(driver.launched) == 4 and driver.launched[0] == driver.launched[3]  # the same nodes
+    assert len(driver.graphs_launched) == 4 and driver.graphs_launched[0] == driver.graphs_launched[3]  # the same nodes
     does = [call for call in driver.calls if "Ctx" not in call and "Synchronize" not in call]
     wanted_calls = ["cuMemcpyHtoDAsync_v2", "cuMemcpyHtoDAsync_v2", "cuEventRecord", "cuGraphLaunch"]
     assert does[:4] == wanted_calls  # the table, and what launches need

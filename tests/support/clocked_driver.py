@@ -31,6 +31,7 @@ class Measured(Driver):
         self.words = np.zeros(512, np.int64)
         self.waits_too_long = False
         self.cuLaunchKernel = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 11)(lambda *_: 0)
+        self.cuGraphLaunch = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 2)(self.function("cuGraphLaunch"))
 
     def function(self, name: str) -> Any:
         plain = super().function(name)
@@ -124,6 +125,10 @@ class Measured(Driver):
 
     def _cuGraphInstantiateWithFlags(self, out: Any, graph: Any, flags: int) -> None:
         out._obj.value = graph.value
+
+    def _cuGraphDestroy(self, graph: Any) -> None: ...
+
+    def _cuGraphExecDestroy(self, graph: Any) -> None: ...
 
     def _cuGraphLaunch(self, graph: int, stream: int) -> None:
         self.clock += sum(self.captured[graph]) / 2  # faster than one by one

@@ -29,7 +29,7 @@ class Driver:
         self.pinned: dict[int, np.ndarray] = {}
         self.events: list[str] = []
         self.graphs: list[tuple[list[Node], list[tuple[int, int, int]]] | None] = []  # nodes; edges, and their data
-        self.launched: list[list[list[Node]]] = []  # graphs, as their levels
+        self.graphs_launched: list[list[list[Node]]] = []  # graphs, as their levels
         for name in (*gpu._FUNCTIONS, *gpu._GRAPHS, gpu._EDGES):
             setattr(self, name, self.function(name))
         for name, of in gpu._CALLED.items():  # these have addresses
@@ -113,7 +113,7 @@ class Driver:
         for a, b, _ in edges:  # in their order
             depth[b - 1] = max(depth[b - 1], depth[a - 1] + 1)
         levels = [[n for n, d in zip(nodes, depth, strict=True) if d == k] for k in range(max(depth) + 1)]
-        self.launched.append(levels)
+        self.graphs_launched.append(levels)
         handle = self.device.graph(levels)
         self.device._launch_graph(handle, stream)
         self.device.forget_graph(handle)
