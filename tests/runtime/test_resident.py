@@ -134,6 +134,7 @@ def test_a_step_copies_inputs_alone() -> None:
                 (value, norm) = trained(f, p, opt, columns, steps=1)
             assert not copies["down"]
             found.append(sum(copies["up"]))
+            assert len(copies["up"]) <= 8  # of both passes, the loss, the norm and the update
             with counted() as copies:
                 assert math.isfinite(value) and f"{norm:.3f}" and value < 10
             assert sorted(copies["down"]) == [8, 16] and not copies["up"]
