@@ -3,7 +3,7 @@
     python benchmarks/cubins.py --json FILE [--models NAME ...] [--size small|large ...] [--gpu 8.0 9.0a ...]
     python benchmarks/cubins.py --table FILE        print the table of what a file has
     python benchmarks/cubins.py --cycles [--steps] [--models NAME ...] [--size ...] [--rows N ...] [--json FILE]
-                                                    estimates of cycles on an H200
+                                 [--precision NAME] estimates of cycles on an H200
     python benchmarks/cubins.py --beside FILE       what `make gpu` has measured, beside these
 
 A file that is there already is gone on with: what it has is not compiled again. It ends with status 1 if a function
@@ -54,7 +54,9 @@ def resident(row: dict[str, Any]) -> int:
     return min(65536 // registers, SHARED[row["gpu"]] // (shared + 1024), 2048 // THREADS)
 
 
-def kernels(name: str, size: str | int, there: bool = False) -> Iterator[tuple[KernelSpec, CudaCode]]:
+def kernels(
+    name: str, size: str | int, there: bool = False, precision: str = "float32"
+) -> Iterator[tuple[KernelSpec, CudaCode]]:
     """Generate the kernels of a model; only those that run on the device, if `there`."""
     workload = WORKLOADS[name]
     xs, p = inputs(workload, size, 2, None)
@@ -62,7 +64,7 @@ def kernels(name: str, size: str | int, there: bool = False) -> Iterator[tuple[K
     one = specialise(f, bind(f, (xs,), {"p": p}))[0]
     once = {o.kernel for o in one.plan.program.once} if there else set()
     for spec in (spec for k, spec in enumerate(one.plan.kernels) if k not in once):
-        yield spec, generate(spec, one.options.decisions, one.options.precision)
+        yield spec, generate(spec, one.options.decisions, precision)
 
 
 def different(name: str, size: str | int) -> list[tuple[KernelSpec, CudaCode]]:
@@ -85,16 +87,16 @@ def rows(name: str, size: str, gpu: str) -> Iterator[dict[str, Any]]:
             }  # fmt: skip
 
 
-def estimates(name: str, size: str, nodes: list[int], steps: bool) -> Iterator[dict[str, Any]]:
+def estimates(name: str, size: str, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Estimate the cycles of each function of a model, and of steps of its kernels, for batches of so many nodes."""
-    for spec, code in kernels(name, size, there=True):
+    for spec, code in kernels(name, size, there=True, precision=args.precision):
         made = machines(code, *GPUS["9.0a"])
-        for many in nodes:
+        for many in args.rows:
             launch = Launch(spec, code, many)
             for entry, grids, machine in zip(code.entries, code.grids, made, strict=True):
                 row: dict[str, Any] = {
                     "size": size, "model": name, "function": entry, "rows": many, "registers": machine.registers,
-                    "spills": machine.spills, "shared": machine.shared,
+                    "spills": machine.spills, "shared": machine.shared + grids[0].pool,
                 }  # fmt: skip
                 row["bytes"] = sass.read(machine.code, entry).size
                 try:
@@ -105,7 +107,7 @@ def estimates(name: str, size: str, nodes: list[int], steps: bool) -> Iterator[d
                 else:
                     row["us"] = round(row["cycles"] / cycles.GIGAHERTZ / 1000, 2)
                 yield row
-            if steps and code.entries:
+            if args.steps and code.entries:
                 yield {"size": size, "model": name, "rows": many} | as_step(spec.name, code, launch)
 
 
@@ -137,7 +139,7 @@ def report(args: argparse.Namespace) -> int:
     print("|---|---|---|---|---|---|---|---|---|---|")
     for size in args.size:
         for name in args.models:
-            for row in estimates(name, size, args.rows, args.steps):
+            for row in estimates(name, size, args):
                 found.append(row)
                 names = "function rows blocks cycles us registers spills shared bytes".split()
                 cells = [f"{row[k]:,}" if isinstance(row.get(k), int) else str(row.get(k, "?")) for k in names]
@@ -223,6 +225,7 @@ def main() -> int:
     parser.add_argument("--cycles", action="store_true")
     parser.add_argument("--steps", action="store_true")
     parser.add_argument("--rows", nargs="*", type=int, default=[1, 16, 64, 256, 700])
+    parser.add_argument("--precision", default="float32")
     args = parser.parse_args()
     if args.cycles:
         return report(args)
