@@ -15,7 +15,7 @@ import pytest
 from tests.support import figures
 from tests.support.figures import FIGURE, SHOWN, TABLE
 from tests.support.lessons import LESSONS, cells
-from tests.support.results import by_hand, fewer, gpu, lesson, of, result, schedule_times, shared, times
+from tests.support.results import by_hand, fewer, gpu, lesson, result, schedule_times, shared, times
 
 MADE = ("api", "errors", "gallery")  # folders of pages that are made of what is checked elsewhere
 CODE = re.compile(r"```.*?```|`[^`\n]*(?:\n[^`\n]+)?`|<!--.*?-->|\]\([^)]*\)|https?://\S+", re.S)
@@ -101,6 +101,7 @@ def test_marks_are_never_seen(root: Path) -> None:
         for line in page.read_text(encoding="utf-8").splitlines():
             assert not re.match(r"\s*(?:[-*] )?<!--/?f", line), f"{page.name}: {line}"
             assert not re.search(r"<!--f [^>]*$", line), f"{page.name}: a mark goes over the end of a line: {line}"
+            assert not line.startswith("{{"), f"{page.name}: {line}"
 
 
 def test_measurements_in_prose_are_marked_or_have_a_reason(root: Path) -> None:
@@ -145,8 +146,7 @@ def test_training_on_the_treebank_ends_where_pytorch_ends() -> None:
 
 def test_what_pages_say_in_words_is_so() -> None:
     """What would have to be written anew if the results were others."""
-    slower = [x for x in by_hand() if x < 1]
-    assert slower == [of("drnn", "small", 8, "NumPy by hand")], "performance.md: who is faster by hand"
+    assert min(by_hand()) > 1, "performance.md: who is faster by hand"
     assert gpu(64, "CUDA graph") < 1 < gpu(64, "PyTorch"), "performance.md, fit.md: on a GPU"
     assert sorted(shared("small"), key=shared("small").get)[:2] == ["birnn", "decoder"], "performance.md: two threads"
     assert fewer("agenda") and fewer("effort=3"), "schedules.md, options.md: who has fewer batches"
