@@ -180,7 +180,39 @@ class Optimiser:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in given.items())})"
 
 
-class _Known:
+class _Same:
+    """Parameters and state of an update; whether another one has the same, by identity of all containers."""
+
+    def __init__(self, params: object, state: _State, kinds: Sequence[str]) -> None:
+        self._memory = [state[kind] for kind in kinds]
+        self._given, self._kinds = (params, state), kinds
+        self._skeletons = Skeleton(params), Skeleton(self._memory)
+        self.fixed = all(s.fixed for s in self._skeletons)
+        self._places, self._others = list[int](), list[int]()
+
+    def _place(self, arrays: Sequence[Array]) -> bool:
+        """Note which leaves are these arrays, and which have no gradients; return whether all arrays are leaves."""
+        leaves = {id(leaf): k for k, leaf in enumerate(self._skeletons[0].leaves)}
+        if not all(id(w) in leaves for w in arrays):
+            return False
+        self._places = [leaves.pop(id(w)) for w in arrays]
+        self._others = list(leaves.values())
+        return True
+
+    def _gradients(self, params: object, grads: object, state: _State, kinds: Sequence[str]) -> list[Any] | None:
+        """Return the gradients of the arrays, if parameters and state are the same and the gradients are of them."""
+        mine, of_memory = self._skeletons
+        same = params is self._given[0] and state is self._given[1] and "step" in state and kinds == self._kinds
+        same = same and all(map(is_, map(state.get, self._kinds), self._memory))
+        if not (same and mine.is_unchanged() and of_memory.is_unchanged()):
+            return None
+        leaves = mine.leaves_of(grads)
+        if leaves is None or not all(map(is_, map(leaves.__getitem__, self._others), repeat(None))):
+            return None
+        return list(map(leaves.__getitem__, self._places))
+
+
+class _Known(_Same):
     """Parameters and state after the checks of an update, for as long as they are the same and lie where they lay.
 
     `read` compares all of that: the containers by identity, the kinds of memory, then places and forms of the arrays,
@@ -194,17 +226,13 @@ class _Known:
         from acronumba.runtime.updates import MOST, Table
         from acronumba.runtime.watched import WatchedArrays
 
-        memory = [state[kind] for kind in kinds]
-        self._given, self._kinds, self._memory = (params, state), kinds, memory
-        self._skeletons = Skeleton(params), Skeleton(memory)
-        leaves = {id(leaf): k for k, leaf in enumerate(self._skeletons[0].leaves)}
+        super().__init__(params, state, kinds)
+        memory = self._memory
         pairs = sorted(pairs, key=lambda pair: _DTYPES.index(pair[1].dtype.name))
         groups = [[w, *(of[name] for of in memory)] for name, w, _ in pairs]
         every = [w for w, *_ in groups] + [a for _, *of in groups for a in of]
-        self.holds = all(s.fixed for s in self._skeletons) and all(a.flags.carray for a in every)
-        self.holds = self.holds and all(id(w) in leaves for w, *_ in groups) and not _overlap(w for w, *_ in groups)
-        self._places = [leaves.pop(id(w)) for w, *_ in groups] if self.holds else []
-        self._others = list(leaves.values())  # leaves whose gradients are None
+        self.holds = self.fixed and all(a.flags.carray for a in every) and not _overlap(w for w, *_ in groups)
+        self.holds = self.holds and self._place([w for w, *_ in groups])
         self._watched, self._found = WatchedArrays(every), list[Array]()
         rows = np.zeros((len(groups), MOST + 1), np.int64)
         ats = iter(self._watched.addresses)
@@ -220,16 +248,10 @@ class _Known:
 
     def read(self, params: object, grads: object, state: _State, kinds: Sequence[str]) -> bool:
         """Take gradients, if everything is as it was; return whether it is."""
-        mine, of_memory = self._skeletons
-        same = params is self._given[0] and state is self._given[1] and "step" in state
-        same = same and kinds == self._kinds and self.holds
-        same = same and all(map(is_, map(state.get, self._kinds), self._memory))
-        if not (same and mine.is_unchanged() and of_memory.is_unchanged() and self._watched.are_unchanged()):
+        found = self._gradients(params, grads, state, kinds) if self.holds else None
+        if found is None or not self._watched.are_unchanged():
             return False
-        leaves = mine.leaves_of(grads)
-        if leaves is None or not all(map(is_, map(leaves.__getitem__, self._others), repeat(None))):
-            return False
-        self._found = list(map(leaves.__getitem__, self._places))
+        self._found = found
         arrays = all(map(is_, map(type, self._found), repeat(np.ndarray)))
         return arrays and self._watched.read_alike(self._found, self._to, self._step)
 
@@ -240,7 +262,7 @@ class _Known:
         self._found = []
 
 
-class _There:
+class _There(_Same):
     """Parameters and state on a device after the checks of an update, for as long as these are the same.
 
     `read` compares the containers by identity, and what the device holds; `_Known` is the like of it for the CPU.
@@ -249,34 +271,24 @@ class _There:
     def __init__(
         self, params: object, pairs: Sequence[tuple[str, Array, Array]], state: _State, kinds: Sequence[str]
     ) -> None:
-        memory = [state[kind] for kind in kinds]
-        self._given, self._kinds, self._memory = (params, state), kinds, memory
-        self._skeletons = Skeleton(params), Skeleton(memory)
-        leaves = {id(leaf): k for k, leaf in enumerate(self._skeletons[0].leaves)}
+        super().__init__(params, state, kinds)
         found = {home_of(w) for _, w, _ in pairs}
-        self.holds = len(found) == 1 and None not in found and all(id(w) in leaves for _, w, _ in pairs)
-        self.holds = self.holds and all(s.fixed for s in self._skeletons)
+        self.holds = len(found) == 1 and None not in found and self.fixed and self._place([w for _, w, _ in pairs])
         home = found.pop() if self.holds else None
         self._home = (lambda: None) if home is None else weakref.ref(home)
         self._regions = None if home is None else home.regions()
-        self._groups = [(w, [of[name] for of in memory]) for name, w, _ in pairs]
-        self._places = [leaves.pop(id(w)) for _, w, _ in pairs] if self.holds else []
-        self._others = list(leaves.values())  # leaves whose gradients are None
+        self._groups = [(w, [of[name] for of in self._memory]) for name, w, _ in pairs]
 
     def read(
         self, params: object, grads: object, state: _State, kinds: Sequence[str]
     ) -> tuple[Home, list[list[Value]]] | None:
         """Return the home, and the groups of arrays for its `step`, if everything is as it was."""
-        (mine, of_memory), home = self._skeletons, self._home()
-        same = self.holds and params is self._given[0] and state is self._given[1] and "step" in state
-        same = same and kinds == self._kinds and all(map(is_, map(state.get, self._kinds), self._memory))
-        same = same and home in homes and home is not None and home.regions() is self._regions
-        if home is None or not (same and mine.is_unchanged() and of_memory.is_unchanged()):
+        home = self._home() if self.holds else None
+        if home is None or home not in homes or home.regions() is not self._regions:
             return None
-        leaves = mine.leaves_of(grads)
-        if leaves is None or not all(map(is_, map(leaves.__getitem__, self._others), repeat(None))):
+        found = self._gradients(params, grads, state, kinds)
+        if found is None:
             return None
-        found = list(map(leaves.__getitem__, self._places))
         for (w, _), g in zip(self._groups, found, strict=True):
             if not isinstance(g, DeviceTensor) or g.shape != w.shape or g.dtype != w.dtype:
                 return None
