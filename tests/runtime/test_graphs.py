@@ -20,7 +20,7 @@ from acronumba.runtime.devices.launches import Driver as Entries
 from acronumba.runtime.devices.launches import launch_module, launches
 from acronumba.runtime.library.launch_words import ABOUT, CROWDED, GRAPH, SCANT, UNKNOWN
 from acronumba_bench.workloads import WORKLOADS
-from tests.support.device_runs import Batches, Run, alike, chain, same_bits, sequences, weights
+from tests.support.device_runs import Batches, Run, alike, chain, fail_alone, in_rounds, same_bits, sequences, weights
 from tests.support.gpu_driver import Driver
 
 
@@ -84,34 +84,13 @@ def test_a_level_has_a_node_for_each_function() -> None:
 
 
 def test_each_round_is_a_graph() -> None:
-    @model
-    def until(x: np.ndarray, *, w: np.ndarray) -> tuple[int, np.ndarray]:
-        n = 0
-        while n < 6 and float(x.sum()) < 4.0:
-            x = w @ x * 1.5 + w[0]
-            n += 1
-        return n, x
-
-    w = np.abs(weights())
-    xs = [np.full(5, v, np.float32) for v in (0.1, 0.01, 0.5, 2.0, 0.02)]
-    apart = Run(until, xs, w=w)
-    done = Run(graph(until), xs, w=w, seed=1)
-    same_bits(done.results, apart.results)
+    done, apart = in_rounds(graph)
     assert 1 < done.launches < apart.launches
     assert done.executable.executor.persistent.graphs.known < done.launches  # type: ignore[attr-defined]
 
 
 def test_an_instance_that_fails_disturbs_no_other() -> None:
-    @model
-    def picked(x: np.ndarray, k: int, *, w: np.ndarray) -> np.ndarray:
-        return w @ (w[k] + x * w[np.argmax(x) + k])
-
-    w = weights()
-    columns = [np.arange(5, dtype=np.float32) - 3 * i for i in range(6)], [0, 3, -1, 0, 2, 0]
-    done, apart = Run(graph(picked), *columns, w=w), Run(picked, *columns, w=w)
-    assert sorted(done.errors) == sorted(apart.errors) == [1, 4]
-    for k in (0, 2, 3, 5):
-        assert done.results[k].tobytes() == apart.results[k].tobytes()
+    fail_alone(graph)
 
 
 def test_gradients_are_those_of_single_launches() -> None:

@@ -27,7 +27,18 @@ from acronumba.runtime.devices.simulated import SimulatedDevice
 from acronumba.runtime.library.launch_words import ABOUT, LAUNCHED, UNWRITTEN, WRITTEN
 from acronumba_bench.workloads import WORKLOADS
 from tests.support.clocks import Clocked
-from tests.support.device_runs import Batches, Run, alike, chain, same_bits, sequences, together, weights
+from tests.support.device_runs import (
+    Batches,
+    Run,
+    alike,
+    chain,
+    fail_alone,
+    in_rounds,
+    same_bits,
+    sequences,
+    together,
+    weights,
+)
 from tests.support.gpu_driver import Driver
 
 
@@ -98,36 +109,12 @@ def test_one_call_does_all_once_everything_is_in_place(
 
 
 def test_each_round_is_a_launch() -> None:
-    @model
-    def until(x: np.ndarray, *, w: np.ndarray) -> tuple[int, np.ndarray]:
-        n = 0
-        while n < 6 and float(x.sum()) < 4.0:
-            x = w @ x * 1.5 + w[0]
-            n += 1
-        return n, x
-
-    w = np.abs(weights())
-    xs = [np.full(5, v, np.float32) for v in (0.1, 0.01, 0.5, 2.0, 0.02)]
-    apart = Run(until, xs, w=w)
-    done = Run(together(until), xs, w=w, seed=1)
-    same_bits(done.results, apart.results)
+    done, apart = in_rounds(together)
     assert 1 == done.launches < apart.launches
-    for x, mine in zip(xs, done.results, strict=True):
-        alike(mine, until(x, w=w))
 
 
 def test_an_instance_that_fails_disturbs_no_other() -> None:
-    @model
-    def picked(x: np.ndarray, k: int, *, w: np.ndarray) -> np.ndarray:
-        return w @ (w[k] + x * w[np.argmax(x) + k])
-
-    w = weights()
-    columns = [np.arange(5, dtype=np.float32) - 3 * i for i in range(6)], [0, 3, -1, 0, 2, 0]
-    done = Run(together(picked), *columns, w=w)
-    apart = Run(picked, *columns, w=w)
-    assert sorted(done.errors) == sorted(apart.errors) == [1, 4]
-    for k in (0, 2, 3, 5):
-        assert done.results[k].tobytes() == apart.results[k].tobytes()
+    fail_alone(together)
 
 
 def test_two_threads_use_one_device() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -93,3 +94,39 @@ def weights() -> np.ndarray:
 def sequences(*lengths: int) -> list[list[np.ndarray]]:
     r = np.random.default_rng(1)
     return [[r.standard_normal(5).astype(np.float32) for _ in range(n)] for n in lengths]
+
+
+@model
+def until(x: np.ndarray, *, w: np.ndarray) -> tuple[int, np.ndarray]:
+    n = 0
+    while n < 6 and float(x.sum()) < 4.0:
+        x = w @ x * 1.5 + w[0]
+        n += 1
+    return n, x
+
+
+@model
+def picked(x: np.ndarray, k: int, *, w: np.ndarray) -> np.ndarray:
+    return w @ (w[k] + x * w[np.argmax(x) + k])
+
+
+def in_rounds(way: Callable[[Model], Model]) -> tuple[Run, Run]:
+    """Run a program with decisions one way, and launch by launch; the results must be the same."""
+    w = np.abs(weights())
+    xs = [np.full(5, v, np.float32) for v in (0.1, 0.01, 0.5, 2.0, 0.02)]
+    apart = Run(until, xs, w=w)
+    done = Run(way(until), xs, w=w, seed=1)
+    same_bits(done.results, apart.results)
+    for x, mine in zip(xs, done.results, strict=True):
+        alike(mine, until(x, w=w))
+    return done, apart
+
+
+def fail_alone(way: Callable[[Model], Model]) -> None:
+    """Run instances of which two fail; the others must have the same bits as launch by launch."""
+    w = weights()
+    columns = [np.arange(5, dtype=np.float32) - 3 * i for i in range(6)], [0, 3, -1, 0, 2, 0]
+    done, apart = Run(way(picked), *columns, w=w), Run(picked, *columns, w=w)
+    assert sorted(done.errors) == sorted(apart.errors) == [1, 4]
+    for k in (0, 2, 3, 5):
+        assert done.results[k].tobytes() == apart.results[k].tobytes()
