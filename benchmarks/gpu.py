@@ -9,7 +9,8 @@ In this order, until the time is up (`--minutes`):
    (`acronumba_bench.gpu.instructions`), and kernels of some models alone (`acronumba_bench.gpu.alone`; by Nsight
    Compute, too, where it is installed), beside the estimates of `benchmarks/results/cycles-sm90a.json`, which
    `benchmarks/cubins.py --cycles` has made;
-2. mini-batches of a few models, back to back and after pauses, and their stages on the processor (`timeline`);
+2. mini-batches of a few models, back to back, after pauses, and with each value of the option `persistent`, and their
+   stages on the processor (`timeline`);
 3. every model's results are compared with the plain calls, several at the same time; so are the gradients of its
    parameters, with those of the processor, from random cotangents of its results;
 4. mini-batches take turns with PyTorch one by one, by hand, and by hand in a CUDA graph, where PyTorch is installed,
@@ -55,6 +56,7 @@ ROWS = (1, 8, 16, 64, 256, 700)  # nodes of a batch of these
 LAUNCHES = 3  # of each of these for the profiler
 ESTIMATES = Path(__file__).resolve().parent / "results" / "cycles-sm90a.json"
 PAUSES = (0.0, 1e-4, 1e-2)  # seconds before a mini-batch
+PERSISTENT = (None, True, "graph", False)  # values of this option
 FEW = 8  # instances from which on PyTorch one by one takes no turn: it takes as much longer as there are more
 PACKAGES = ("numpy", "numba", "llvmlite", "numba-cuda", "cuda-core", "cuda-bindings", "torch")
 KINDS = {"check": "checks", "gradients": "gradients"}  # of comparisons: where the report has them
@@ -365,7 +367,9 @@ def row(
 
 
 def timeline(model: str, size: str | int, batch: int, device: str, rounds: int) -> dict[str, Any]:
-    """Return the milliseconds of a mini-batch of packed data, back to back and after pauses, and of its stages."""
+    """Return the milliseconds of a mini-batch of packed data, back to back, after pauses and in other launches, and of
+    its stages.
+    """
     import statistics
 
     from acronumba import pack
@@ -375,17 +379,21 @@ def timeline(model: str, size: str | int, batch: int, device: str, rounds: int) 
     workload = WORKLOADS[model]
     xs, p = inputs(workload, size, batch, None)
     ours, packed, shared = workload.model.on(device), pack(xs), pack(p)
-    taken: dict[float, list[float]] = {pause: [] for pause in PAUSES}
+    ways = [(ours, f"{pause * 1e3:g} ms", pause) for pause in PAUSES]
+    ways += [(ours.with_options(persistent=how), str(how), 0.0) for how in PERSISTENT]
+    taken: dict[str, list[float]] = {name: [] for _, name, _ in ways}
     for k in range(rounds + 3):
-        for pause, times in taken.items():
+        for its, name, pause in ways:
             time.sleep(pause)
             begun = time.perf_counter()
-            list(ours.batch(packed, p=shared))
-            times += [time.perf_counter() - begun] if k >= 3 else []
+            list(its.batch(packed, p=shared))
+            taken[name] += [time.perf_counter() - begun] if k >= 3 else []
+    median = {name: 1e3 * statistics.median(times) for name, times in taken.items()}
     stages = [ours.trace(packed, p=shared).data.seconds for _ in range(3)]
     return {
         "model": model, "size": size, "instances": batch,
-        "after a pause of": {f"{pause * 1e3:g} ms": 1e3 * statistics.median(times) for pause, times in taken.items()},
+        "after a pause of": {name: median[name] for _, name, _ in ways[: len(PAUSES)]},
+        "persistent": {name: median[name] for _, name, _ in ways[len(PAUSES) :]},
         "stages": {name: 1e3 * statistics.median(s[name] for s in stages) for name in stages[0]},
     }  # fmt: skip
 

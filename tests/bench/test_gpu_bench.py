@@ -128,6 +128,7 @@ def test_the_whole_program_in_the_simulator(gpu: ModuleType, tmp_path: Path, cap
     assert data["checks"]["doubled 4"]["verdict"] in ("equal", "close")
     (row,), (looked,) = data["rows"], data["timelines"]
     assert len(looked["after a pause of"]) == 3 and looked["stages"]["execute"] > 0
+    assert set(looked["persistent"]) == {"None", "True", "graph", "False"}
     assert (row["launches"], row["nodes"], row["reasons"]) == (1, 2, {})
     assert set(row["seconds"]) == {"ours, objects", "ours, packed", "ours, on the processor"}
     assert data["gradients"]["doubled 4"] | {"first": 0} == {"verdict": "close", "error": 0.0, "first": 0, "arrays": 1}
