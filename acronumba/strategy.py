@@ -96,7 +96,8 @@ class Strategy:
     panel_vectors: int = 0  # vectors of columns of a gate that a panel has at most; 0: as many as keep a tile busy
     gates: int = 6  # parts, split off a product, that lie side by side in a panel at most
     lookups: int = 384  # columns of a product with a pool from which on its sums are looked up (`kernels.lookups`)
-    turn_bytes: int = 1 << 18  # weights from which on every other block begins with the last panel
+    turn_bytes: int = 700_000  # weights from which on a core's own cache does not keep all for the next block,
+    turn_rows: int = 24  # so that every other block begins with the last panel; more rows hide the time of reading
     prefetch: bool = True  # the operands of the code after a tile are prefetched while the tile computes
 
     # blocks of nodes (`kernels.stages.tasks`, `kernels.cpu`, `kernels.write.blocks`)

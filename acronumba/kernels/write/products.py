@@ -297,17 +297,13 @@ class ProductWriter(OrderWriter):
         """Write units u0..u1 of a stage: a unit is a tile of rows of one panel; panel after panel, pass after pass."""
         _Products(self, number, stage).write()
 
-    def backwards(self, stage: ProductStage) -> Local | None:
-        """Return whether to begin with the last panel, or None if all weights of a stage stay in the cache.
-
-        Every other block and batch does, as the panels that the one before has read last are still in the cache.
-        """
-        if self.stages.weight_bytes(stage) <= self.stages.strategy.turn_bytes:
+    def backwards(self, stage: ProductStage, total: Expr) -> Local | None:
+        """Return whether to begin with the last panel, for a block of `total` rows; None if no block does."""
+        strategy = self.stages.strategy
+        if self.stages.weight_bytes(stage) <= strategy.turn_bytes:
             return None
-        self.f.comment("every other time from the last panel to the first: the weights read last are near")
-        times = tree.load(self.f["P"], 3)
-        block = self.kernel.block.constant
-        return self.bind("backwards", (times + self.f["i0"] // block if block is not None else times) & 1)
+        self.f.comment("few rows: every other time from the last panel to the first, the weights read last are near")
+        return self.bind("backwards", select(total <= strategy.turn_rows, tree.load(self.f["P"], 3) & 1, 0))
 
     @staticmethod
     def inner(product: Product) -> int:
@@ -506,7 +502,7 @@ class _Products:
         self.addresses(nodes)
         if stage.n == 0:
             return
-        self.backwards = w.backwards(stage)
+        self.backwards = w.backwards(stage, self.total)
         before: Expr | None = None  # units of earlier passes
         for one in self.passes:
             tiles = w.bind("tiles", tiles_of(one, self.total))
