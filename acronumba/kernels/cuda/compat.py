@@ -133,7 +133,7 @@ def _space(text: str, arch: Arch, *others: Mapping[str, Any]) -> dict[str, Any]:
     """Return the namespace of a text's functions, which may call functions of other namespaces."""
     from acronumba.kernels.cuda.functions import names
 
-    space = dict(names(dependent=int(arch[0]) >= 9))
+    space = dict(names(hopper=int(arch[0]) >= 9))
     for other in others:
         space.update(other)
     exec(compile(text, "<kernel>", "exec"), space)  # text that we have generated

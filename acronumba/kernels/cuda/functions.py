@@ -34,15 +34,15 @@ _INTEGERS = {"i8": types.int8, "i16": types.int16, "i32": types.int32, "i64": ty
 
 
 @functools.cache
-def names(dependent: bool = True) -> Mapping[str, Any]:
-    """Return the names that the text of a kernel finds; `dependent`: the GPU lets launches begin before others end."""
+def names(hopper: bool = True) -> Mapping[str, Any]:
+    """Return the names that the text of a kernel finds; `hopper`: for compute capability 9.0 or later."""
     out: dict[str, Any] = {
         "cuda": cuda, "range": range, "inf": float("inf"), "nan": float("nan"),
         **_INTEGERS, "u64": types.uint64, "f32": types.float32, "f64": types.float64,
     }  # fmt: skip
     for name, (parameters, typed) in _TYPED.items():
         out[name] = _intrinsic(name, parameters, typed)
-    return {**out, **_instructions(dependent), **_functions(), **_lanes(), **_memory()}
+    return {**out, **_instructions(hopper), **_functions(), **_lanes(), **_memory()}
 
 
 def _intrinsic(name: str, parameters: str, typed: Callable[..., Typed]) -> DeviceFunction:
@@ -313,7 +313,14 @@ def _assembly(
     return _intrinsic(name, ", ".join(f"a{k}" for k in range(len(arguments))), typed)
 
 
-def _instructions(dependent: bool) -> dict[str, DeviceFunction]:
+# Before Hopper, ptxas takes no warp in a loop as whole, unless the loop begins with a barrier, which may be the warp's
+# own: exchanges get a second form, with calls, for whose sake registers are spilled.
+_MEET = ("{ .reg .u32 w; mov.u32 w, %tid.x; shr.u32 w, w, 5; add.u32 w, w, 1; bar.sync w, 32; }", "bar.warp.sync -1;")
+# It knows a zero that is written, and would then write loops several times.
+_NOTHING = ("{ .reg .u32 z; mov.u32 z, %ctaid.z; cvt.u64.u32 $0, z; }", "mov.u64 $0, 0;")
+
+
+def _instructions(hopper: bool) -> dict[str, DeviceFunction]:
     """Return the instructions that Numba has no name for."""
     f4, i4, i8, f32 = types.UniTuple(types.float32, 4), types.int32, types.int64, types.float32
     product = (
@@ -346,8 +353,8 @@ def _instructions(dependent: bool) -> dict[str, DeviceFunction]:
         "store_near_int": ("st.shared.s32 [$0], $1;", "r,r,~{memory}", types.void, (i4, i4)),
         "copy_near": ("cp.async.cg.shared.global [$0], [$1], 16, $2;", "r,l,r,~{memory}", types.void, (i4, i8, i4)),
         "copy_one_near": ("cp.async.ca.shared.global [$0], [$1], 4, $2;", "r,l,r,~{memory}", types.void, (i4, i8, i4)),
-        "meet_lanes": ("bar.warp.sync -1;", "~{memory}", types.void, ()),  # where all lanes of a warp go the same way
-        "nothing": ("mov.u64 $0, 0;", "=l", i8, ()),
+        "meet_lanes": (_MEET[hopper], "~{memory}", types.void, ()),  # where all lanes of a warp go the same way
+        "nothing": (_NOTHING[hopper], "=l", i8, ()),
         "load_far_four": ("ld.global.v4.f32 {$0,$1,$2,$3}, [$4];", "=f,=f,=f,=f,l,~{memory}", f4, (i8,)),
         "copies_end": ("cp.async.commit_group;", "~{memory}", types.void, ()),
         "wait_for_copies": ("cp.async.wait_group 0;", "~{memory}", types.void, ()),
@@ -357,8 +364,8 @@ def _instructions(dependent: bool) -> dict[str, DeviceFunction]:
         "acquire": ("ld.acquire.gpu.global.u64 $0, [$1];", "=l,l,~{memory}", i8, (i8,)),
         "release": ("st.release.gpu.global.u64 [$0], $1;", "l,l,~{memory}", types.void, (i8, i8)),
         # launches of which the next may begin before this one has ended; else, nothing
-        "next_may_begin": ("griddepcontrol.launch_dependents;" * dependent, "~{memory}", types.void, ()),
-        "earlier_have_ended": ("griddepcontrol.wait;" * dependent, "~{memory}", types.void, ()),
+        "next_may_begin": ("griddepcontrol.launch_dependents;" * hopper, "~{memory}", types.void, ()),
+        "earlier_have_ended": ("griddepcontrol.wait;" * hopper, "~{memory}", types.void, ()),
         # memory of the CPU: a word, and a word that says that others are there
         "look": ("ld.relaxed.sys.global.u64 $0, [$1];", "=l,l,~{memory}", i8, (i8,)),
         "give": ("st.relaxed.sys.global.u64 [$0], $1;", "l,l,~{memory}", types.void, (i8, i8)),

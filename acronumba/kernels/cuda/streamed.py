@@ -312,11 +312,12 @@ class Streams:
             rows = w.local("rows_at", mine + further + sub * (64 if core.across else 16))
             sums = w.local("sums_at", mine + further + (sub * stream.STEP + unit * core.apart + gate) * SIZE)
             where = (sub,)
-        turns = w.local("turns", (m + (core.group * warp.every - 1)) // (core.group * warp.every))
+        high = core.group * warp.every  # rows of a turn; a tile has one at least
+        turns = w.local("turns", (m + (high - 1)) // high) if high < core.tile else const(1, I64)
         return lambda: self.multiply(warp, fetch, turns, rows, sums, where)
 
     def multiply(
-        self, warp: Warp, fetch: Callable[[Local], None], turns: Local, rows: Local, sums: Local,
+        self, warp: Warp, fetch: Callable[[Expr], None], turns: Expr, rows: Local, sums: Local,
         where: tuple[Expr, ...],
     ) -> None:  # fmt: skip
         """Write the copies and the products of a round."""
@@ -333,16 +334,17 @@ class Streams:
                     f.do(device("stream_products", rows, sums, *where, const(1, I64), *self.numbers(core)))
             return
         with w.loop("turn", 0, turns) as turn:
+            f.do(device("meet_lanes"))  # first of all: ptxas then takes the warp as whole in each turn
             with w.when(turn.eq(0)):
                 f.do(device("wait_for_older_copies"))
             with f.otherwise(), w.scope():
                 f.do(device("wait_for_copies"))
             f.do(device("meet_lanes"))
-            further = w.local("further", turn * (warp.every * warp.member.core.group * stream.STEP * SIZE))
+            further = w.local("further", turn * (warp.every * core.group * stream.STEP * SIZE))
             f.do(device("stream_products", w.local("x_at", rows + further), w.local("to", sums + further), *where,
-                        *self.numbers(warp.member.core)))  # fmt: skip
+                        *self.numbers(core)))  # fmt: skip
 
-    def fetcher(self, warp: Warp, mine: Local) -> Callable[[Local], None]:
+    def fetcher(self, warp: Warp, mine: Local) -> Callable[[Expr], None]:
         """Return a writer of copies of a part of rows: of four at a time, 16 lanes copy a row, 16 bytes each, twice."""
         w, f = self.w, self.w.f
         k = w.local("k", warp.terms + (self.lane & 15) * 4)
@@ -388,14 +390,14 @@ class Streams:
     def in_time(
         self, warp: Warp, fetch: Callable[[Sequence[Expr]], None], fetch_slowly: Callable[[Expr], None],
         slow: Callable[[], Expr] | None,
-    ) -> Callable[[Local], None]:  # fmt: skip
+    ) -> Callable[[Expr], None]:  # fmt: skip
         """Return a writer of the copies of all groups of a warp, the first of which come first.
 
         `slow`: returns whether copies of 16 bytes are impossible; None: they always are.
         """
         w, f = self.w, self.w.f
 
-        def fetch_all(turns: Local) -> None:
+        def fetch_all(turns: Expr) -> None:
             fast = w.local("fast", const(0, I64) if slow is None else select(slow(), const(0, I64), 1))
             with w.when(fast.eq(0)):
                 fetch_slowly(turns)
@@ -410,7 +412,7 @@ class Streams:
 
         return fetch_all
 
-    def across_fetcher(self, warp: Warp, mine: Local) -> Callable[[Local], None]:
+    def across_fetcher(self, warp: Warp, mine: Local) -> Callable[[Expr], None]:
         """Return a writer of copies of a part of rows that are columns: the same terms of four rows at a time."""
         w, f, member = self.w, self.w.f, warp.member
 
