@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from acronumba.ir.spec import plan_words
-from acronumba.memory import Array, DType, Words, address, aligned, native
+from acronumba.memory import Array, DType, Words, address, aligned, available, native
 from acronumba.runtime.kernel_table import KernelTable
 from acronumba.runtime.known_patterns import KnownPatterns
 from acronumba.runtime.state import (
@@ -46,7 +46,8 @@ _CACHE = 1 << 20  # bytes: more than these are not fetched, as they would drive 
 _FIBERS = 256  # that the first queues have room for
 _NOTES = 1 << 10  # that there is room for at first
 _KEPT = 1 << 28  # a larger heap or arena is given back to the system when its run is over
-KEPT_IN_TRAINING = 1 << 31  # ... of what is trained: the next step needs as much, and the system fills it with zeros
+KEPT_IN_TRAINING = 1 << 31  # ... of what is trained, or if two runs in succession have needed it: the next one will,
+_FREE = 4  # so many times its size being free then; the system would fill it with zeros each time
 
 # int32 tables of the search for a schedule, by what they have entries for; see `acronumba.runtime.state`
 _OF_GROUPS = tuple("deepest lfirst bfirst size mixed kfirst agenda_lengths depth_lengths".split())
@@ -87,7 +88,7 @@ class ArenaPool:
     allocate : callable
         From a number of bytes to memory aligned to 64 bytes, for arenas of up to `_KEPT` bytes.
     kept : int
-        Largest arena, in bytes, that is reused. At most one arena above `_KEPT` is held.
+        Largest arena, in bytes, that is reused after a single run. At most one arena above `_KEPT` is held.
     idle : int
         Maximum number of unused arenas.
     """
@@ -99,6 +100,7 @@ class ArenaPool:
         self.wanted = wanted
         self.allocate = allocate
         self.kept = kept
+        self._last = self._steady = 0  # bytes that the last run has used, and both of the last two
 
     def take(self, size: int, most: int = 1 << 62) -> Arena:
         """Return an arena of at least `size` bytes; a new one is a quarter larger, for reuse, up to `most` bytes."""
@@ -116,10 +118,17 @@ class ArenaPool:
         """Release all unused arenas."""
         self._free.clear()
 
+    def note(self, used: int) -> None:
+        """Estimate what the next run will use, after a run that has used so many bytes."""
+        self.wanted = max(used, self.wanted - self.wanted // 8)
+        self._last, self._steady = used, min(self._last, used)
+
     def give(self, block: NDArray[np.uint8], device_copy: object) -> None:
-        if len(block) > _KEPT:
+        size = len(block)
+        if size > _KEPT:
             self._free.clear()
-        if len(block) <= self.kept:
+        steady = size <= min(2 * self._steady, KEPT_IN_TRAINING)
+        if size <= self.kept or (steady and _FREE * size <= available()):
             self._free.append((block, device_copy))
 
 

@@ -544,7 +544,7 @@ class Executable:
             self._recent = 1e-9 * words[AT["taken"]]
         used = words[AT["kept"]] + words[AT["arena_used"]]
         buffers.note_run()
-        self.arenas.wanted = max(used, self.arenas.wanted - self.arenas.wanted // 8)
+        self.arenas.note(used)
         if m.works and not buffers.tight:
             self.works.wanted = max(
                 buffers["work_used"], buffers["work_most"], self.works.wanted - self.works.wanted // 8 - 1

@@ -19,7 +19,7 @@ from acronumba.api.model import model
 from acronumba.api.results import equal
 from acronumba.ir.types import TensorT
 from acronumba.memory import address
-from acronumba.runtime import driver, state
+from acronumba.runtime import buffers, driver, state
 from acronumba.runtime.forms import forms
 from acronumba.runtime.memory_policy import TooLarge
 from tests.support import generate, recorded, recurrences
@@ -412,3 +412,29 @@ def test_last_readers_by_places_are_those_by_operands(seed: int, spoilt: None) -
         assert found[0] == found[1]
         run.close()
     assert noted
+
+
+def test_a_large_arena_stays_once_two_runs_in_succession_have_needed_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    large, small = 3 << 20, 1 << 16
+    monkeypatch.setattr(buffers, "_KEPT", 1 << 20)
+    pool = buffers.ArenaPool(0, kept=1 << 20)
+
+    def run(used: int) -> int:
+        arena = pool.take(max(used, pool.wanted))
+        pool.note(used)
+        return address(arena.block)
+
+    def held() -> list[int]:
+        return [len(block) for block, _ in pool._free]
+
+    run(large)
+    assert held() == []  # a single one gives it back
+    first = run(large)
+    assert held() == [large]
+    assert run(large - 5) == first
+    run(small)
+    assert held() == []
+    monkeypatch.setattr(buffers, "available", lambda: 4 * large - 1)
+    for _ in range(3):  # the system has little left
+        run(large)
+        assert held() == []
