@@ -62,6 +62,7 @@ _MOST = 10  # decisions that are measured: the best by the cost model
 _SCREEN, _VALIDATE = 7, 25  # turns
 _LOOKS = 0.985  # largest ratio in the first turns for a second measurement
 _SHORT = 2e-3  # seconds: a shorter run is repeated until it takes this long
+_LONG = 0.25  # seconds: of a mini-batch that takes longer, so many instances are measured that it takes about this
 _SECONDS = 10.0  # that the turns of one comparison take at most: slow models get fewer
 _RECORD, _COMPILE, _SEARCH = 12.0, 25.0, 45.0  # seconds of the process until no more is estimated, compiled, compared
 
@@ -108,6 +109,11 @@ def _tune_one(
 ) -> Choice:  # fmt: skip
     begun = time.process_time()
     default = variant(model, "default", {}, columns, shared)
+    took, _ = timed(default.run, time.thread_time)
+    if took > _LONG and n > 1:
+        n = max(1, int(n * _LONG / took))
+        columns = [column[:n] for column in columns]
+        default = variant(model, "default", {}, columns, shared)
     base = chosen = default
     left, tried = _promising(default, n, columns, shared, step, begun)
     while left and time.process_time() < begun + _SEARCH:

@@ -197,6 +197,14 @@ def test_a_search_ends_in_time(limit: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert len(choice.tried) == (0 if limit == "_RECORD" else 2)
 
 
+def test_of_a_slow_mini_batch_fewer_instances_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tune_model, "CANDIDATES", {})
+    monkeypatch.setattr(tune_model, "timed", lambda run, clock: (tune_model._LONG * len(run()), None))
+    xs, w = [np.ones(4, np.float32)] * 12, np.eye(4, dtype=np.float32)
+    one, all_of_them = tune_model.tune(doubled, {1: [xs[:1]], 12: [xs]}, {"w": w})
+    assert (one.most, one.measured, all_of_them.most, all_of_them.measured) == (3, 1, None, 1)
+
+
 @pytest.mark.long
 def test_decisions_are_left_out_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The times say that one product should stay in the step, and another in the step of its own loop."""
