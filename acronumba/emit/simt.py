@@ -55,6 +55,7 @@ DEVICE = {
     "load_near_word": "address in shared memory -> i64",
     "store_near": "address in shared memory, f32 -> nothing",
     "copy_near": "to (in shared memory), address, bytes -> nothing: begin to copy 16 bytes; 0: to clear",
+    "copy_often": "as copy_near; whether all rows have it, and none is written: then through the first cache",
     "copy_one_near": "to (in shared memory), address, bytes -> nothing: begin to copy 4 bytes; 0: to clear",
     "meet_lanes": "as meet_warp, where all lanes go the same way",
     "nothing": "-> i64: 0, which the compiler does not know",
@@ -69,7 +70,7 @@ NAMES = frozenset(
     "unsigned truncated sdiv srem fdiv fma umin umax udiv urem fdiv_near lshr ult ule ugt uge exchange of_lane hsum "
     "hmax hmin copy_bytes copy_later copies_end wait_for_copies wait_for_older_copies wait_for_oldest_copies "
     "this_thread within tf32 mma bf16 mma_bf16 shared_at load_near load_near_word load_four store_near copy_near "
-    "copy_one_near meet_lanes load_far_four nothing load_near_int store_near_int load_kept next_may_begin "
+    "copy_one_near copy_often meet_lanes load_far_four nothing load_near_int store_near_int load_kept next_may_begin "
     "earlier_have_ended mma_cut large_half store_two".split()
 )
 # No local has one of these names, or those that a setting has for what a function is given. Texts of `INLINE` have

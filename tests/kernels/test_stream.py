@@ -23,10 +23,10 @@ from tests.support.kernel_runs import SpecBuilder
 from tests.support.simt_runs import Simulated
 
 
-def product(n: int, *pieces: int) -> KernelSpec:
-    """A product with a vector in pieces; there is an element-wise operation on it."""
+def product(n: int, *pieces: int, shared: int | None = None) -> KernelSpec:
+    """A product with a vector in pieces, of which all nodes may share one; there is an element-wise operation on it."""
     b = SpecBuilder("product")
-    xs = [b.tensor(f"x{k}", size) for k, size in enumerate(pieces)]
+    xs = [(b.shared if k == shared else b.tensor)(f"x{k}", size) for k, size in enumerate(pieces)]
     w, bias = b.shared("w", n, sum(pieces)), b.tensor("b", n)
     x = xs[0] if len(xs) == 1 else b.op("concat", *xs, shape=(sum(pieces),), attrs=(0,))
     return b.spec(b.op("add", b.op("matmul", w, x, shape=(n,)), bias, shape=(n,)))
@@ -63,6 +63,18 @@ def test_sums_are_those_of_the_order(pieces: tuple[int, ...]) -> None:
     for row, got in zip(rows, found, strict=True):
         *xs, bias = row
         assert got.tobytes() == (defined(np.concatenate(xs), next(iter(shared.values()))) + bias).tobytes()
+
+
+def test_a_vector_that_all_nodes_share_comes_through_the_first_cache() -> None:
+    """Only that one: what other blocks write must not. A part has terms of both."""
+    spec = product(5, 72, 56, 64, shared=1)
+    text = generate.generate(spec).text
+    assert re.findall(r"copy_often\(.*(i64\(.*\))\)", text)[0] == "i64(piece == 1)" and "copy_near(" not in text
+    assert "copy_often(" not in generate.generate(product(5, 72, 56, 64)).text
+    rows, shared = inputs(spec, 5)
+    x, w = shared.values()
+    for (first, last, bias), got in zip(rows, run(spec, rows, shared), strict=True):
+        assert got.tobytes() == (defined(np.concatenate([first, x, last]), w) + bias).tobytes()
 
 
 def test_a_product_of_no_terms_reads_nothing() -> None:

@@ -416,7 +416,14 @@ def _memory() -> dict[str, DeviceFunction]:
             for k in range(lane, size, 32):
                 store_(to + k, load_(i8, source + k))
 
-    return {"copy_bytes": _device(copy_bytes), "ld": _device(lambda address, index=0: ld_at(address, index))}
+    often = _assembly(  # through the first cache if `$3` is true: of what many rows have, and nobody writes meanwhile
+        "copy_often",
+        "{ .reg .pred p; setp.ne.s32 p, $3, 0; @p cp.async.ca.shared.global [$0], [$1], 16, $2; "
+        "@!p cp.async.cg.shared.global [$0], [$1], 16, $2; }",
+        "r,l,r,r,~{memory}", types.void, (i32, types.int64, i32, i32),
+    )  # fmt: skip
+    ld = _device(lambda address, index=0: ld_at(address, index))
+    return {"copy_bytes": _device(copy_bytes), "copy_often": often, "ld": ld}
 
 
 _fma_of = _intrinsic("_fma_of", *_TYPED["fma"])

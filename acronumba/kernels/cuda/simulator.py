@@ -407,7 +407,7 @@ class Simulator:
             "load_near_int": lambda a: I32(self.loads[I32](self._far(a))),
             "store_near_int": lambda a, x: self._store(self._far(a), I32(x)),
             "load_kept": self._load_kept,
-            "copy_near": self._copy_near,
+            "copy_near": self._copy_near, "copy_often": lambda to, at, size, _: self._copy_near(to, at, size),
             "copy_one_near": self._copy_one, "meet_lanes": lambda: self._meet_warp("warp", None),
             "nothing": lambda: 0, "load_far_four": lambda a: tuple(map(self.loads[np.float32], range(a, a + 16, 4))),
             "within": _within,

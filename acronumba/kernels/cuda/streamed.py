@@ -361,11 +361,16 @@ class Streams:
             return mine + row * (stream.STEP * SIZE) + column, w.local("source", w.local("row_at", word) + offset)
 
         high, pairs = warp.member.core.group, warp.member.core.group // 2
+        # what all rows have would come from the same lines of the second cache for all of them, in all blocks
+        often = [convert(piece.eq(n), I64) for n, v in enumerate(warp.member.lefts) if self.is_shared(v)]
 
         def fetch(groups: Sequence[Expr]) -> None:
             rows = [w.local("row_of_part", g * high + (half + 2 * h)) for g in groups for h in range(pairs)]
             for to, source in [place(row) for row in rows]:
-                f.do(device("copy_near", to, source, has * 16))
+                if often:
+                    f.do(device("copy_often", to, source, has * 16, sum(often[1:], often[0])))
+                else:
+                    f.do(device("copy_near", to, source, has * 16))
 
         def fetch_slowly(turns: Expr) -> None:
             each = 4 if divided else 1
@@ -386,6 +391,11 @@ class Streams:
         return self.in_time(
             warp, fetch, fetch_slowly, lambda: self.odd | (left < 4) | (offset & 15).ne(0) if divided else self.odd
         )
+
+    def is_shared(self, v: int) -> bool:
+        """Tell whether a left operand is a value that all nodes share."""
+        graph = self.w.graph
+        return v < graph.first and graph.spec.operands[v].kind == "shared"
 
     def in_time(
         self, warp: Warp, fetch: Callable[[Sequence[Expr]], None], fetch_slowly: Callable[[Expr], None],

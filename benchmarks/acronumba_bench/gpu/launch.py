@@ -167,11 +167,13 @@ class Launch:
 
     def run(self, machine: Machine, entry: str, blocks: int, block: int) -> list[list[Issued]]:
         """Run one block of a function; return what its warps issue."""
+        top = self.memory.top  # scratch memory of warps is free again afterwards
         own = self.memory.place(np.zeros(self.own * blocks * WARPS + 64, np.uint8))
         pool = self.code.grids[self.code.entries.index(entry)][0].pool
         arguments = (self.p, self.nodes, self.scratch, own)
         one = Block(_read(machine.code, entry), self.memory, arguments, THREADS, blocks, block, machine.shared + pool)
-        return one.run()
+        issued, self.memory.top = one.run(), top
+        return issued
 
     def estimate(self, machine: Machine, entry: str, grids: tuple[Grid, ...], resident: int) -> tuple[int, int]:
         """Return the blocks of a launch of a function, and its cycles."""
