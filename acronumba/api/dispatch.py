@@ -35,11 +35,11 @@ from acronumba.pipeline.boundary import compiling, def_loc
 from acronumba.runtime.devices.names import check_device
 
 if TYPE_CHECKING:
-    from acronumba.api.running import Running
     from acronumba.config import Changes
     from acronumba.data.buffers import TensorMaker
     from acronumba.pipeline.compiled import Compiled
     from acronumba.pipeline.rejected import Attempt
+    from acronumba.pipeline.running import Running
     from acronumba.runtime.recorded import Failure
 
 TRIES = 8  # attempts to compile code that changes meanwhile
@@ -260,19 +260,18 @@ def run(model: Batched, call: Call, trace: bool = False, start: float = 0.0, fou
 
 def _run_fit(model: Batched, call: Call, found: Fit, trace: bool, begin: float, spent: float) -> Done:
     """Run a mini-batch; `spent` are the seconds of compilation since `begin`."""
-    from acronumba.api.running import Running
-
     compiled, leaves, packed = found
     assert packed is not None
     device = model.device
     if not trace:
-        return decode(model, call, found, Running(compiled, packed, leaves, call.frozen, device, False, model.there))
+        running = compiled.running(packed, leaves, call.frozen, device, False, model.there)
+        return decode(model, call, found, running)
     ready, known = time.perf_counter(), dict(compiled.times.seconds)
     packing = ready - begin - spent
     compiled.artifacts.on(device)
     if compiled.times.seconds != known:  # it was compiled, or loaded from the disk cache
         spent += time.perf_counter() - ready
-    running = Running(compiled, packed, leaves, call.frozen, device, True, model.there)
+    running = compiled.running(packed, leaves, call.frozen, device, True, model.there)
     done = decode(model, call, found, running)
     return replace(done, trace=running.trace({"compile": spent, "pack": packing}))
 

@@ -4,9 +4,9 @@ In: the arguments of `Model.batch`, or of `ValueAndGrad.batch`. Out: the `Call` 
 return. These depend on the function and its signature, the device, the options after tuning, the specialisations in the
 order of their use, the code and the outer variables that the compiler has read, the shared values, and the columns. The
 guard of the specialisation compares the code, signature included, and the outer variables. Snapshots never change, so
-it is enough that they are the same objects; `api.kept` compares the structure of all other shared values. The columns,
-which must be packs, are bound as ever, and not kept alive. All else is compared here, at each call. Where anything
-differs, the general way is taken.
+it is enough that they are the same objects; `api.kept` compares the structure of all other shared values. The columns
+must be packs, and are not kept alive: if they are those that came last, their words are known (`data.joined`), else
+they are bound as ever. All else is compared here, at each call. Where anything differs, the general way is taken.
 """
 
 from __future__ import annotations
@@ -103,11 +103,11 @@ def again(
         held = value.value if snapshot else value
         if snapshot is not (name in known.frozen) or known.shared.get(name, known) is not held:
             return None
-    lengths = [len(column) for column in columns if is_packed(column)]
-    count = lengths[0] if len(lengths) == known.columns else 0
-    if not count or lengths.count(count) < known.columns:
-        return None
     compiled, entries = known.compiled, known.entries
+    packed = compiled.same_packs(columns)
+    count = _length(columns) if packed is None else len(packed.roots)
+    if not count:
+        return None
     if entries != [compiled] and (compiled not in entries or any(c.used > compiled.used for c in entries)):
         return None
     if count != known.count and tuned(model, known.device, count) is not known.options:
@@ -118,10 +118,15 @@ def again(
         return None
     call = Call(columns=tuple(columns), shared=known.shared, frozen=known.frozen, count=count, same=kept)
     leaves = compiled.guard.leaves(call.shared, call.frozen, kept) if model._numbered(call) is call else None
-    if leaves is None or not compiled.guard.accepts(call.columns):
+    if leaves is None:
         return None
-    packed = compiled.pack(call.columns, whole=True)
-    if packed is None:
+    if packed is None and (packed := compiled.pack_exact(call.columns)) is None:
         return None
     compiled.used = call.at
     return call, Fit(compiled, leaves, packed)
+
+
+def _length(columns: Sequence[Value]) -> int:
+    """Return the number of instances; 0 if some column is no pack, or has another length."""
+    lengths = {len(column) if is_packed(column) else 0 for column in columns}
+    return lengths.pop() if len(lengths) == 1 else 0

@@ -83,14 +83,11 @@ class Heap:
     rests: Mapping[Region, Sequence[Value]] | None = None  # of an unpickled heap, by row: see `rest_of`
     foreign: Sequence[Value] = ()  # the arrays of other libraries that were packed
     base: int = field(init=False)  # the address of the words
+    buffers: tuple[Array, ...] = field(init=False)  # everything that addresses point into
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "base", memory.address(self.words))
-
-    @property
-    def buffers(self) -> tuple[Array, ...]:
-        """Everything that addresses point into."""
-        return (self.words, *self.pools.values())
+        object.__setattr__(self, "buffers", (self.words, *self.pools.values()))
 
     def table(self, region: Region) -> Words:
         """Return the words of a region as int64[count, width]."""

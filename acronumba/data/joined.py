@@ -1,7 +1,8 @@
-"""Mini-batches of several packs that come again.
+"""Mini-batches of packs that come again.
 
 In: packs, which never change, and the `Batch` that a packer has made of them. Out: the same `Batch` for the same packs,
-as long as all of them live: packs are not kept alive.
+as long as all of them live: packs are not kept alive. That they are the same objects says all that was found out of
+them: that they are packs, of one length, of types that are accepted.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Joined:
-    """A mini-batch of several packs; it is dropped with the first of them."""
+    """A mini-batch of packs; it is dropped with the first of them."""
 
     def __init__(self, columns: Sequence[Packed], batch: Batch) -> None:
         self._batch: Batch | None = batch
@@ -29,8 +30,10 @@ class Joined:
 
     def of(self, columns: Sequence[Value]) -> Batch | None:
         """Return the mini-batch of these columns, None if it is of others."""
-        batch = self._batch
-        for ref, column in zip(self._columns, columns, strict=True):
+        batch, refs = self._batch, self._columns
+        if len(refs) != len(columns):
+            return None
+        for ref, column in zip(refs, columns, strict=True):
             if ref() is not column:
                 return None
         return batch
@@ -42,4 +45,4 @@ def joined(packer: Packer, columns: Sequence[Value], batch: Batch) -> Joined | N
     for column, t in zip(columns, params, strict=True):
         if not isinstance(column, Packed) or column.bind(t, packer.layouts, packer.visible) is None:
             return None
-    return None if batch.errors or len(columns) < 2 else Joined(columns, batch)
+    return None if batch.errors else Joined(columns, batch)

@@ -72,6 +72,13 @@ class Batch:
     errors: Mapping[int, DataError]  # by instance
     heaps: tuple[Heap, ...]  # memory that the roots refer to
     schema: Schema
+    # Every array that addresses of the batch point into; they must live as long as the addresses are used.
+    keep: tuple[Array, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        heaps = self.heaps
+        keep = heaps[0].buffers if len(heaps) == 1 else tuple(chain.from_iterable([heap.buffers for heap in heaps]))
+        object.__setattr__(self, "keep", keep)
 
     def __len__(self) -> int:
         return len(self.roots)
@@ -85,13 +92,6 @@ class Batch:
     def words(self) -> Words:
         """The words of the first heap (the only one, unless snapshots are among the columns)."""
         return self.heaps[0].words if self.heaps else np.zeros(0, np.int64)
-
-    @property
-    def keep(self) -> tuple[Array, ...]:
-        """Every array that addresses of the batch point into; they must live as long as the addresses are used."""
-        if len(self.heaps) == 1:
-            return self.heaps[0].buffers
-        return tuple(chain.from_iterable([heap.buffers for heap in self.heaps]))
 
     @property
     def objects(self) -> Owned:

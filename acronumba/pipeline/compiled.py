@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from acronumba.config import Options
 from acronumba.data.decoder import Decoder
+from acronumba.data.result_wrappers import wrapped
 from acronumba.data.shared import SharedTree, describe
 from acronumba.errors import Loc
 from acronumba.errors.codes import reject
@@ -38,6 +39,7 @@ from acronumba.pipeline.guard import Guard
 from acronumba.pipeline.log import Times, bar, debug
 from acronumba.pipeline.lowering import infer_and_lower
 from acronumba.pipeline.packed_shared import SharedPacks
+from acronumba.pipeline.running import Running
 from acronumba.pipeline.slices import Slices, memory_rejected
 
 if TYPE_CHECKING:
@@ -182,35 +184,36 @@ class Compiled:
 
     def pack(self, columns: Sequence[Value], numbers: Sequence[int] | None = None, whole: bool = False) -> Batch | None:
         """Return the instances as words, with a `DataError` for each that does not conform; `whole`: None then."""
-        last = self._joined
-        if last is not None and len(columns) == len(self.schema.params) and (known := last.of(columns)) is not None:
-            return known
-        packed = self.packer.pack(columns, numbers, whole)
-        if packed is not None and len(packed.heaps) > 1:
-            from acronumba.data.joined import joined
+        return self._checked(self.packer.pack(columns, numbers, whole))
 
-            if self.lowered.overlaid:
-                self._check_places(packed)
-            self._joined = joined(self.packer, columns, packed)
-        return packed
-
-    def _check_places(self, packed: Batch) -> None:
+    def _checked(self, packed: Batch | None) -> Batch | None:
         """Reject objects whose attributes are assigned in two heaps: one object may be in both."""
-        for cls, names in self.lowered.overlaid.items():
+        for cls, names in self.lowered.overlaid.items() if packed is not None and len(packed.heaps) > 1 else ():
             if sum(any(r.cls is cls and r.rows for r in heap.regions) for heap in packed.heaps) > 1:
                 name, loc = next(iter(names.items()))
                 seen = f"an assignment to .{name} of objects of several packs, which may be one object"
                 raise reject("ACR113", loc, seen, "pass the instances themselves, or one pack")
+        return packed
+
+    def same_packs(self, columns: Sequence[Value]) -> Batch | None:
+        """Return the result of `pack_exact` for these columns, if they are the packs that it was called with last."""
+        return None if self._joined is None else self._joined.of(columns)
 
     def pack_exact(self, columns: Sequence[Value], numbers: Sequence[int] | None = None) -> Batch | None:
         """Return the instances as words if `Guard.accepts` is true for them and all conform, else None."""
-        if self.guard.observed is not None and not any(hasattr(c, "schema") for c in columns):
+        if (known := self.same_packs(columns)) is not None:
+            return known
+        packs = [c for c in columns if hasattr(c, "schema")]
+        if self.guard.observed is not None and not packs:
             packed = self._exact_packer.pack(columns, numbers, True)  # a faster test than `Guard.accepts`
             if packed is not None:
-                if len(packed.heaps) > 1 and self.lowered.overlaid:
-                    self._check_places(packed)
-                return packed
-        return self.pack(columns, numbers, whole=True) if self.guard.accepts(columns) else None
+                return self._checked(packed)
+        packed = self.pack(columns, numbers, whole=True) if self.guard.accepts(columns) else None
+        if packed is not None and len(packs) == len(columns):
+            from acronumba.data.joined import joined
+
+            self._joined = joined(self.packer, packs, packed)
+        return packed
 
     def run(
         self, packed: Batch, leaves: Sequence[Value], frozen: frozenset[str] = frozenset(), timed: bool = False,
@@ -250,6 +253,13 @@ class Compiled:
         self._slow = time.perf_counter() - start > 0.3
         debug(6, "run", lambda: f"{len(packed)} instances, {run.nodes} nodes")
         return run
+
+    def running(
+        self, packed: Batch, leaves: Sequence[Value], frozen: frozenset[str], device: str, timed: bool,
+        tensors: TensorMaker | None,
+    ) -> Running:  # fmt: skip
+        """Run a packed mini-batch in as many pieces as memory wants, see `Running`."""
+        return Running(self, packed, leaves, frozen, device, timed, tensors)
 
     def record(self, packed: Batch, leaves: Sequence[Value], like: TraceData | None = None) -> TraceData:
         """Record and schedule a packed mini-batch, and execute only kernels whose values are read. See `run`.
@@ -313,20 +323,18 @@ class Compiled:
         Tensors of PyTorch that are made for results are appended to `made`. `tensors` makes them of arrays, if they
         are to be on a device.
         """
-        from acronumba.data.heap import Owned
-        from acronumba.data.result_wrappers import wrapped
-
         found: list[Decoder] = []
-        heaps, wrap = (*packed.heaps, *run.heaps), self.lowered.wrap
-
-        if tensors is not None and holds_arrays(self.program.result):
-            stay = False
+        wrap = self.lowered.wrap
 
         def decode() -> Decoder:  # keeps the run alive, which owns the memory of the words
             if not found:
-                reader = run.reader(stay, copies)
+                from acronumba.data.heap import Owned
+
+                here = tensors is not None and holds_arrays(self.program.result)
+                reader = run.reader(stay and not here, copies)
                 reader.made, reader.tensors = made, tensors
-                found.append(self.unpacker.decoder(run.words, reader, Owned((h, h.objects) for h in heaps)))
+                owned = Owned((h, h.objects) for h in (*packed.heaps, *run.heaps))
+                found.append(self.unpacker.decoder(run.words, reader, owned))
             return found[0]
 
         def many(ks: Sequence[int]) -> list[Value]:

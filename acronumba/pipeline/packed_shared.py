@@ -16,7 +16,7 @@ from acronumba.errors.codes import reject
 from acronumba.generics import Value
 from acronumba.ir.shapes import is_shape
 from acronumba.ir.types import DictT, ListT, MapT, StructT, Type, all_parts
-from acronumba.memory import homes, refresh_stale
+from acronumba.memory import Array, homes, refresh_stale
 from acronumba.pipeline.boundary import made_once
 
 if TYPE_CHECKING:
@@ -112,11 +112,14 @@ class SharedPacks:
 
     def words(
         self, packed: Batch | None, leaves: Sequence[Value], batches: Mapping[int, Batch] | None = None
-    ) -> tuple[list[Value], list[Value]]:
+    ) -> tuple[Sequence[Value], Sequence[Array]]:
         """Return the shared values, with lists and objects as words, and the owners of the memory they refer to."""
-        words, keep = list(leaves), [] if packed is None else list(packed.keep)
         if batches is None:
             batches = self.batches(leaves)
+        keep = () if packed is None else packed.keep
+        if not batches:
+            return leaves, keep
+        words = list(leaves)
         for k, batch in batches.items():
             words[k] = int(batch.roots[0, 0])
             keep += batch.keep

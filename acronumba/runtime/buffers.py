@@ -49,6 +49,13 @@ _KEPT = 1 << 28  # a larger heap or arena is given back to the system when its r
 KEPT_IN_TRAINING = 1 << 31  # ... of what is trained, or if two runs in succession have needed it: the next one will,
 _FREE = 4  # so many times its size being free then; the system would fill it with zeros each time
 
+# words that are 0 when a run begins, as the heads of the free lists are
+_FRESH = (
+    "stage pc n next batches arena_used edges failures spent run_batches taken rounds more single kept rtop "
+    "wtop stubs planned result_bytes work_size work_used work_most result_bytes_before nodes_before part_start "
+    "part_nodes part_bytes placed reading noted ended_count until given part_most"
+).split()
+
 # int32 tables of the search for a schedule, by what they have entries for; see `acronumba.runtime.state`
 _OF_GROUPS = tuple("deepest lfirst bfirst size mixed kfirst agenda_lengths depth_lengths".split())
 _OF_MEMBERS = tuple(
@@ -188,6 +195,7 @@ class Buffers:
         self.equal = equal  # columns of nodes that are equal to others; none if no kernel's are recorded once
         self.st: Words = np.zeros(AT["free"] + functions + kernels, np.int64)
         self.heads = self.st[AT["free"] : AT["free"] + functions]
+        self.fresh = np.array([*map(AT.__getitem__, _FRESH), *range(AT["free"], AT["free"] + functions)])
         self.view = self.st.data  # its words: faster than the array, and than items of this object
         reach(self.st)
         self.address = address(self.st)
@@ -273,10 +281,10 @@ class Buffers:
     def fetch_ahead(self, arrays: Sequence[Array]) -> None:
         """Note the memory to prefetch for the next run: packed instances, heap and columns in the last run's sizes.
 
-        Instances that the last run did not have were packed just now and are in the cache. Arrays are compared by `id`,
-        which a new array may share with a collected one: a wrong prefetch is harmless.
+        Instances that the last run did not have were packed just now and are in the cache. Arrays are compared by the
+        `id` of the first and the last, which a new array may share with a collected one: a wrong prefetch is harmless.
         """
-        given = tuple(map(id, arrays))
+        given = (len(arrays), id(arrays[0]), id(arrays[-1])) if arrays else ()
         if given != self._given:
             self._given, arrays = given, ()
         known = (len(arrays) and given, self.last_run, self.starts[0], self.view[AT["ncap"]])
@@ -325,6 +333,7 @@ class Buffers:
             self.add_chunk(_LEAST_CHUNK if self.tight else _CHUNK)
         self.used = 0
         self.next_chunk(0)
+        self.st[self.fresh] = 0
         self.patterns.begin()
         self.view[AT["patterns"]] = self.patterns.address
 
@@ -333,6 +342,12 @@ class Buffers:
         self.reach(chunk)
         self.chunks.append(chunk)
         self.starts.append(address(chunk))
+        heap, k = self.fixed["heap"], 2 * len(self.chunks)
+        if k > len(heap):
+            heap = self.fixed["heap"] = np.concatenate([heap, heap])
+            self.reach(heap)
+            self["heap"] = address(heap)
+        heap[k - 2 : k] = self.starts[-1], self.starts[-1] + chunk.nbytes
 
     def another(self, need: int) -> bool:
         """Whether a chunk of an earlier run, or of an instance that has failed, has room for `need` bytes."""
@@ -352,17 +367,9 @@ class Buffers:
         if not self.another(need):
             del self.chunks[self.used :], self.starts[self.used :]
             self.add_chunk(max(need, size))
-        start = self.starts[self.used]
-        end = start + self.chunks[self.used].nbytes
-        self.view[AT["top"]], self.view[AT["end"]] = start, end
-        if 2 * self.used == len(self.fixed["heap"]):
-            self.fixed["heap"] = np.concatenate([self.fixed["heap"], self.fixed["heap"]])
-            self.reach(self.fixed["heap"])
-            self["heap"] = address(self.fixed["heap"])
-        heap = self.fixed["heap"]
-        heap[2 * self.used], heap[2 * self.used + 1] = start, end
-        self.used += 1
-        self.view[AT["chunks"]] = self.used
+        words, start = self.view, self.starts[self.used]
+        words[AT["top"]], words[AT["end"]] = start, start + self.chunks[self.used].nbytes
+        self.used = words[AT["chunks"]] = self.used + 1
 
     def taken_since(self, top: int) -> int:
         """Return the bytes allocated since the top of the heap was at this address; later chunks count as a whole."""

@@ -40,16 +40,6 @@ from acronumba.runtime.threads import available_threads
 from acronumba.runtime.trace import STAGES, TraceData
 
 _WAKE = 5e-5  # seconds of work that are worth waking a thread for
-_FRESH = np.array(  # words that are 0 when a run begins
-    [
-        AT[name]
-        for name in (
-            "stage pc n next batches arena_used edges failures spent run_batches taken rounds more single kept rtop "
-            "wtop stubs planned result_bytes work_size work_used work_most result_bytes_before nodes_before part_start "
-            "part_nodes part_bytes placed reading noted ended_count until given part_most"
-        ).split()
-    ]
-)
 _POLICIES = {"depth": state.BY_DEPTH, "agenda": state.BY_AGENDA, "lookahead": state.BY_LOOKAHEAD}
 _PLENTY = 256  # bytes: where nodes have smaller results, finding out which may share a place costs above 1% of the time
 _NOTED_FROM = 4096  # nodes: the rows of fewer are in the cache when their readers are looked for
@@ -247,8 +237,6 @@ class Executable:
                 buffers.table.set_shared(k, entries)
             buffers.prepared = prepared
         buffers.begin()
-        buffers.heads[:] = 0
-        buffers.st[_FRESH] = 0
         words[at["nroom"]] = words[at["ncap"]]
         words[at["stop"]] = state.EXECUTED
         words[at["fuel"]] = words[at["granted"]] = words[at["steps"]]

@@ -13,8 +13,8 @@ from acronumba import AcronumbaError, InstanceErrors, leaves, pack, value_and_gr
 from acronumba.api.dispatch import bind, specialise
 from acronumba.api.model import Model, model
 from acronumba.api.results import is_device_array
-from acronumba.api.running import Running
 from acronumba.pipeline.link_device import link_device
+from acronumba.pipeline.running import Running
 from acronumba.pipeline.slices import Slices
 from acronumba.runtime import driver
 from acronumba.runtime.devices.simulated import SimulatedDevice
