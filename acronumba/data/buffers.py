@@ -200,20 +200,25 @@ class Memory:
         return np.ndarray(shape, dtype, self._bytes(k), address - self._bases[k])
 
     def arrays(self, records: list[int], dtype: DType, shape: tuple[int, ...]) -> list[Value] | None:
-        """Return the tensors with value records at these addresses; None if they lie in several buffers, or are empty.
+        """Return the tensors with value records at these addresses, each once.
 
-        A `shape` of () is that of scalars.
+        None if an address is there twice, if they lie in several buffers, or are empty. A `shape` of () is that of
+        scalars.
         """
         base, end, table = self._last
         if not (records and base <= min(records) and max(records) <= end - 8):
             return None
         places = [table[(record - base) >> 3] for record in records]
-        low, n, size = min(places), len(places), math.prod(shape) * dtype.itemsize
+        low, n, size = places[0], len(places), math.prod(shape) * dtype.itemsize
+        rows = bool(shape) and size > 0 and places == list(range(low, low + n * size, size))
+        if not rows and (not size or len(set(records)) < n):
+            return None
+        low, high = (low, low + n * size) if rows else (min(places), max(places) + size)
         k = bisect_right(self._bases, low) - 1
-        if k < 0 or not size or max(places) + size > self._ends[k]:
+        if k < 0 or high > self._ends[k]:
             return None
         base = self._bases[k]
-        if shape and places == list(range(low, low + n * size, size)):  # an array of them makes its rows faster still
+        if rows:  # an array of them makes its rows faster still
             return list(np.ndarray((n, *shape), dtype, self._bytes(k), low - base))
         return list(map(self._windows(k, dtype, shape).__getitem__, [place - base for place in places]))
 

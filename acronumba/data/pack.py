@@ -74,6 +74,7 @@ class Batch:
     schema: Schema
     # Every array that addresses of the batch point into; they must live as long as the addresses are used.
     keep: tuple[Array, ...] = field(init=False)
+    _owned: list[Owned] = field(init=False, default_factory=list)  # see `objects`
 
     def __post_init__(self) -> None:
         heaps = self.heaps
@@ -96,7 +97,9 @@ class Batch:
     @property
     def objects(self) -> Owned:
         """The user's own objects and lists by their address."""
-        return Owned((heap, heap.objects) for heap in self.heaps)
+        if not self._owned:
+            self._owned.append(Owned((heap, heap.objects) for heap in self.heaps))
+        return self._owned[0]
 
 
 _NOTHING: Mapping[type, Any] = {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -70,12 +71,15 @@ class Unpacker:
         self.read = codec(result).read(result, 0)
         self.find = codec(result).find(result, 0)
         self.classes = [Class(layout) for layout in self.layouts]
+        items = result.items if isinstance(result, TupleT | DictT) else (result,)
+        tensors = [t for t in items if isinstance(t, TensorT) or (isinstance(t, Array0T) and t.sure)]
+        # The forms of values that are tensors, or tuples or dicts of these: each is one value record.
+        self._forms = list(map(TensorForm.of, tensors)) if len(tensors) == len(items) else []
         # A list whose elements refer to no objects, lists or dicts.
         self._listed = result if isinstance(result, ListT) and not holds_references(result.item) else None
-        # ... which are arrays of one shape: all of a list are read at once
-        self._at_once = (
-            self._listed is not None and isinstance(item := self._listed.item, TensorT) and None not in item.shape
-        )
+        # ... which are arrays of one shape: all of a list, or of a few lists, are read at once
+        form = None if self._listed is None else self.item(self._listed.item)[3]
+        self._at_once = form if form is not None and form.shape is not None else None
 
     def decoder(self, rows: Words, memory: Memory, objects: Owned | None = None, rest: Rest | None = None) -> Decoder:
         """Return a decoder of the values of instances, by instance number.
@@ -94,6 +98,9 @@ class Unpacker:
         columns = self._columns if rest is None else None
 
         def many(ks: Sequence[int]) -> list[Value]:
+            if self._at_once is not None and len(ks) < few:
+                lists = self._few_lists(rows[ks, 0].tolist(), memory, objects)
+                return list(map(decode, ks)) if lists is None else lists
             assert columns is not None
             try:
                 return columns.read(rows[ks], memory, objects)
@@ -103,6 +110,8 @@ class Unpacker:
         listed = self._listed
 
         def decode(k: int) -> Value:
+            if self._at_once is not None and (lists := self._few_lists([int(rows[k, 0])], memory, objects)):
+                return lists[0]
             reader = Reader(self, memory, objects, rest)
             return reader.value(rows[k].tolist()) if listed is None else reader.list_at(listed, int(rows[k, 0]))
 
@@ -110,20 +119,42 @@ class Unpacker:
         if one is not None:
             return Decoder.of(one) if columns is None else Decoder(one, many)
         some = memory.pending is not None and not memory.pending.all_if_few()
+        few = 0  # lists of fewer instances are made by `_few_lists`
         if columns is None:
             return Decoder.of(decode)
         if some:  # what is decoded together is copied together
-            return Decoder(decode if self._at_once else lambda k: many([k])[0], many, few=2)
-        return Decoder(decode, many, FEW_CYCLIC if columns.cyclic else FEW)
+            return Decoder(decode if self._at_once is not None else lambda k: many([k])[0], many, few=2)
+        few = FEW_CYCLIC if columns.cyclic else FEW
+        return Decoder(decode, many, few if self._at_once is None else 2)
+
+    def _few_lists(self, addresses: list[int], memory: Memory, objects: Owned | None) -> list[Value] | None:
+        """Return the lists, or tuples, at some addresses, whose elements are all made at once; None if they cannot be.
+
+        They are arrays of one shape, each of its own record: where two are one, or lie in several buffers, or a list is
+        the user's own, `Reader` reads one list after the other.
+        """
+        form, t = self._at_once, self._listed
+        assert form is not None
+        assert form.shape is not None
+        assert t is not None
+        if objects is not None and any(objects.get(address) is not None for address in addresses):
+            return None
+        records = [memory.words(at, length) for at, length in [memory.words(address, 2) for address in addresses]]
+        values = memory.arrays(list(chain.from_iterable(records)), form.dtype, form.shape)
+        if values is None:
+            return None
+        made = iter(values)
+        return [(tuple if t.tupled else list)(islice(made, len(of))) for of in records]
 
     def _tensors(self, rows: Words, memory: Memory) -> Callable[[int], Value] | None:
         """Return the decoder of values that are tensors, or tuples, lists or dicts of these; None if they are not."""
         t = self.type
-        if _is_tensor(t):
-            return self._tensor_column(t, rows[:, 0], memory)
-        if not isinstance(t, TupleT | DictT) or not t.items or not all(map(_is_tensor, t.items)):
+        if not self._forms:
             return None
-        parts, made_of = [self._tensor_column(item, rows[:, k], memory) for k, item in enumerate(t.items)], maker(t)
+        parts = [self._tensor_column(form, rows[:, k], memory) for k, form in enumerate(self._forms)]
+        if not isinstance(t, TupleT | DictT):
+            return parts[0]
+        made_of = maker(t)
         return lambda k: made_of([part(k) for part in parts])
 
     @lazy
@@ -134,10 +165,8 @@ class Unpacker:
         except InfiniteType:
             return None
 
-    def _tensor_column(self, t: Type, column: Words, memory: Memory) -> Callable[[int], Value]:
+    def _tensor_column(self, kind: TensorForm, column: Words, memory: Memory) -> Callable[[int], Value]:
         """Return the decoder of tensors; their value records are read when the first one is asked for."""
-        assert isinstance(t, TensorT | Array0T)
-        kind = TensorForm.of(t)
         found: list[tuple[list[int], list[tuple[int, ...]] | None]] = []
         column = column.copy()
         few = len(column) <= FEW and memory.pending is None
@@ -225,11 +254,6 @@ class Class(Constructor):
         return self.made({name: read(reader, data) for name, read in self.reads} | rest)
 
 
-def _is_tensor(t: Type) -> bool:
-    """Whether a value is one value record."""
-    return isinstance(t, TensorT) or (isinstance(t, Array0T) and t.sure)
-
-
 class Reader:
     """Decodes values, of one instance or of several that share objects.
 
@@ -273,13 +297,9 @@ class Reader:
         user = None if self._known is None else self._known.get(address)
         if user is not None:
             return user
-        memory, (_, _, width, form) = self._memory, self._unpacker.item(t.item)
-        segment, length = memory.words(address, 2)
-        data, values = memory.words(segment, length * width), None
-        if form is not None and form.shape is not None and len(set(data)) == length:
-            values = memory.arrays(data, form.dtype, form.shape)
-        if values is None:
-            values = self._items(t.item, data, length)
+        segment, length = self._memory.words(address, 2)
+        data = self._memory.words(segment, length * self._unpacker.item(t.item)[2])
+        values = self._items(t.item, data, length)
         return tuple(values) if t.tupled else values
 
     def find(self, found: list[tuple[Type, int]]) -> None:
@@ -387,12 +407,10 @@ class Reader:
     def _arrays(self, kind: TensorForm, records: list[int]) -> list[Value]:
         """Return the arrays, or NumPy scalars, of value records."""
         if kind.shape is not None and not kind.array0 and self.made.keys().isdisjoint(records):
-            distinct = dict.fromkeys(records)
-            if len(distinct) == len(records):
-                values = self._memory.arrays(records, kind.dtype, kind.shape)
-                if values is not None:
-                    self.made.update(zip(records, values, strict=True))
-                    return values
+            values = self._memory.arrays(records, kind.dtype, kind.shape)
+            if values is not None:
+                self.made.update(zip(records, values, strict=True))
+                return values
         return [self.array(kind, record) for record in records]
 
     def torch(self, array: Value) -> Value:

@@ -188,7 +188,9 @@ class Compiled:
 
     def _checked(self, packed: Batch | None) -> Batch | None:
         """Reject objects whose attributes are assigned in two heaps: one object may be in both."""
-        for cls, names in self.lowered.overlaid.items() if packed is not None and len(packed.heaps) > 1 else ():
+        if packed is None or len(packed.heaps) < 2:
+            return packed
+        for cls, names in self.lowered.overlaid.items():
             if sum(any(r.cls is cls and r.rows for r in heap.regions) for heap in packed.heaps) > 1:
                 name, loc = next(iter(names.items()))
                 seen = f"an assignment to .{name} of objects of several packs, which may be one object"
@@ -328,13 +330,11 @@ class Compiled:
 
         def decode() -> Decoder:  # keeps the run alive, which owns the memory of the words
             if not found:
-                from acronumba.data.heap import Owned
-
                 here = tensors is not None and holds_arrays(self.program.result)
                 reader = run.reader(stay and not here, copies)
                 reader.made, reader.tensors = made, tensors
-                owned = Owned((h, h.objects) for h in (*packed.heaps, *run.heaps))
-                found.append(self.unpacker.decoder(run.words, reader, owned))
+                given = replace(packed, heaps=(*packed.heaps, *run.heaps)) if run.heaps else packed
+                found.append(self.unpacker.decoder(run.words, reader, given.objects))
             return found[0]
 
         def many(ks: Sequence[int]) -> list[Value]:
