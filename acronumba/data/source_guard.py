@@ -116,6 +116,29 @@ class SourceGuard:
         self._without += other._without
         self._missing += other._missing
 
+    def rest(
+        self, item: Callable[[Value, Value, Value], bool], attribute: Callable[[Value, str, Value], bool]
+    ) -> SourceGuard:
+        """Return a guard of the lookups that these functions do not take: of items of dicts, and of attributes.
+
+        Their arguments are the holder, the name, and the value; that of a missing item is `ABSENT`.
+        """
+        out = SourceGuard()
+        for name, (_, holders, values) in self._attributes.items():
+            for holder, value in zip(holders, values, strict=True):
+                if not attribute(holder, name, value):
+                    out._attribute(holder, name, value)
+        for holder, name, value in zip(self._holders, self._names, self._values, strict=True):
+            if not item(holder, name, value):
+                out._holders.append(holder)
+                out._names.append(name)
+                out._values.append(value)
+        for holder, name in zip(self._without, self._missing, strict=True):
+            if not item(holder, name, ABSENT):
+                out._without.append(holder)
+                out._missing.append(name)
+        return out
+
     def agrees(self, other: SourceGuard) -> bool:
         """Whether every lookup recorded by both guards gave the same object."""
         mine, theirs = self._seen, other._seen
@@ -128,11 +151,11 @@ class SourceGuard:
             for read, holders, values in self._attributes.values():
                 if not all(map(same, map(read, holders), values)):
                     return False
-            if not all(map(same, map(operator.getitem, self._holders, self._names), self._values)):
+            if self._holders and not all(map(same, map(operator.getitem, self._holders, self._names), self._values)):
                 return False
         except (KeyError, ValueError):  # ValueError: of an empty cell
             return False
-        return not any(map(operator.contains, self._without, self._missing))
+        return not (self._without and any(map(operator.contains, self._without, self._missing)))
 
     def __len__(self) -> int:
         attributes = sum(len(values) for _, _, values in self._attributes.values())

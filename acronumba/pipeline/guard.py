@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from acronumba.data.schema import Schema
     from acronumba.errors import Loc
     from acronumba.frontend.lower import Lowered
+    from acronumba.runtime.watched import WatchedNames
 
 
 class Guard:
@@ -123,7 +124,7 @@ class Guard:
         The result is cached for snapshots (the parameters in `frozen`) while they are the same objects, and for values
         of which `same` says that they have not changed: see `Call.same`.
         """
-        if shared.keys() != self._shared or not self._source_guard.is_valid():
+        if shared.keys() != self._shared or not self._code.are_unchanged():
             return None
         last = self._last
         for known, leaves in self._known:
@@ -138,6 +139,13 @@ class Guard:
             if same is not None:
                 self._known = ((same, found), *self._known[:1])
         return found
+
+    @lazy
+    def _code(self) -> WatchedNames:
+        """All code and names that the compiler has read."""
+        from acronumba.runtime.watched import WatchedNames
+
+        return WatchedNames(self._source_guard)
 
     def _outer_holds(self, shared: Mapping[str, Value]) -> bool:
         """Whether outer variables are as they were, with the values of them that are constants of the program."""

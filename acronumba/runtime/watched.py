@@ -1,4 +1,4 @@
-"""NumPy arrays that compiled code reads, and whether they still lie where they lay, with the same form.
+"""NumPy arrays that compiled code reads, and whether they still lie where they lay, with the same form; and names.
 
 In: arrays. Out: `WatchedArrays`: a table with a row for each (ARRAY, see below), which one compiled call compares with
 the array objects (`runtime.library.watched`). An array object can get another place, shape, step or dtype, or become
@@ -12,13 +12,17 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import gc
+import types
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from acronumba.config import interpreted
+from acronumba.data.source_guard import ABSENT, SourceGuard
 from acronumba.emit import tree
 from acronumba.emit.compile import Compiled, Deferred, load
+from acronumba.generics import Value
 from acronumba.memory import Array, Words, address
 
 # A row of ARRAY: address of the object, and of its data; number of axes, address of the dtype, flags; address of
@@ -36,7 +40,8 @@ def watched_module() -> tree.Module:
     from acronumba.emit.parse import parse_files
 
     functions = parse_files(["acronumba.runtime.library.watched"])
-    return tree.Module("watched", functions, ("unchanged", "read_alike"), "Arrays that are compared.")
+    exports = ("unchanged", "read_alike", "names_unchanged")
+    return tree.Module("watched", functions, exports, "Arrays and names that are compared.")
 
 
 def deferred() -> Deferred:
@@ -51,6 +56,7 @@ class _Calls:
         self._code: Compiled = load([deferred()])[0]
         self.unchanged = self._function("unchanged", 2)
         self.read_alike = self._function("read_alike", 5)
+        self.names_unchanged = self._function("names_unchanged", 3)
 
     def _function(self, name: str, count: int) -> Callable[..., int]:
         return ctypes.PYFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * count)(self._code.address[name])
@@ -118,3 +124,51 @@ class WatchedArrays:
             return False
         given = (ctypes.c_int64 * len(others))(*map(id, others))
         return self._calls.read_alike(self._at, ctypes.addressof(given), len(others), to, step) != 0
+
+
+_PARTS = {"__code__": "PyFunction_GetCode", "__defaults__": "PyFunction_GetDefaults",
+          "__kwdefaults__": "PyFunction_GetKwDefaults"}  # fmt: skip
+
+
+class WatchedNames:
+    """The lookups of a `SourceGuard`, repeated by one compiled call: it says what `SourceGuard.is_valid` says.
+
+    Python's C interface looks up items of dicts by names, and parts of functions; the guard does with all others.
+    """
+
+    def __init__(self, guard: SourceGuard) -> None:
+        self._calls = _calls()
+        self._rest, self._others = guard, len(guard)  # it keeps all that is looked at alive
+        if self._calls is None:
+            return
+        items, parts = list[tuple[int, ...]](), list[tuple[int, ...]]()
+
+        def item(holder: Value, name: Value, value: Value) -> bool:
+            found = gc.get_referents(holder) if type(holder) is types.MappingProxyType else [holder]
+            taken = len(found) == 1 and type(found[0]) is dict and type(name) is str
+            if taken:
+                there = 0 if value is ABSENT else id(value)
+                items.append((_of_python("PyDict_GetItem"), id(found[0]), id(name), there))
+            return taken
+
+        def attribute(holder: Value, name: str, value: Value) -> bool:
+            taken = name in _PARTS and type(holder) is types.FunctionType
+            if taken:
+                parts.append((_of_python(_PARTS[name]), id(holder), 0, 0 if value is None else id(value)))
+            return taken
+
+        self._guard, self._rest = guard, guard.rest(item, attribute)
+        self._others = len(self._rest)
+        self._rows: Words = np.array([*items, *parts, (0,) * 4], np.int64)
+        self._given = address(self._rows), len(items), len(parts)
+
+    def are_unchanged(self) -> bool:
+        """Whether every lookup gives the object that it gave."""
+        if self._calls is not None and not self._calls.names_unchanged(*self._given):
+            return False
+        return not self._others or self._rest.is_valid()
+
+
+def _of_python(name: str) -> int:
+    """Return the address of a function of Python's C interface."""
+    return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0

@@ -6,8 +6,11 @@ a fresh model of the same function does.
 
 from __future__ import annotations
 
+import collections
+import itertools
 import random
 import sys
+import types
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +20,9 @@ import pytest
 from acronumba import model, pack
 from acronumba.api import dispatch, gradients, kept
 from acronumba.data.pack import Packed
+from acronumba.data.source_guard import ABSENT, SourceGuard
 from acronumba.errors import AcronumbaError
+from acronumba.runtime.watched import WatchedNames
 
 
 @dataclass
@@ -139,7 +144,7 @@ def test_few_python_calls() -> None:
 
 def changes(rng: random.Random, monkeypatch: pytest.MonkeyPatch, f: Any, state: dict[str, Any]) -> None:
     """Change something that a call depends on, or nothing."""
-    match rng.randrange(14):
+    match rng.randrange(15):
         case 0:
             monkeypatch.setattr(sys.modules[__name__], "FACTOR", rng.choice([2, 3, 2.5, np.float32(2)]))
         case 1:
@@ -168,6 +173,9 @@ def changes(rng: random.Random, monkeypatch: pytest.MonkeyPatch, f: Any, state: 
             state["p"].b = vectors(rng.randrange(3), 1, rng.choice(["f4", "f4", "f8"]))[0]
         case 13 if isinstance(state["p"], Params):
             state["p"].w += np.float32(0.5)
+        case 14:
+            state["xs"] = rng.choice([state["xs"], *state["seen"]])
+    state["seen"].append(state["xs"])
 
 
 def try_changes(
@@ -175,7 +183,7 @@ def try_changes(
 ) -> None:
     """Change things between calls of a model, and compare each with a call of a fresh model."""
     f, codes = model(fn), (fn.__code__, another.__code__)
-    state: dict[str, Any] = {"xs": pack(vectors(0, 3)), "p": pack(weights(0)), "k": {}, "codes": codes}
+    state: dict[str, Any] = {"xs": pack(vectors(0, 3)), "p": pack(weights(0)), "k": {}, "codes": codes, "seen": []}
     state["takes_k"] = "k" in fn.__code__.co_varnames
     for _ in range(many):
         changes(rng, monkeypatch, f, state)
@@ -206,6 +214,62 @@ def test_a_step_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gradients, "bind", None)  # it is not called
     assert slopes(f, xs, p=p, k=1) == first
     assert slopes(f, xs[[0, 1, 2, 3, 4]], p=p, k=1) == first
+
+
+def other_function(a: int = 1, *, k: int = 2) -> int:
+    return a - k
+
+
+def put(holder: Any, name: str, value: Any) -> None:
+    """Set an item of a dict, or an attribute of a class or module, or remove it."""
+    if isinstance(holder, dict):
+        holder.pop(name, None) if value is ABSENT else holder.__setitem__(name, value)
+    elif value is not ABSENT:
+        setattr(holder, name, value)
+    elif name in vars(holder):
+        delattr(holder, name)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_compiled_lookups_say_what_the_guard_says(seed: int) -> None:
+    rng, objects = random.Random(seed), [object() for _ in range(3)]
+    some, names = {f"n{k}": rng.choice(objects) for k in range(6)}, [f"n{k}" for k in range(8)]
+    of_class = type("C", (type("B", (), dict(some)),), dict(some))
+    fn, cell = types.FunctionType(scaled.__code__, {}, "fn", (1,), None), types.CellType(objects[0])
+    fn.__kwdefaults__ = {"k": None}
+    holders: list[Any] = [dict(some), collections.defaultdict(int, some), types.ModuleType("m"), of_class]
+    guard = SourceGuard()
+    guard.function(fn)
+    guard.place(cell, "")
+    guard.owner(of_class, "n7")
+    for holder, name in itertools.product(holders, names):
+        guard.item(holder, name)
+    first = [(*at, vars(at[0]).get(at[1], ABSENT) if not isinstance(at[0], dict) else at[0].get(at[1], ABSENT))
+             for at in itertools.product(holders, names)]  # fmt: skip
+    code, defaults, kwdefaults = fn.__code__, fn.__defaults__, fn.__kwdefaults__
+    watched, said = WatchedNames(guard), set()
+    for _ in range(300):
+        match rng.randrange(8):
+            case 0 | 1 | 2:
+                put(rng.choice(holders), rng.choice(names), rng.choice([ABSENT, *objects]))
+            case 3:  # a dict grows, and has another table
+                holders[0].update({str(k): k for k in range(99)})
+                for k in range(99):
+                    del holders[0][str(k)]
+            case 4:
+                fn.__code__ = rng.choice([code, other_function.__code__])
+            case 5:
+                fn.__defaults__, fn.__kwdefaults__ = rng.choice([defaults, None, (2,)]), rng.choice([kwdefaults, {}])
+            case 6:
+                cell.cell_contents = rng.choice(objects)
+            case 7:  # all as it was
+                fn.__code__, fn.__defaults__, fn.__kwdefaults__ = code, defaults, kwdefaults
+                cell.cell_contents = objects[0]
+                for at in first:
+                    put(*at)
+        said.add(guard.is_valid())
+        assert watched.are_unchanged() == guard.is_valid()
+    assert said == {False, True}
 
 
 def test_types_of_packs_that_do_not_fit_are_seen() -> None:

@@ -1,8 +1,8 @@
-"""Arrays of NumPy, compared with rows that say where they lay: see `runtime.watched`."""
+"""Arrays of NumPy and names of Python, compared with rows that say what they were: see `runtime.watched`."""
 
 from __future__ import annotations
 
-from acronumba.emit.language import i64, ld, ld32, st
+from acronumba.emit.language import call_address_i64, i64, ld, ld32, st
 from acronumba.runtime.watched import (
     AXES,
     DATA,
@@ -48,6 +48,19 @@ def read_alike(rows: i64, objects: i64, count: i64, to: i64, step: i64) -> i64:
         if ld32(array, OF_FLAGS) & IN_ONE_PIECE != IN_ONE_PIECE:
             return 0
         st(to + step * k, 0, ld(array, OF_DATA))
+    return 1
+
+
+def names_unchanged(rows: i64, items: i64, others: i64) -> i64:
+    """Return 1 if lookups have the results that they had: first items of dicts, by name, then parts of functions."""
+    for k in range(items):
+        row = rows + 32 * k
+        if call_address_i64(ld(row), ld(row, 1), ld(row, 2)) != ld(row, 3):
+            return 0
+    for k in range(items, items + others):
+        row = rows + 32 * k
+        if call_address_i64(ld(row), ld(row, 1)) != ld(row, 3):
+            return 0
     return 1
 
 
