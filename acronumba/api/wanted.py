@@ -207,12 +207,12 @@ class Selection:
 
     def asked(self, compiled: Compiled, packed: Batch, members: Sequence[int]) -> list[Asked]:
         """Return the selected arrays of packed instances; `members`: the numbers of the instances."""
+        if not self.columns:
+            return []
         from acronumba.data.buffers import Memory
         from acronumba.data.tensors import InMemory, arrays_in
         from acronumba.pipeline.gradients import Asked
 
-        if not self.columns:
-            return []
         references = InMemory(Memory(packed.keep), compiled.packer.layouts)
         params = compiled.schema.params
         starts = np.cumsum([0, *(len(words(t)) for t in params)]).tolist()

@@ -6,7 +6,6 @@ a mini-batch.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,9 @@ from acronumba.ir.types import Array0T, TensorT, TorchT, TupleT, Type, UnionT, c
 from acronumba.memory import Array, address
 from acronumba.pipeline.slices import Slices
 from acronumba.records import record
+from acronumba.runtime.backward import Seeds
+from acronumba.runtime.instances import Own
+from acronumba.runtime.state import MEMORY
 
 if TYPE_CHECKING:
     from acronumba.data.buffers import TensorMaker
@@ -25,8 +27,7 @@ if TYPE_CHECKING:
     from acronumba.data.pack import Batch
     from acronumba.memory import Words
     from acronumba.pipeline.compiled import Compiled
-    from acronumba.runtime.backward import BackwardExecutable, Done, Seeds
-    from acronumba.runtime.instances import Own
+    from acronumba.runtime.backward import BackwardExecutable, Done
     from acronumba.runtime.recorded import Failure
     from acronumba.runtime.run import Run
 
@@ -56,6 +57,7 @@ class Asked:
 
 SHARED = -1  # instead of an instance number
 _NONE = np.zeros(0, np.int64)
+_NOTHING = Own([], [], [])
 _SHARES = 64  # adjoints of losses that are kept
 
 
@@ -90,19 +92,10 @@ def losses_in(t: Type, given: NDArray[np.int64]) -> list[tuple[str, Words, Words
     return []
 
 
-@functools.cache
-def _nothing() -> Own:
-    from acronumba.runtime.instances import Own
-
-    return Own([], [], [])
-
-
 def own_of(run: Run, asked: Sequence[Asked]) -> Own:
     """Convert `asked` to the instance numbers of a run."""
-    from acronumba.runtime.instances import Own
-
     if not asked:
-        return _nothing()
+        return _NOTHING
     numbers = np.array([a.instance for a in asked], np.int64)
     instances = np.where(numbers < 0, numbers, np.searchsorted(run.ran, numbers))
     by_rows = [a.by_rows for a in asked]
@@ -159,7 +152,8 @@ class Trained:
         self.compiled, self.loss = compiled, loss_type(compiled.program.result, aux)
         self.width = len(words(self.loss))
         self.slices = Slices()
-        self._shares: dict[tuple[str, float], Array] = {}  # adjoints of losses that came last
+        self._shares: dict[tuple[str, float], Array] = {}  # adjoints of losses that came last,
+        self._places: tuple[Array | None, Words] = None, _NONE  # ... and the addresses of one, for each loss
         self.back = executable_of(compiled, device, wanted, self.width, params, packed)
 
     def run(
@@ -191,8 +185,6 @@ class Trained:
         MemoryError
             If the instances do not fit into memory for both passes.
         """
-        from acronumba.runtime.state import MEMORY
-
         compiled = self.compiled
         run = compiled.run(packed, leaves, frozen=frozen, on=self.back.forward, tight=tight)
         alone = tight and len(packed) == 1
@@ -223,13 +215,14 @@ class Trained:
 
     def _seeds(self, run: Run, good: Words, share: float) -> Seeds:
         """Return the seeds of the backward pass: the losses of instances that did not fail, in order."""
-        from acronumba.runtime.backward import Seeds
-
         if len(good) == len(run.words) and run.all_ran and isinstance(self.loss, TensorT | Array0T):
             one = self._share(self.loss.dtype, share)
+            of, places = self._places
+            if of is not one or len(places) != len(good):
+                places = np.full(len(good), address(one))
+                self._places = one, places
             records = np.ascontiguousarray(run.words[:, self.width - 1])
-            held: dict[str, Value] = {"instances": good, "keep": (one,), "constant": True}
-            return Seeds(records=records, adjoints=np.full_like(records, address(one)), **held)
+            return Seeds(records=records, adjoints=places, instances=good, keep=(one,), constant=True)
         found = losses_in(self.loss, run.words[good, : self.width]) or [("float32", _NONE, _NONE)]
         keep = [self._share(dtype, share) for dtype, _, _ in found]
         _, rows, records = found[0]

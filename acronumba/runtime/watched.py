@@ -14,6 +14,7 @@ import ctypes
 import functools
 import gc
 import types
+from array import array
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -96,11 +97,11 @@ class WatchedArrays:
         self._calls = _calls()
         self._rows: Words = np.zeros((len(arrays) + 1, WORDS), np.int64)
         self._keep: list[object] = [a.dtype for a in arrays]
-        for row, array, at in zip(self._rows, arrays, self.addresses, strict=False):
-            extents = np.array([*array.shape, *array.strides, 0], np.int64)
+        for row, a, at in zip(self._rows, arrays, self.addresses, strict=False):
+            extents = np.array([*a.shape, *a.strides, 0], np.int64)
             self._keep.append(extents)
-            row[:] = id(array), at, array.ndim, id(array.dtype), 0, address(extents)
-            row[FLAGS] = np.frombuffer(ctypes.string_at(id(array) + HEAD, 56), np.int32)[OF_FLAGS]
+            row[:] = id(a), at, a.ndim, id(a.dtype), 0, address(extents)
+            row[FLAGS] = np.frombuffer(ctypes.string_at(id(a) + HEAD, 56), np.int32)[OF_FLAGS]
         self._at = address(self._rows)
         self._forms = [] if self._calls else list(map(_form, self.arrays))
 
@@ -122,8 +123,8 @@ class WatchedArrays:
         """
         if self._calls is None:
             return False
-        given = (ctypes.c_int64 * len(others))(*map(id, others))
-        return self._calls.read_alike(self._at, ctypes.addressof(given), len(others), to, step) != 0
+        given = array("q", map(id, others))
+        return self._calls.read_alike(self._at, given.buffer_info()[0], len(others), to, step) != 0
 
 
 _PARTS = {"__code__": "PyFunction_GetCode", "__defaults__": "PyFunction_GetDefaults",
