@@ -72,8 +72,7 @@ class Batch:
     errors: Mapping[int, DataError]  # by instance
     heaps: tuple[Heap, ...]  # memory that the roots refer to
     schema: Schema
-    # Every array that addresses of the batch point into; they must live as long as the addresses are used.
-    keep: tuple[Array, ...] = field(init=False)
+    keep: tuple[Array, ...] = field(init=False)  # what addresses point into: it must live as long as they are used
     _owned: list[Owned] = field(init=False, default_factory=list)  # see `objects`
 
     def __post_init__(self) -> None:
