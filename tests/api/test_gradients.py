@@ -99,6 +99,16 @@ def test_a_call_is_one_instance_and_a_mini_batch_the_mean_or_sum() -> None:
     assert total.value == pytest.approx(sum(o.value for o in one))
 
 
+def test_a_sum_of_more_losses_than_came_before() -> None:
+    @model
+    def loss(x: Any, *, w: Any) -> Any:
+        return np.sum(w * x)
+
+    f, w = value_and_grad(loss, reduce="sum"), np.ones(3, np.float32)
+    for count in (2, 500, 3):
+        assert f.batch([np.ones(3, np.float32)] * count, w=w).grads.tolist() == [count] * 3
+
+
 def test_gradients_learn() -> None:
     p = params()
     before, _ = classify.value_and_grad.batch(TREES, LABELS, p=p)
