@@ -170,18 +170,11 @@ def compile_for(model: Batched, call: Call, packed: bool = True) -> Fit:
             like = fitting((c for c in others if c.options.state == options.state), fn, call)
             attempts: list[Attempt] = []
             try:
+                earlier = [c.schema for c in entries if c.fn is fn and len(c.schema.params) == len(call.columns)]
                 compiled = Compiled(
-                    fn,
-                    call.columns,
-                    call.shared,
-                    options,
-                    like and like[0],
-                    seen,
-                    attempts,
-                    call.tree(),
-                    model.tensors,
-                    [c.schema for c in entries if c.fn is fn and len(c.schema.params) == len(call.columns)],
-                )
+                    fn, call.columns, call.shared, options, like and like[0], seen, attempts, call.tree(),
+                    model.tensors, earlier,
+                )  # fmt: skip
             except Changed:
                 continue
             except AcronumbaError as error:

@@ -233,15 +233,9 @@ class Forward:
         asked = [a for a in wanted.asked(compiled, packed, members) if a.instance not in run.errors]
         asked += wanted.asked_of_shared(compiled, leaves, run)
         part = _Compiled(
-            wanted=wanted,
-            passes=passes,
-            run=run,
-            found=found,
-            place=place,
-            references=references,
-            asked=asked,
+            wanted=wanted, passes=passes, run=run, found=found, place=place, references=references, asked=asked,
             tensors=tensors,
-        )
+        )  # fmt: skip
         weakref.finalize(part, passes.give, run.prepared).atexit = False
         self.parts.append(part)
 

@@ -12,7 +12,7 @@ they are bound as ever. All else is compared here, at each call. Where anything 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from acronumba.api.arguments import Call
 from acronumba.api.columns import is_packed
@@ -24,24 +24,9 @@ from acronumba.records import record
 from acronumba.tuned import Table, options_for, table
 
 if TYPE_CHECKING:
+    from acronumba.api.dispatch import Batched
     from acronumba.api.kept import Kept
     from acronumba.pipeline.compiled import Compiled
-
-
-class Model(Protocol):
-    """The parts of a model that are compared."""
-
-    _known: Known | None
-
-    @property
-    def tensors(self) -> bool: ...
-    @property
-    def device(self) -> str: ...
-    @property
-    def options(self) -> Options: ...
-    @property
-    def __wrapped__(self) -> Value: ...
-    def _numbered(self, call: Call) -> Call: ...
 
 
 @record(kw_only=True, eq=False)
@@ -60,7 +45,7 @@ class Known:
     entries: list[Compiled]  # the specialisations that were looked through
 
 
-def note(model: Model, call: Call, fit: Fit, options: Options, entries: list[Compiled]) -> None:
+def note(model: Batched, call: Call, fit: Fit, options: Options, entries: list[Compiled]) -> None:
     """Remember a mini-batch, if all its arguments are packed."""
     packed = fit.packed is not None and not fit.packed.errors and all(map(is_packed, call.columns))
     kept = call.same
@@ -81,15 +66,15 @@ def note(model: Model, call: Call, fit: Fit, options: Options, entries: list[Com
         kept.known = known
 
 
-def tuned(model: Model, device: str, count: int) -> Options:
+def tuned(model: Batched, device: str, count: int) -> Options:
     """Return the options of a mini-batch after tuning."""
     if device == "cpu":
-        return options_for(model.__wrapped__, model.options, count)
+        return options_for(model.__wrapped__, model.options, count)  # type: ignore[arg-type]
     return without_refactoring(model.options)  # devices sum in an order that refactoring would change
 
 
 def again(
-    model: Model, columns: Sequence[Value], shared: Mapping[str, Value], kept: Kept | None = None
+    model: Batched, columns: Sequence[Value], shared: Mapping[str, Value], kept: Kept | None = None
 ) -> tuple[Call, Fit] | None:
     """Return the results of `bind` and `existing` for these arguments if they are known, else None.
 

@@ -194,10 +194,8 @@ class Unpacker:
                 many = math.prod(kind.shape) if extents is None else extents.prod(axis=1)  # type: ignore[arg-type]
                 memory.pending.some(places, many * kind.dtype.itemsize)
             if some:
-                places, extents = (
-                    _spread(places, valid, column),
-                    None if extents is None else _spread(extents, valid, column),
-                )
+                places = _spread(places, valid, column)
+                extents = None if extents is None else _spread(extents, valid, column)
             found.append((places.tolist(), None if extents is None else list(map(tuple, extents.tolist()))))
             return found[0]
 

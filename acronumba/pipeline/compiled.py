@@ -312,14 +312,9 @@ class Compiled:
         return relevant(self) == relevant(other)
 
     def decoder(
-        self,
-        run: Run,
-        packed: Batch,
-        stay: bool = False,
-        copies: bool = False,
-        made: list[Value] | None = None,
+        self, run: Run, packed: Batch, stay: bool = False, copies: bool = False, made: list[Value] | None = None,
         tensors: TensorMaker | None = None,
-    ) -> Decoder:
+    ) -> Decoder:  # fmt: skip
         """Return the decoder of results, by instance number; see `Run.reader`.
 
         Tensors of PyTorch that are made for results are appended to `made`. `tensors` makes them of arrays, if they

@@ -71,12 +71,8 @@ class Batches:
             self._areas, areas = (stride, threads), state.areas(threads)
             self.memory, self.cuts = aligned(stride * areas), np.zeros(1 + state.PARTS * threads, np.int64)
             self.firsts = np.zeros(1 + threads, np.int64)
-            self["stride"], self["scratch"], self["areas"], self["threads"] = (
-                stride,
-                address(self.memory),
-                areas,
-                threads,
-            )
+            self["stride"], self["scratch"], self["areas"] = stride, address(self.memory), areas
+            self["threads"] = threads
             self["cuts"], self["firsts"] = address(self.cuts), address(self.firsts)
         words[at["batches"]], words[at["stage"]], words[at["stop"]] = batches, state.TO_EXECUTE, state.EXECUTED
         words[at["run_batches"]] = words[at["failures"]] = words[at["taken"]] = words[at["rounds"]] = 0

@@ -387,22 +387,13 @@ class Executable:
         if reaches:
             self.engine.reach(arena.block)
         m = MiniBatch(
-            buffers=buffers,
-            prepared=prepared,
-            roots=roots,
-            keep=keep,
-            arenas=[arena],
+            buffers=buffers, prepared=prepared, roots=roots, keep=keep, arenas=[arena],
             works=[self.works.take(self.works.wanted)] if self.works.wanted and not tight else [],
-            stable=stable,
-            timed=timed,
-            last=_EXECUTE if self.host.waiting else last,
+            stable=stable, timed=timed, last=_EXECUTE if self.host.waiting else last,
             by_caller=callable(self.options.schedule),
-            noting=self.host.waiting and last == _SCHEDULE and recorded_reads is None,
-            recorded_reads=recorded_reads,
-            keeps_nodes=self.keeps_nodes and self.host.waiting,
-            doubles=self.host.doubles,
-            epoch=epoch,
-        )
+            noting=self.host.waiting and last == _SCHEDULE and recorded_reads is None, recorded_reads=recorded_reads,
+            keeps_nodes=self.keeps_nodes and self.host.waiting, doubles=self.host.doubles, epoch=epoch,
+        )  # fmt: skip
         self._begin(m)
         if m.works:
             self.memory_policy.work_in(m)
