@@ -120,7 +120,8 @@ class Case:
         return one
 
     def seconds(self, one: Variant, columns: Sequence[Any], stop: float, repeats: int) -> dict[str, float]:
-        """Return what each kernel takes in a mini-batch, and all of them: the least of some runs."""
+        """Return what each kernel takes in a mini-batch, and all: the least of some runs after an untimed one."""
+        one.model.batch(*columns, **self.shared)
         runs = []
         for _ in range(repeats):
             out: dict[str, float] = defaultdict(float)
@@ -195,8 +196,8 @@ def cost_of_turns(seconds: float, variants: int) -> float:
     out = 0.0
     for many, count in ((variants, tune_model._SCREEN), (2, tune_model._VALIDATE)):
         repeats = max(1, math.ceil(tune_model._SHORT / seconds))
-        count = max(5, min(count, int(tune_model._SECONDS / (seconds * many * repeats))))
-        out += seconds * many * (2 + count * repeats)
+        count = max(5, min(count, int(tune_model._SECONDS / (seconds * many * (1 + repeats)))))
+        out += seconds * many * (2 + count * (1 + repeats))
     return out
 
 

@@ -62,7 +62,7 @@ _MOST = 10  # decisions that are measured: the best by the cost model
 _SCREEN, _VALIDATE = 7, 25  # turns
 _LOOKS = 0.985  # largest ratio in the first turns for a second measurement
 _SHORT = 2e-3  # seconds: a shorter run is repeated until it takes this long
-_LONG = 0.25  # seconds: of a mini-batch that takes longer, so many instances are measured that it takes about this
+_LONG = 0.1  # seconds: of a mini-batch that takes longer, so many instances are measured that it takes about this
 _SECONDS = 10.0  # that the turns of one comparison take at most: slow models get fewer
 _RECORD, _COMPILE, _SEARCH = 12.0, 25.0, 45.0  # seconds of the process until no more is estimated, compiled, compared
 
@@ -254,12 +254,16 @@ def text_of(one: Variant, columns: Sequence[Any], shared: Mapping[str, Any]) -> 
 
 
 def turns(variants: Sequence[Variant], count: int) -> dict[str, list[float]]:
-    """Return the seconds of each variant in `count` turns, or fewer if they are slow; the order alternates."""
+    """Return the seconds of each variant in `count` turns, or fewer if they are slow; the order alternates.
+
+    A turn begins with an untimed run: each variant has weights of its own, which others have driven out of the caches.
+    """
     once = {v.name: min(timed(v.run, time.thread_time)[0] for _ in range(2)) for v in variants}
     repeats = max(1, math.ceil(_SHORT / max(min(once.values()), 1e-7)))
-    count = max(5, min(count, int(_SECONDS / max(sum(once.values()) * repeats, 1e-9))))
+    count = max(5, min(count, int(_SECONDS / max(sum(once.values()) * (1 + repeats), 1e-9))))
     out: dict[str, list[float]] = {v.name: [] for v in variants}
     for k in range(count):
         for v in variants if k % 2 == 0 else reversed(variants):
+            v.run()
             out[v.name].append(min(timed(v.run, time.thread_time)[0] for _ in range(repeats)))
     return out
