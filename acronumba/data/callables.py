@@ -7,18 +7,7 @@ from types import FunctionType
 
 from acronumba.generics import Value
 from acronumba.ir.functions import known_function
-from acronumba.ir.types import (
-    FunctionT,
-    MethodT,
-    NoneT,
-    OpaqueT,
-    StructT,
-    Type,
-    all_parts,
-    members,
-    union,
-    with_parts,
-)
+from acronumba.ir.types import FunctionT, MethodT, NoneT, OpaqueT, StructT, Type, all_parts, members, union, with_parts
 
 MOST_FUNCTIONS = 64  # in one place of the data
 

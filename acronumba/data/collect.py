@@ -16,15 +16,7 @@ import numpy.typing as npt
 
 from acronumba.data.arrays import STEP, ArrayColumn, Arrays, ids_of
 from acronumba.data.hashing import known_sets, read_tables
-from acronumba.data.heap import (
-    SMALL,
-    Heap,
-    Mismatch,
-    Region,
-    TooLarge,
-    aligned,
-    free_bytes,
-)
+from acronumba.data.heap import SMALL, Heap, Mismatch, Region, TooLarge, aligned, free_bytes
 from acronumba.data.strings import TextColumn, Texts, hashes
 from acronumba.data.words import LIST
 from acronumba.generics import Value

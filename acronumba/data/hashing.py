@@ -14,20 +14,7 @@ from itertools import repeat
 
 import numpy as np
 
-from acronumba.ir.types import (
-    BoolT,
-    EnumT,
-    IntT,
-    ListT,
-    NeverT,
-    NoneT,
-    ScalarT,
-    StrT,
-    TextT,
-    TupleT,
-    Type,
-    all_parts,
-)
+from acronumba.ir.types import BoolT, EnumT, IntT, ListT, NeverT, NoneT, ScalarT, StrT, TextT, TupleT, Type, all_parts
 from acronumba.memory import Words, native
 
 _MASK = (1 << 64) - 1

@@ -20,14 +20,7 @@ import numpy as np
 from acronumba.data.classes import field_names, is_record, is_struct
 from acronumba.data.source_guard import SourceGuard, guard_of
 from acronumba.ir.shapes import is_shape
-from acronumba.ir.types import (
-    NONE,
-    PLAIN,
-    EnumT,
-    OpaqueT,
-    StrT,
-    Type,
-)
+from acronumba.ir.types import NONE, PLAIN, EnumT, OpaqueT, StrT, Type
 from acronumba.records import record
 
 

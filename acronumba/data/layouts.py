@@ -9,12 +9,7 @@ from collections.abc import Mapping
 
 from acronumba.data.classes import fields_in_order
 from acronumba.ir.nodes import FieldLayout, StructLayout
-from acronumba.ir.types import (
-    OpaqueT,
-    Type,
-    class_key,
-    words,
-)
+from acronumba.ir.types import OpaqueT, Type, class_key, words
 
 
 def make_layouts(rows: Mapping[type, Mapping[str, Type]]) -> tuple[StructLayout, ...]:

@@ -27,20 +27,7 @@ from acronumba.data.unpack_columns import ColumnReader, InfiniteType
 from acronumba.data.words import MADE
 from acronumba.generics import Value
 from acronumba.ir.nodes import StructLayout
-from acronumba.ir.types import (
-    NO_VALUE,
-    Array0T,
-    ArrayT,
-    DictT,
-    IntT,
-    ListT,
-    MapT,
-    TensorT,
-    TupleT,
-    Type,
-    maker,
-    words,
-)
+from acronumba.ir.types import NO_VALUE, Array0T, ArrayT, DictT, IntT, ListT, MapT, TensorT, TupleT, Type, maker, words
 from acronumba.ir.written import elements
 from acronumba.locks import lazy
 from acronumba.memory import Array, Words

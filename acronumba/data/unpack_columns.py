@@ -30,18 +30,7 @@ from acronumba.data.pools import (
     Take,
 )
 from acronumba.generics import Value
-from acronumba.ir.types import (
-    Array0T,
-    ListT,
-    MapT,
-    StructT,
-    TensorT,
-    Type,
-    parts,
-    union,
-    with_parts,
-    words,
-)
+from acronumba.ir.types import Array0T, ListT, MapT, StructT, TensorT, Type, parts, union, with_parts, words
 
 if TYPE_CHECKING:
     from acronumba.data.buffers import Memory

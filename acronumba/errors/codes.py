@@ -59,10 +59,7 @@ def _table() -> dict[str, Code]:
                 "a parameter, or an object reachable from it, cannot be mutated",
                 "change a copy: `list(x)`, `dataclasses.replace(x, ...)`",
             ),
-            114: (
-                "an iterator cannot be stored, or read again here",
-                "make a list: `[... for ...]`, `list(...)`",
-            ),
+            114: ("an iterator cannot be stored, or read again here", "make a list: `[... for ...]`, `list(...)`"),
             116: (
                 "a run-time value cannot be converted to a string",
                 "return the value and make the text from the results",
@@ -154,10 +151,7 @@ def _table() -> dict[str, Code]:
             ),
         },
         ShapeMismatch: {
-            401: (
-                "the shapes are incompatible",
-                "print the shapes in a plain call, and reshape or transpose an array",
-            ),
+            401: ("the shapes are incompatible", "print the shapes in a plain call, and reshape or transpose an array"),
             402: ("there is no such axis", "use an axis from -rank to rank - 1"),
             403: ("this dimension must be known when the model is compiled", "use a constant or a shared int"),
             404: (

@@ -51,10 +51,7 @@ from acronumba.frontend.subscripts import (
 from acronumba.frontend.walker import Walker
 from acronumba.frontend.writing import assign_item, change_item, each_index, index_places
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import (
-    ArrayT,
-    TupleT,
-)
+from acronumba.ir.types import ArrayT, TupleT
 
 
 def assign_starred(w: Walker, elts: Sequence[ast.expr], val: Val) -> None:

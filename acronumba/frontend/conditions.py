@@ -12,9 +12,7 @@ from acronumba.foreign import Library
 from acronumba.frontend.alternatives import split_condition
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.block import Fork, Point
-from acronumba.frontend.calls.objects import (
-    runtime_class,
-)
+from acronumba.frontend.calls.objects import runtime_class
 from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import CONDITIONS, EXPRESSIONS, handles
 from acronumba.frontend.impossible import impossible

@@ -47,20 +47,7 @@ from acronumba.frontend.raised import Clause, Handler
 from acronumba.frontend.trying import throw
 from acronumba.frontend.walker import Frame, Instance, Walker
 from acronumba.ir import nodes as ir
-from acronumba.ir.types import (
-    BOOL,
-    MOST_LENGTHS,
-    TEXT,
-    BoolT,
-    EnumT,
-    FloatT,
-    IntT,
-    StrT,
-    Type,
-    UnionT,
-    union,
-    words,
-)
+from acronumba.ir.types import BOOL, MOST_LENGTHS, TEXT, BoolT, EnumT, FloatT, IntT, StrT, Type, UnionT, union, words
 
 MOST_LEVELS = 24  # levels of nested shared data without classes over which a function recurses,
 MOST_PARTS = 1024  # and parts of one level

@@ -36,11 +36,7 @@ from acronumba.frontend.kinds.numbers import ALWAYS, NoneVal, Num, number
 from acronumba.frontend.kinds.objects import is_field, marker_of
 from acronumba.frontend.kinds.unions import MaybeUnbound, UnionVal
 from acronumba.frontend.kinds.value import NOT_CONST, Val, Value
-from acronumba.frontend.naming import (
-    loosest,
-    note_named,
-    note_shared,
-)
+from acronumba.frontend.naming import loosest, note_named, note_shared
 from acronumba.frontend.nesting import close
 from acronumba.frontend.words import Words
 from acronumba.ir import nodes as ir

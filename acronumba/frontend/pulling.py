@@ -24,10 +24,7 @@ from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.objects import is_field
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import StateKey, Val
-from acronumba.frontend.loops import (
-    one_iterable,
-    write_loop,
-)
+from acronumba.frontend.loops import one_iterable, write_loop
 from acronumba.frontend.magic import iterated
 from acronumba.frontend.names import alias, begin, named_iterator
 from acronumba.frontend.operators import binary

@@ -9,13 +9,7 @@ from acronumba.frontend.comparisons import compare_values, search
 from acronumba.frontend.comprehensions import to_list
 from acronumba.frontend.conditions import host_value
 from acronumba.frontend.dicts import delete_item
-from acronumba.frontend.handlers import (
-    CONTAINS,
-    EQUALS,
-    INDEXED,
-    STATEMENTS,
-    handles,
-)
+from acronumba.frontend.handlers import CONTAINS, EQUALS, INDEXED, STATEMENTS, handles
 from acronumba.frontend.kinds.iterators import Range
 from acronumba.frontend.kinds.lists import ListVal, StaticList
 from acronumba.frontend.kinds.maps import MapVal
@@ -26,12 +20,7 @@ from acronumba.frontend.library.comparisons import LISTS
 from acronumba.frontend.lists import checked_index
 from acronumba.frontend.names import forget
 from acronumba.frontend.operators import is_index
-from acronumba.frontend.subscripts import (
-    cut,
-    index_of,
-    list_index,
-    set_slice,
-)
+from acronumba.frontend.subscripts import cut, index_of, list_index, set_slice
 from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import INT, words

@@ -12,17 +12,7 @@ import numpy as np
 
 from acronumba.foreign import Library
 from acronumba.frontend.arrays import keep_made, transposed
-from acronumba.frontend.handlers import (
-    ARRAYS,
-    ATTRIBUTES,
-    EQUALS,
-    KEPT,
-    MADE,
-    OPERANDS,
-    READ,
-    WORDS,
-    handles,
-)
+from acronumba.frontend.handlers import ARRAYS, ATTRIBUTES, EQUALS, KEPT, MADE, OPERANDS, READ, WORDS, handles
 from acronumba.frontend.kinds.arrays import ArrayRef, Tensor
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.numbers import Num, number

@@ -225,10 +225,7 @@ _BOTH: dict[str, _Make] = {
     **{name: _compared(row.sign) for name, row in TENSORS.items() if row.compares},
 }
 
-_ANY: dict[str, _Make] = {
-    "select": lambda w, i, c, x, y: select(c, x, y),
-    "same": lambda w, i, x, y: x.eq(y),
-}
+_ANY: dict[str, _Make] = {"select": lambda w, i, c, x, y: select(c, x, y), "same": lambda w, i, x, y: x.eq(y)}
 
 _INTS: dict[str, _Make] = {
     **_BOTH,

@@ -95,10 +95,7 @@ def dtype_of(spec: KernelSpec, v: int) -> str:
 
 
 def evaluate_rows(
-    spec: KernelSpec,
-    operands: Sequence[Array],
-    dims: Sequence[int],
-    shapes: Sequence[tuple[int, ...]],
+    spec: KernelSpec, operands: Sequence[Array], dims: Sequence[int], shapes: Sequence[tuple[int, ...]]
 ) -> tuple[Array, ...]:
     """Return the results of a node of several rows, of the given shapes: `evaluate` of each row, stacked."""
 

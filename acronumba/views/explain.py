@@ -216,11 +216,7 @@ def _block(block: Block) -> Table:
         table.add_row("", Text(call, "dim"))
     if len(block.calls) > _MOST:
         table.add_row("", Text(f"... and {len(block.calls) - _MOST} more calls", "dim"))
-    for title, items in (
-        ("shared", block.shared),
-        ("per node", block.varying),
-        ("results", block.results),
-    ):
+    for title, items in (("shared", block.shared), ("per node", block.varying), ("results", block.results)):
         if items:
             inner = _grid(8, None)
             inner.add_row(Text(title, "dim"), Text(", ".join(items)))

@@ -10,15 +10,7 @@ from itertools import chain
 from acronumba.analysis.dead import remove_dead
 from acronumba.analysis.fibers.mutation import changed_by, own_things
 from acronumba.analysis.fibers.regions import loop_name, outline_regions
-from acronumba.analysis.fibers.world import (
-    Facts,
-    Item,
-    World,
-    listed,
-    one_item,
-    region_item,
-    writes_of,
-)
+from acronumba.analysis.fibers.world import Facts, Item, World, listed, one_item, region_item, writes_of
 from acronumba.analysis.simplify import simplify
 from acronumba.errors import Loc
 from acronumba.ir import nodes as ir

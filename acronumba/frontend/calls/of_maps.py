@@ -24,17 +24,7 @@ from acronumba.frontend.dicts import (
     put_all,
 )
 from acronumba.frontend.handlers import METHODS, handles
-from acronumba.frontend.keyed import (
-    copied,
-    erase,
-    find,
-    new_map,
-    present,
-    put,
-    set_default,
-    take_out,
-    update,
-)
+from acronumba.frontend.keyed import copied, erase, find, new_map, present, put, set_default, take_out, update
 from acronumba.frontend.kinds.errors import ErrorValue
 from acronumba.frontend.kinds.functions import method_of
 from acronumba.frontend.kinds.maps import DictVal, MapVal, MapView, constant_value

@@ -16,24 +16,13 @@ from acronumba.frontend.attributes import attribute, names_of_module
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.of_attributes import attribute_by_name, other_names
 from acronumba.frontend.calls.tables import Handler, row
-from acronumba.frontend.comprehensions import (
-    as_iterable,
-    collect,
-    to_list,
-)
+from acronumba.frontend.comprehensions import as_iterable, collect, to_list
 from acronumba.frontend.conditions import host_value, kind_of, truth
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import ARRAYS, handles
 from acronumba.frontend.kinds.arrays import Tensor
 from acronumba.frontend.kinds.functions import OneOfFunctions, Static
-from acronumba.frontend.kinds.iterators import (
-    Cursor,
-    Range,
-    SliceVal,
-    Stream,
-    Waiting,
-    Zip,
-)
+from acronumba.frontend.kinds.iterators import Cursor, Range, SliceVal, Stream, Waiting, Zip
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.objects import Ref
@@ -52,11 +41,7 @@ from acronumba.frontend.names import advanced_names
 from acronumba.frontend.overlay import has
 from acronumba.frontend.tensors import INFINITE, NOT_A_NUMBER
 from acronumba.ir.ops import MATH, SCALARS
-from acronumba.ir.types import (
-    BOOL,
-    FLOAT,
-    Array0T,
-)
+from acronumba.ir.types import BOOL, FLOAT, Array0T
 
 if TYPE_CHECKING:
     from acronumba.frontend.walker import Walker

@@ -13,19 +13,7 @@ from itertools import pairwise
 from typing import TypeAlias
 
 from acronumba.emit import tree
-from acronumba.emit.tree import (
-    I1,
-    I64,
-    Const,
-    Expr,
-    Load,
-    Local,
-    call_address,
-    const,
-    convert,
-    intrinsic,
-    select,
-)
+from acronumba.emit.tree import I1, I64, Const, Expr, Load, Local, call_address, const, convert, intrinsic, select
 from acronumba.ir.spec import CHUNK, PARAMETERS, Size
 from acronumba.kernels.stages.graph import stretch, through
 from acronumba.kernels.stages.index import ZERO, Index, Poly, rounded, size_poly
