@@ -20,11 +20,12 @@ from acronumba.kernels.cuda.generate import CudaCode, generate
 from acronumba.kernels.cuda.marshal import marshal
 from acronumba.kernels.own import own_calls
 from acronumba.pipeline.link import Progress, with_kernels
+from acronumba.runtime.devices.derived import OnceKernels
 from acronumba.runtime.devices.device import Device
 from acronumba.runtime.devices.executor import DeviceExecutor
 from acronumba.runtime.devices.launches import EXPORTS, launch_code
 from acronumba.runtime.driver import Executable
-from acronumba.runtime.engines import library
+from acronumba.runtime.engines import Native, library
 from acronumba.runtime.program import KernelEntry, Linked
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 def link_device(plan: Plan, options: Options, device: Device, progress: Progress | None = None) -> Executable:
     """Return the executable of a plan on a device.
 
-    Per-batch constants, computed once before all other kernels, run on the CPU. Memory of results is not reused: a
-    later read may be of any result in the arena.
+    Per-batch constants, computed once before all other kernels, run on the CPU; or on the device, if they are made of
+    parameters that stay there. Memory of results is not reused: a later read may be of any result in the arena.
     """
     options = options.replace(recycle=False, parts=False, threads=1)
     host = make_host(plan, options)
@@ -53,11 +54,14 @@ def link_device(plan: Plan, options: Options, device: Device, progress: Progress
         KernelEntry(plan=c.address["plan"], run=c.address["run"], shared=code.shared, tiles=(0, k), keep=c)
         for k, (code, c) in enumerate(zip(codes, loaded, strict=False))
     ]
+    calls = {name: loaded[len(codes)].function(name) for name in EXPORTS}
+    there = OnceKernels(device, {k: codes[k] for k in once}, {k: kernels[k] for k in once}, calls, engine)
     for k, entry in zip(once, computed, strict=True):
         kernels[k] = entry
-    calls = {name: loaded[len(codes)].function(name) for name in EXPORTS}
     linked = Linked(host=host, modules=modules, engine=engine, kernels=tuple(kernels))
-    return Executable(plan, options, linked, DeviceExecutor(device, codes, calls))
+    executable = Executable(plan, options, linked, DeviceExecutor(device, codes, calls))
+    executable.shared.there = there
+    return executable
 
 
 def link_back_device(
@@ -69,25 +73,21 @@ def link_back_device(
     from acronumba.runtime.backward import BackwardExecutable, dtypes_of, library_of_gradients
     from acronumba.runtime.devices.back import SUMS_EXPORTS, BackDevice, sums_code
 
-    back = plan_backward(plan, wanted, width, params, packed)
+    back = plan_backward(plan, wanted, width, params, packed, cheap=True)
     forward = link_device(back.plan, options.replace(equal=False), device, progress)
     forward.keeps_nodes = True
     assert isinstance(forward.executor, DeviceExecutor)
     codes = back_codes(back, options)
-    written = [marshal(spec, code) for spec, code in zip(back.specs, codes, strict=False)]
-    engine, pullbacks = with_kernels(
-        (library(), sums_code(), launch_code(), *written), back.specs[len(codes) :], options.decisions, progress
-    )
-    loaded = engine.loaded[3 : 3 + len(codes)]
+    written = [marshal(spec, code) for spec, code in zip(back.specs, codes, strict=True)]
+    engine = Native((library(), sums_code(), launch_code(), *written), progress)
     calls = {name: engine.loaded[k].function(name) for k, names in ((1, SUMS_EXPORTS), (2, EXPORTS)) for name in names}
-    drive, note_sums = engine.address["drive"], engine.address["note_sums"]
-    place = BackDevice(forward.executor, codes, dtypes_of(back), calls, drive, note_sums, options.persistent)
+    place = BackDevice(forward.executor, codes, dtypes_of(back), calls, engine, options.persistent)
     entries = [
         KernelEntry(plan=c.address["plan"], run=c.address["run"], shared=code.shared, tiles=place.tail(k), keep=c)
-        for k, (code, c) in enumerate(zip(codes, loaded, strict=True))
+        for k, (code, c) in enumerate(zip(codes, engine.loaded[3:], strict=True))
     ]
     transposed = load([library_of_gradients()])[0]
-    return BackwardExecutable(forward, back, engine, [*entries, *pullbacks], transposed, place)
+    return BackwardExecutable(forward, back, engine, entries, transposed, place)
 
 
 def device_codes(plan: Plan, options: Options) -> dict[int, CudaCode]:
@@ -98,8 +98,8 @@ def device_codes(plan: Plan, options: Options) -> dict[int, CudaCode]:
 
 
 def back_codes(back: BackwardPlan, options: Options) -> list[CudaCode]:
-    """Return the code of the backward kernels for the device; those that run once, at the end, are for the CPU."""
-    return _codes(back.specs[: len(back.specs) - len(back.pullbacks)], options)
+    """Return the code of the backward kernels for the device."""
+    return _codes(back.specs, options)
 
 
 def _codes(specs: Sequence[KernelSpec], options: Options) -> list[CudaCode]:

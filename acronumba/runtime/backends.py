@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import accumulate
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from acronumba.memory import Array, DeviceTensor, Words, address
 from acronumba.records import record
 from acronumba.runtime.batches import Batches
 from acronumba.runtime.engines import Native
+from acronumba.runtime.program import KernelEntry
 from acronumba.runtime.run import Run
 from acronumba.runtime.shared import Forms
 from acronumba.runtime.state import TABLE
@@ -40,6 +41,17 @@ class BackwardMemory:
     start: int  # address of the results,
     size: int  # ... and their bytes
     constants: Sequence[Array] = ()  # read, too: arrays of other backward passes, that nobody changes
+
+
+class Pull(NamedTuple):
+    """Parts of gradients of shared tensors that the gradient of a value adds, which is made of these alone."""
+
+    parts: Sequence[Array]
+    totals: Sequence[Array | None]  # that each is added to; None: nobody wants it
+    adjoint: Array  # of the value
+    entry: KernelEntry | None  # of the kernel that computes the parts; None: they are computed,
+    params: Words  # ... its table P, for a batch of one,
+    keep: Sequence[Array]  # ... and arrays that P leads to
 
 
 class Backend(Protocol):
@@ -64,14 +76,15 @@ class Backend(Protocol):
     def fetch_all(self) -> None:
         """Copy all results to the CPU, those of the forward pass included."""
 
-    def add_up(self, jobs: Sequence[Job], batches: Batches, stay: Sequence[Array]) -> Mapping[int, Array]:
-        """Run the jobs, those of one array in order, and copy the arrays to the CPU, but for those that `stay`.
+    def add_up(
+        self, jobs: Sequence[Job], batches: Batches, pulls: Sequence[Pull], wanted: Sequence[Array],
+        stay: Sequence[Array],
+    ) -> Mapping[int, Array]:  # fmt: skip
+        """Run the jobs, those of one array in order, then `pulls`; copy the arrays that are wanted to the CPU.
 
-        Return these, which the jobs must store to, by the addresses of the arrays. `batches`: an unused table.
+        Those that `stay` are not copied: return them, which the jobs must store to, by the addresses of the arrays.
+        `batches`: an unused table. A CPU gets no `pulls`.
         """
-
-    def add_to(self, there: Mapping[int, Array], parts: Sequence[tuple[Array, Array]]) -> None:
-        """Add parts to arrays that stay, as `add_up` has returned them."""
 
     def total(self, forms: Forms, losses: Words, dtype: str) -> DeviceTensor | None:
         """Return the sum of losses on the device, given their addresses; None if they are not all there."""
@@ -96,10 +109,12 @@ class CpuBackend:
 
     def fetch(self, wanted: Callable[[], Pieces]) -> None: ...
     def fetch_all(self) -> None: ...
-    def add_to(self, there: Mapping[int, Array], parts: Sequence[tuple[Array, Array]]) -> None: ...
     def total(self, forms: Forms, losses: Words, dtype: str) -> DeviceTensor | None: ...
 
-    def add_up(self, jobs: Sequence[Job], batches: Batches, stay: Sequence[Array]) -> Mapping[int, Array]:
+    def add_up(
+        self, jobs: Sequence[Job], batches: Batches, pulls: Sequence[Pull], wanted: Sequence[Array],
+        stay: Sequence[Array],
+    ) -> Mapping[int, Array]:  # fmt: skip
         if not jobs:
             return {}
         count, st, keep = len(jobs), batches, batches.keep

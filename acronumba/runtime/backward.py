@@ -11,25 +11,25 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from acronumba.analysis.backward.derive import Pullback
 from acronumba.analysis.backward.program import BackwardPlan
 from acronumba.analysis.backward.reference import sweep
 from acronumba.config import interpreted
 from acronumba.data.row_grad import Gradient
 from acronumba.emit import target, tree
 from acronumba.emit.compile import Compiled, Deferred, load
-from acronumba.ir.spec import FIXED, plan_words
+from acronumba.ir.spec import FIXED, KernelSpec
 from acronumba.kernels import sums
 from acronumba.memory import Array, DeviceTensor, DType, Words, address
 from acronumba.records import record
 from acronumba.runtime.back_rows import BackRows
-from acronumba.runtime.backends import Backend, BackwardMemory, CpuBackend
+from acronumba.runtime.backends import Backend, BackwardMemory, CpuBackend, Pull
+from acronumba.runtime.batches import run_one
 from acronumba.runtime.buffers import KEPT_IN_TRAINING, ArenaPool, Buffers, Pieces
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.engines import Native, threads_of_process
@@ -260,29 +260,36 @@ class _BackwardRun:
         addresses = dict(zip(of.wanted, ats, strict=True))
         totals = Sums(kernels, self.prepared, grads, addresses, of.sums, backend.on, by_rows, self.threads)
         stay = [grads[k] for k in workspace.stay]
-        there = backend.add_up(totals.jobs(found, of.rows.sums, of.forms, heads), workspace.sums, stay)
-        self.reached = totals.reached
-        self._pull_all(grads, [*totals.inner.items()], there)
+        jobs = totals.jobs(found, of.rows.sums, of.forms, heads)
+        self.reached, inner = totals.reached, [*totals.inner.items()]
+        pulls = [pull for pull in self._pulls(grads, inner) if pull.entry] if backend.on.warps else []
+        wanted = [g for k, g in grads.items() if k < len(program.shared) - len(program.once)]
+        there = backend.add_up(jobs, workspace.sums, pulls, wanted, stay)
+        if not backend.on.warps:
+            self._pull_all(grads, inner)
         if not tables and not there:
             return grads  # type: ignore[return-value]
         return {k: by_rows.gradient(k, there.get(address(g), g), arrays[k].shape) for k, g in grads.items()}
 
-    def _pull_all(
-        self, grads: dict[int, Array], inner: Sequence[tuple[tuple[int, int], Array]], there: Mapping[int, Array]
-    ) -> None:
-        """Take the gradients of values that are made of shared tensors alone back to them; `there`: see `_pull`."""
-        program, kernels = self.back.plan.program, self.back.plan.kernels
-        self._late: list[tuple[Array, Array]] = []  # parts of sums that stay
+    def _pulls(self, grads: dict[int, Array], inner: Sequence[tuple[tuple[int, int], Array]]) -> Iterator[Pull]:
+        """Yield what takes the gradients of values made of shared tensors alone back to these, to be done in order."""
+        kernels, computed = self.back.plan.kernels, self.back.plan.program.once
         for (k, v), g in inner:
-            self._pull(grads, k, v, g, there)
-        for once in reversed(program.once):
-            if once.index not in grads:
-                continue
-            g = grads.pop(once.index)
-            if once.index in self.reached:
-                self._pull(grads, once.kernel, kernels[once.kernel].results[0], g, there, once.numbers)
-        if self._late:
-            self.of.backend.add_to(there, self._late)
+            yield self._pull(k, v, g, (), grads)
+        for once in reversed(computed):
+            if once.index in grads and once.index in self.reached:
+                yield self._pull(once.kernel, kernels[once.kernel].results[0], grads[once.index], once.numbers, grads)
+        for once in computed:
+            grads.pop(once.index, None)
+
+    def _pull_all(self, grads: dict[int, Array], inner: Sequence[tuple[tuple[int, int], Array]]) -> None:
+        """Take the gradients of all such values back, on the CPU."""
+        for pull in self._pulls(grads, inner):
+            if pull.entry is not None:
+                run_one(self.of.engine, pull.entry, pull.params, len(pull.parts))
+            for total, part in zip(pull.totals, pull.parts, strict=True):
+                if total is not None:
+                    total += part
 
     def _tables(self, tables: Sequence[int], linked: Sequence[int]) -> Tables:
         """Return the tables whose gradients are returned by rows; `linked`: those that nodes read like other values."""
@@ -293,59 +300,40 @@ class _BackwardRun:
         }
         return tables_of(tables, found, ordinary, self.back.plan, self.prepared)
 
-    def _pull(
-        self, grads: dict[int, Array], k: int, value: int, g: Array, there: Mapping[int, Array],
-        numbers: Sequence[int] = (),
-    ) -> None:  # fmt: skip
-        """Take the gradient of a value of a kernel that is made of shared tensors alone back to them.
+    def _pull(self, k: int, value: int, g: Array, numbers: Sequence[int], grads: Mapping[int, Array]) -> Pull:
+        """Return the `Pull` of a value of a kernel, whose gradient is `g`.
 
-        `there`: the gradients that stay on a device; `numbers`: the shared numbers that are the kernel's arguments.
+        `numbers`: the shared numbers that are the kernel's arguments.
         """
-        arrays, spec = self.prepared.arrays, self.back.plan.kernels[k]
-        if (k, value) in self.of.pullbacks:
-            made = self.back.pullbacks[k, value]
-            found = list(zip(made.of, self._pulled(self.of.pullbacks[k, value], made, g, numbers), strict=True))
-        else:
-            given = [self.prepared.given[n] for n in numbers]
-            if self.prepared.forms is not None:
-                self.prepared.forms.refresh([arrays[o.index] for o in spec.operands if o.kind == "shared"])
-            operands = [
-                arrays[o.index] if o.kind == "shared" else given[o.index] if given else None for o in spec.operands
-            ]
-            with np.errstate(all="ignore"):
-                adjoints = sweep(spec, operands, (), {value: g})
-            found = [
-                (o.index, adjoints[v]) for v, o in enumerate(spec.operands) if o.kind == "shared" and v in adjoints
-            ]
-        for of, part in found:
-            if of in grads:
-                if address(grads[of]) in there:
-                    self._late.append((grads[of], part))
-                else:
-                    grads[of] += part
-                self.reached.add(of)
-
-    def _pulled(self, number: int, made: Pullback, g: Array, numbers: Sequence[int]) -> list[Array]:
-        """Run the pullback's kernel, on a batch of one node."""
-        workspace, spec, entry = self.workspace, made.spec, self.of.entries[number]
+        workspace = self.workspace
+        if (k, value) not in self.of.pullbacks:
+            found = [] if self.of.backend.on.warps else self._swept(self.back.plan.kernels[k], value, g, numbers)
+            self.reached.update(of for of, _ in found if of in grads)
+            return Pull([part for _, part in found], [grads.get(of) for of, _ in found], g, None, workspace.nothing, ())
+        made, number = self.back.pullbacks[k, value], self.of.pullbacks[k, value]
         record: Words = np.array([address(g), -1, 0])
         words_of = [
             address(record) if s.kind == "adjoint" else self.prepared.table[numbers[s.number]] for s in made.arguments
         ]
         node, nothing = np.array([*words_of, 0], np.int64), np.zeros(1, np.int64)
-        nodes, sizes = np.array([address(node)]), np.zeros(plan_words(len(spec.results)), np.int64)
-        out = []
-        for j, v in enumerate(spec.results):
-            op = spec.body[v - len(spec.operands)]
-            shape = tuple(int(n) for n in op.shape)  # type: ignore[arg-type]
-            size = math.prod(shape) * np.dtype(op.dtype).itemsize
-            out.append(workspace.place(f"{number} {j}", size, op.dtype).reshape(shape))
-        params = workspace.kernels.params[number]
+        nodes, out = np.array([address(node)]), []
+        for j, v in enumerate(made.spec.results):
+            op = made.spec.body[v - len(made.spec.operands)]
+            size = math.prod(op.shape) * np.dtype(op.dtype).itemsize  # type: ignore[arg-type]
+            out.append(workspace.place(f"{number} {j}", size, op.dtype).reshape(op.shape))  # type: ignore[arg-type]
+        params = workspace.kernels.params[number].copy()
         params[: FIXED + len(out)] = [address(nodes), address(nothing), address(nothing), 0, *map(address, out)]
-        self.of.engine.kernel(entry.plan, address(nothing), address(sizes))
-        scratch = workspace.place("scratch", int(sizes[0]) + 64, "uint8")
-        self.of.engine.kernel(entry.run, address(params), 0, 1, address(scratch))
-        return out
+        self.reached.update(of for of in made.of if of in grads)
+        keep = record, node, nothing, nodes
+        return Pull(out, [*map(grads.get, made.of)], g, self.of.entries[number], params, keep)
+
+    def _swept(self, spec: KernelSpec, value: int, g: Array, numbers: Sequence[int]) -> list[tuple[int, Array]]:
+        """Return the parts that the gradient of a value adds to those of shared tensors, by the definition."""
+        arrays, given = self.prepared.arrays, [self.prepared.given[n] for n in numbers]
+        operands = [arrays[o.index] if o.kind == "shared" else given[o.index] if given else None for o in spec.operands]
+        with np.errstate(all="ignore"):
+            adjoints = sweep(spec, operands, (), {value: g})
+        return [(o.index, adjoints[v]) for v, o in enumerate(spec.operands) if o.kind == "shared" and v in adjoints]
 
     def _heads(self, first: int, count: int) -> Words:
         """Return rows of HEAD."""
@@ -357,10 +345,7 @@ class _BackwardRun:
             return []
         heads = self._heads(self.n * self.most + self["shareds"], self["owns"])
         self.of.backend.fetch(partial(self.own.places_of, heads))
-        return self.own.adjoints(
-            heads,
-            lambda k, width: self._rows_read(self["shareds"] + k, width),
-        )
+        return self.own.adjoints(heads, lambda k, width: self._rows_read(self["shareds"] + k, width))
 
     def _rows_read(self, k: int, width: int) -> Words | None:
         """Return the rows that adjoints of input k are for, or None if an adjoint is for all of it.
@@ -445,7 +430,7 @@ class _BackwardRun:
         blank = workspace.adds[:, words.TOTAL.at["blank"]].tolist()
         self.reached = {k for k, empty in zip(of.wanted, blank, strict=False) if not empty}
         inner = zip(workspace.inner.items(), blank[len(of.wanted) :], strict=False)
-        self._pull_all(grads := dict(zip(of.wanted, made, strict=True)), [g for g, empty in inner if not empty], {})
+        self._pull_all(grads := dict(zip(of.wanted, made, strict=True)), [g for g, empty in inner if not empty])
         return grads  # type: ignore[return-value]
 
     # ---- sums over nodes

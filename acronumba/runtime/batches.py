@@ -13,9 +13,20 @@ import numpy as np
 from acronumba.ir.spec import plan_words
 from acronumba.memory import Words, address, aligned
 from acronumba.runtime import state
-from acronumba.runtime.engines import Native, threads_of_process
+from acronumba.runtime.engines import Interpreted, Native, threads_of_process
+from acronumba.runtime.program import KernelEntry
 from acronumba.runtime.state import AT
 from acronumba.strategy import DEFAULT
+
+
+def run_one(engine: Native | Interpreted, entry: KernelEntry, params: Words, results: int = 1) -> None:
+    """Run a kernel with table P for a batch of one node without extents, or marshal its launch."""
+    nothing, sizes = np.zeros(1, np.int64), np.zeros(plan_words(results), np.int64)
+    for held in (nothing, sizes, params):
+        engine.reach(held)
+    engine.kernel(entry.plan, address(nothing), address(sizes))
+    engine.reach(scratch := aligned(int(sizes[0]) + 64))
+    engine.kernel(entry.run, address(params), 0, 1, address(scratch))
 
 
 class Batches:

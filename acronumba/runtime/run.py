@@ -148,7 +148,7 @@ class Run:
             if self.pending is not None:
                 self.pending.all()
             if self._prepared.forms is not None:
-                self._prepared.forms.refresh(self._prepared.arrays.values())
+                self._prepared.forms.home.refresh(self._prepared.arrays.values())
             memory = Copying()
             for base, array in {**{address(a): a for a in self._keep if a.nbytes}, **self._by_address}.items():
                 memory.add(base, array)

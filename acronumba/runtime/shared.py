@@ -20,14 +20,15 @@ from numpy.typing import DTypeLike
 from acronumba.analysis.plan import Plan
 from acronumba.data.words import RECORD
 from acronumba.foreign import Library, as_numpy, numpy_array, place_of
+from acronumba.generics import Value
 from acronumba.ir.nodes import Once, Shared, SharedParam
-from acronumba.ir.spec import plan_words
 from acronumba.ir.types import FloatT, TensorT
 from acronumba.kernels.lookups import LookupPacking
 from acronumba.kernels.tiles import Packer
 from acronumba.locks import lazy
-from acronumba.memory import Array, DeviceTensor, DType, Owner, Words, address, aligned, home_of, homes, same_bytes
+from acronumba.memory import Array, Words, address, aligned, home_of, homes, same_bytes
 from acronumba.records import record
+from acronumba.runtime.batches import run_one
 from acronumba.runtime.engines import Interpreted, Native
 from acronumba.runtime.program import KernelEntry, PackingLike
 from acronumba.runtime.watched import WatchedArrays
@@ -62,7 +63,7 @@ class Prepared:
     records_at: int  # ... and where they lie
     by: Packer | None  # packs the weights of each call
     watched: WatchedArrays  # the arrays that are read where the user has them
-    forms: Forms | None  # packed forms of the arrays that stay on a device
+    forms: Forms | None  # of the arrays that stay on a device
 
     def is_of(self, given: Sequence[object]) -> bool:
         """Whether these are the values, and their arrays lie where they lay; elements may have changed."""
@@ -93,37 +94,29 @@ class Prepared:
 
 
 class Forms(Protocol):
-    """Packed forms of arrays that stay on a device, see `runtime.devices.resident`."""
+    """Arrays that a device makes of those that stay there, see `runtime.devices.derived`."""
 
-    def array(self, dtype: DType, shape: Sequence[int]) -> DeviceTensor:
-        """Return a tensor on the device, for a gradient, with any elements."""
+    @property
+    def home(self) -> Value:
+        """The home of those that stay, see `runtime.devices.resident`."""
 
     def holds(self, array: Array) -> bool:
-        """Whether an array, or a form, is on the device."""
+        """Whether an array is on the device."""
 
     def regions(self) -> list[tuple[int, int, int]]:
-        """Return the regions of the arrays and their forms: start, end, the device's address less the start."""
-
-    def refresh(self, arrays: Iterable[Array]) -> None:
-        """Fetch the arrays that are on the device, as the CPU reads them."""
+        """Return the regions of all arrays: start, end, the device's address less the start."""
 
     def read(self, arrays: Iterable[Array]) -> None:
-        """Refresh arrays that shared values are computed of, here: they are made anew after a change."""
+        """Fetch arrays that shared values are computed of, here: they are made anew after a change."""
 
     def form(self, packing: PackingLike, arrays: Sequence[Array]) -> Array | None:
-        """Return the form, whose elements are on the device alone; None: the arrays are packed here."""
+        """Return the packed form, whose elements are on the device alone; None: the arrays are packed here."""
+
+    def compute(self, kernels: Value, array: Array, read: Sequence[Array], marshal: Callable[[int], None]) -> None:
+        """Compute an array of others, on the device alone; `marshal` writes the launch into a stream."""
 
     def renew(self) -> None:
-        """Pack the arrays as they are now, if they are not."""
-
-    def refresh_at(self, addresses: Words) -> None:
-        """Fetch the arrays with these addresses."""
-
-    def watch(self, owner: Owner) -> None:
-        """Ask the owner of a step's memory, before arrays are fetched, whether the step has failed."""
-
-    def total(self, addresses: Words, dtype: str) -> DeviceTensor:
-        """Return the sum of elements at addresses of the device, as float64."""
+        """Make all of the arrays as they are now, if it is not."""
 
 
 class Making:
@@ -258,7 +251,8 @@ class SharedValues:
     """
 
     packer: Callable[[], Packer] | None = None
-    device: object = None  # that the kernels run on, if it is not the CPU
+    device: object = None  # that the kernels run on, if it is not the CPU,
+    there: Value = None  # ... and those of `Program.once` there, see `runtime.devices.derived`
     waits: bool = False  # whether the host program waits for values
 
     def __init__(self, plan: Plan, kernels: Sequence[KernelEntry], engine: Native | Interpreted) -> None:
@@ -329,7 +323,7 @@ class SharedValues:
         ----------
         shared
             One value per given entry of `Program.shared`: array, number, or the word of a packed row or list. Entries
-            of `Program.once` are computed here, again if an array that they depend on has changed.
+            of `Program.once` are computed here, or on the device that the arrays stay on; again if one has changed.
         stable
             The arrays do not change any more; otherwise arrays that are packed are compared with their last bits.
         """
@@ -424,34 +418,37 @@ class SharedValues:
 
     def _entries(self, kernel: int, making: Making) -> tuple[int, ...]:
         """Return the last words of a kernel's parameter table: addresses of shared arrays, then tiles."""
-        spec, entry = self.plan.kernels[kernel], self.kernels[kernel]
-        arrays = (
-            making.packing(tuple(spec.operands[v].index for v in use.operands), use.packing) for use in entry.shared
-        )
-        return (*map(address, arrays), *entry.tiles)
+        entry = self.kernels[kernel]
+        return (*map(address, self._given(kernel, entry, making)), *entry.tiles)
+
+    def _given(self, kernel: int, entry: KernelEntry, making: Making) -> list[Array]:
+        """Return the shared arrays that a kernel reads, as it reads them."""
+        operands = self.plan.kernels[kernel].operands
+        return [making.packing(tuple([operands[v].index for v in use.operands]), use.packing) for use in entry.shared]
 
     def _compute(self, once: Once, making: Making) -> None:
         """Compute a shared tensor: run its kernel for a batch of one."""
         param = self.plan.program.shared[once.index]
         assert isinstance(param.type, TensorT)
-        entry, forms = self.kernels[once.kernel], making.forms
-        if forms is not None:
-            shared = (o.index for o in self.plan.kernels[once.kernel].operands if o.kind == "shared")
-            forms.read([making.arrays[k] for k in shared])
-            making.forms = None  # the CPU packs its own
-        tail = self._entries(once.kernel, making)
-        making.forms = forms
+        entry, forms, there = self.kernels[once.kernel], making.forms, self.there
         shape = tuple(n for n in param.type.shape if n is not None)
-        result = aligned(math.prod(shape) * np.dtype(param.type.dtype).itemsize)
-        array = result.view(param.type.dtype).reshape(shape)
+        array = aligned(math.prod(shape) * np.dtype(param.type.dtype).itemsize).view(param.type.dtype).reshape(shape)
         words = np.array([*(making.table[k] for k in once.numbers), 0], np.int64)
-        nodes, failures, sizes = np.array([address(words)]), np.zeros(1, np.int64), np.zeros(plan_words(1), np.int64)
-        head = [address(nodes), address(failures), address(failures), 0, address(result)]
-        params = np.array([*head, *tail], np.int64)
-        for held in (words, nodes, failures, sizes, params, result, *making.keep):
+        nodes, failures = np.array([address(words)]), np.zeros(1, np.int64)
+        head = [address(nodes), address(failures), address(failures), 0, address(array)]
+        if forms is not None:
+            read = [making.arrays[o.index] for o in self.plan.kernels[once.kernel].operands if o.kind == "shared"]
+            # What the program names may be returned, and must stay as it is after a change.
+            if there is not None and once.index not in self.named and array.size and any(map(forms.holds, read)):
+                given = self._given(once.kernel, there.entries[once.kernel], making)
+                forms.compute(there, array, given, lambda stream: there.marshal(once.kernel, head, given, stream))
+                making.add(once.index, array)
+                return
+            forms.read(read)
+            making.forms = None  # the CPU packs its own
+        params = np.array([*head, *self._entries(once.kernel, making)], np.int64)
+        making.forms = forms
+        for held in (words, nodes, failures, array, *making.keep):
             self.engine.reach(held)
-        self.engine.kernel(entry.plan, address(failures), address(sizes))
-        scratch = aligned(int(sizes[0]) + 64)
-        self.engine.reach(scratch)
-        self.engine.kernel(entry.run, address(params), 0, 1, address(scratch))
+        run_one(self.engine, entry, params)
         making.add(once.index, array)

@@ -171,17 +171,14 @@ class Workspace:
     def pack(self, prepared: Prepared) -> None:
         """Pack shared tensors in the layouts of the backward kernels."""
         arrays, here, specs = prepared.arrays, prepared is self._prepared, self.of.back.specs
-        on_device = len(specs) - len(self.of.back.pullbacks)  # the others run here
-        if prepared.forms is not None:
-            pulled = (o.index for spec in specs[on_device:] for o in spec.operands if o.kind == "shared")
-            prepared.forms.refresh([arrays[k] for k in pulled])
         if not here:
             self.read, self.inputs = {}, self._inputs(prepared)
             for k, name in enumerate(("arrays", "sizes", "adds")):
                 self[name] = address(self.inputs) + k * self.inputs.strides[0]
             self["shared"], self["shareds"] = prepared.records_at, len(prepared.table)
-            forms = prepared.forms
-            self.stay = [] if forms is None else [k for k in self.of.wanted if forms.holds(arrays[k])]
+            program, forms = self.of.back.plan.program, prepared.forms
+            of_user = [k for k in self.of.wanted if k < len(program.shared) - len(program.once)]
+            self.stay = [] if forms is None else [k for k in of_user if forms.holds(arrays[k])]
             self.forms = [(arrays[k].shape, t, arrays[k].size * t.itemsize)
                           for k, t in zip(self.of.wanted, self.of.dtypes, strict=True)]  # fmt: skip
         self._prepared = None
@@ -189,12 +186,11 @@ class Workspace:
             self._prepared = prepared
             return
         self.packer.restart()
-        for number, (spec, entry, params) in enumerate(zip(specs, self.of.entries, self.kernels.params, strict=True)):
-            forms = prepared.forms if number < on_device else None
+        for spec, entry, params in zip(specs, self.of.entries, self.kernels.params, strict=True):
             for k, use in enumerate(entry.shared):
                 if use.packing is not None or not here:
                     given = [arrays[spec.operands[v].index] for v in use.operands]
-                    found = given[0] if use.packing is None else self._packed(use.packing, given, forms)
+                    found = given[0] if use.packing is None else self._packed(use.packing, given, prepared.forms)
                     params[FIXED + len(spec.results) + k] = at = address(found)
                     self.read[at] = found
         if prepared.forms is not None:

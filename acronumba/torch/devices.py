@@ -25,10 +25,11 @@ from acronumba.foreign import is_tensor
 from acronumba.generics import Value
 from acronumba.memory import Array, DType, address
 from acronumba.runtime.devices.arrays import DeviceArray
+from acronumba.runtime.devices.derived import Derived
 from acronumba.runtime.devices.device import Device
 from acronumba.runtime.devices.driver import Gpu
 from acronumba.runtime.devices.names import open_device
-from acronumba.runtime.devices.resident import Forms, Held, Resident
+from acronumba.runtime.devices.resident import Held, Resident
 
 _ALIGNED = 16  # bytes: a tensor at another address is copied on the device
 
@@ -174,7 +175,7 @@ class Tensors(Resident):
         self._gone: list[tuple[int, Array]] = []
         self._thread = _OfThread()
 
-    def regions_for(self, forms: Forms) -> list[tuple[int, int, int]]:
+    def regions_for(self, forms: Derived) -> list[tuple[int, int, int]]:
         """See `Resident.regions_for`: others' arrays may go at any time, and their addresses be those of others."""
         held = {id(h): h for a in forms.arrays if (h := self._find(a)) is not None}
         return [*(h.device_copy.region for h in held.values()), *self._thread.regions]

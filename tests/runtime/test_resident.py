@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import pickle
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,10 +24,12 @@ from acronumba import (
     save,
     value_and_grad,
 )
+from acronumba.kernels.cuda.simulator import Simulator
 from acronumba.memory import homes
 from acronumba.runtime.devices import names
 from acronumba.runtime.devices.back import BackDevice
-from acronumba.runtime.devices.simulated import SimulatedDevice, simulator
+from acronumba.runtime.devices.simulated import SimulatedDevice
+from tests.support.device_runs import counted
 
 Params = dict[str, Any]
 
@@ -70,27 +70,6 @@ def close(p: Params, q: Params, bound: float = 2e-6) -> None:
         np.testing.assert_allclose(a, b, rtol=0, atol=bound, err_msg=name)
 
 
-@contextmanager
-def counted() -> Iterator[dict[str, list[int]]]:
-    """Collect the bytes of each copy to the device and back."""
-    device, bytes_of = simulator(), {"up": [], "down": []}  # type: ignore[var-annotated]
-    upload, download = device.upload, device.download
-
-    def up(at: int, data: Any) -> None:
-        bytes_of["up"].append(len(data))
-        upload(at, data)
-
-    def down(data: Any, at: int) -> None:
-        bytes_of["down"].append(len(data))
-        download(data, at)
-
-    device.upload, device.download = up, down  # type: ignore[method-assign]
-    try:
-        yield bytes_of
-    finally:
-        del device.upload, device.download
-
-
 def trained(f: Any, p: Params, opt: Any, columns: Any = COLUMNS, steps: int = 3, norm: float = 0.5) -> list[Any]:
     """Train; return losses and norms, which are not fetched."""
     out = []
@@ -121,8 +100,9 @@ def test_steps_are_those_of_the_processor(sparse: Any, dtype: Any) -> None:
     assert float(value) == pytest.approx(float(theirs_.value), rel=1e-5)
 
 
-def test_a_step_copies_inputs_alone() -> None:
+def test_a_step_copies_inputs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bytes are the same for larger parameters, and nothing comes back until it is read."""
+    monkeypatch.setattr(Simulator, "launch", lambda *args, **options: None)  # only copies are counted
     found = []
     f = value_and_grad(loss, sparse="p.embed").on("simulator")
     columns = tuple(map(pack, COLUMNS))
@@ -136,7 +116,7 @@ def test_a_step_copies_inputs_alone() -> None:
             found.append(sum(copies["up"]))
             assert len(copies["up"]) <= 8  # of both passes, the loss, the norm and the update
             with counted() as copies:
-                assert math.isfinite(value) and f"{norm:.3f}" and value < 10
+                assert f"{value:.3f}" and f"{norm:.3f}"
             assert sorted(copies["down"]) == [8, 16] and not copies["up"]
     assert found[0] == found[1] < 12_000
 

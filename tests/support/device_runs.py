@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from acronumba.api import check
 from acronumba.api.dispatch import bind, specialise
 from acronumba.api.model import Model
 from acronumba.pipeline.link_device import link_device
-from acronumba.runtime.devices.simulated import SimulatedDevice
+from acronumba.runtime.devices.simulated import SimulatedDevice, simulator
 
 
 class Run:
@@ -130,3 +131,24 @@ def fail_alone(way: Callable[[Model], Model]) -> None:
     assert sorted(done.errors) == sorted(apart.errors) == [1, 4]
     for k in (0, 2, 3, 5):
         assert done.results[k].tobytes() == apart.results[k].tobytes()
+
+
+@contextmanager
+def counted() -> Iterator[dict[str, list[int]]]:
+    """Collect the bytes of each copy to the device and back."""
+    device, bytes_of = simulator(), {"up": [], "down": []}  # type: ignore[var-annotated]
+    upload, download = device.upload, device.download
+
+    def up(at: int, data: Any) -> None:
+        bytes_of["up"].append(len(data))
+        upload(at, data)
+
+    def down(data: Any, at: int) -> None:
+        bytes_of["down"].append(len(data))
+        download(data, at)
+
+    device.upload, device.download = up, down  # type: ignore[method-assign]
+    try:
+        yield bytes_of
+    finally:
+        del device.upload, device.download

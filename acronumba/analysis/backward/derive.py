@@ -138,8 +138,10 @@ class Pullback:
     of: tuple[int, ...]  # per result: which shared tensor its gradient is of
 
 
-def pullback(spec: KernelSpec, value: int, wanted: Collection[int]) -> Pullback | None:
-    """Return the kernel that pulls the adjoint of a value back to shared tensors; None if that takes no product.
+def pullback(spec: KernelSpec, value: int, wanted: Collection[int], cheap: bool = False) -> Pullback | None:
+    """Return the kernel that pulls the adjoint of a value back to shared tensors.
+
+    None if there are none, and, unless `cheap`, if that takes no product.
 
     Parameters
     ----------
@@ -168,11 +170,12 @@ def pullback(spec: KernelSpec, value: int, wanted: Collection[int]) -> Pullback 
         for k, given in adjoints(b, one).items():
             grads.setdefault(node.args[k], []).append(given)
     found = {v: b.sum_of(gs, v) for v, gs in sorted(grads.items()) if v < b.operands}
-    if not dear or not found:
+    if not (dear or cheap) or not found:
         return None
     writer = _Writer(spec, b, (), ())
     writer.results, writer.outs = [], list(found.values())
     made, arguments = writer.specification()
+    made = replace(made, dims=0, rows=None)  # those of nodes, which the value does not depend on
     return Pullback(spec=made, arguments=arguments, of=tuple(spec.operands[v].index for v in found))
 
 

@@ -26,7 +26,7 @@ class BackwardPlan:
 
     plan: Plan  # forward
     kernels: tuple[Backward | None, ...]  # per kernel of the plan; None: it takes no part in the backward pass
-    specs: tuple[KernelSpec, ...]  # backward kernels, each once; then those of `pulls`
+    specs: tuple[KernelSpec, ...]  # backward kernels, each once; then those of `pullbacks`
     number: tuple[int, ...]  # per kernel of the plan: which of `specs`; -1: none
     wanted: frozenset[int]  # entries of `Program.shared`, with those computed once that depend on them
     pullbacks: Mapping[
@@ -44,8 +44,9 @@ def derive_all(plan: Plan, wanted: RequestedValues, width: int | None) -> tuple[
 
 
 def plan_backward(
-    plan: Plan, wanted: Collection[int], width: int | None, params: Collection[int] = (), packed: Collection[int] = ()
-) -> BackwardPlan:
+    plan: Plan, wanted: Collection[int], width: int | None, params: Collection[int] = (), packed: Collection[int] = (),
+    cheap: bool = False,
+) -> BackwardPlan:  # fmt: skip
     """Return the derivative of a plan.
 
     Parameters
@@ -58,6 +59,8 @@ def plan_backward(
         Number of words of the result that are the loss; None: all tensors in it have adjoints.
     params, packed
         Positional parameters, and shared objects and lists, whose arrays get gradients, too.
+    cheap
+        See `pullback`.
     """
     program = plan.program
     given = RequestedValues(shared=frozenset(wanted), packed=frozenset(packed), params=frozenset(params))
@@ -77,7 +80,7 @@ def plan_backward(
     forward = tuple(spec if back is None else back.forward for spec, back in zip(plan.kernels, kernels, strict=True))
     functions = tuple(replace(f, blocks=tuple(_keep(block, kernels) for block in f.blocks)) for f in program.functions)
     kept = replace(plan, program=replace(program, functions=functions), kernels=forward)
-    pullbacks = _pullbacks(plan, kernels, reached)
+    pullbacks = _pullbacks(plan, kernels, reached, cheap)
     specs = (*numbers, *(p.spec for p in pullbacks.values()))
     return BackwardPlan(
         plan=kept, kernels=kernels, specs=specs, number=tuple(number), wanted=frozenset(reached), pullbacks=pullbacks
@@ -85,14 +88,14 @@ def plan_backward(
 
 
 def _pullbacks(
-    plan: Plan, kernels: Sequence[Backward | None], wanted: Collection[int]
+    plan: Plan, kernels: Sequence[Backward | None], wanted: Collection[int], cheap: bool
 ) -> dict[tuple[int, int], Pullback]:
-    """Map (kernel, value) to its pullback, for values computed from shared tensors alone by a product."""
+    """Map (kernel, value) to its pullback, for values computed from shared tensors alone: see `pullback`."""
     values = {(once.kernel, plan.kernels[once.kernel].results[0]) for once in plan.program.once if once.index in wanted}
     for k, back in enumerate(kernels):
         first = len(plan.kernels[k].operands)
         values |= {(k, t.of) for t in (back.terms if back is not None else ()) if t.which < 0 and t.of >= first}
-    found = {(k, v): pullback(plan.kernels[k], v, wanted) for k, v in sorted(values)}
+    found = {(k, v): pullback(plan.kernels[k], v, wanted, cheap) for k, v in sorted(values)}
     return {at: p for at, p in found.items() if p is not None}
 
 

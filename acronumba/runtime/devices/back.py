@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 
 import numpy as np
 
@@ -23,26 +24,21 @@ from acronumba.kernels.cuda.sums import FUNCTIONS, JOB, code
 from acronumba.locks import ForkLock
 from acronumba.memory import Array, DeviceTensor, Words, address, memory_at
 from acronumba.runtime import state
-from acronumba.runtime.backends import BackwardMemory, Pieces
-from acronumba.runtime.batches import Batches
+from acronumba.runtime.backends import BackwardMemory, Pieces, Pull
+from acronumba.runtime.batches import Batches, run_one
 from acronumba.runtime.devices.arrays import DeviceArray, Pooled, sweep
 from acronumba.runtime.devices.device import DeviceCopy
-from acronumba.runtime.devices.executor import (
-    UNLIMITED,
-    DeviceExecutor,
-    Launching,
-    Stream,
-    bytes_of,
-    device_copy_of,
-)
+from acronumba.runtime.devices.executor import UNLIMITED, DeviceExecutor, Launching, Stream, bytes_of, device_copy_of
 from acronumba.runtime.devices.launches import launches
 from acronumba.runtime.devices.pending import together
 from acronumba.runtime.devices.persistent import GIVEN_UP, PersistentRun
+from acronumba.runtime.engines import Native
 from acronumba.runtime.shared import Forms
 from acronumba.runtime.summing import Job
 
 _LAUNCHES = 256  # more than there are batches, that the table has room for
 _CONSTANTS = 64  # arrays that come again, at most
+_ONE: Words = np.ones(1, np.int64)
 _LATE = 32  # launches that nobody has waited for, at most
 _NUMBERS = {name: k for k, name in enumerate(FUNCTIONS)}
 _SIZES = {"float32": 4, "float64": 8}
@@ -80,15 +76,15 @@ class BackDevice(Launching):
         Dtypes of sums.
     calls
         Map from names in `runtime.library.launch` and `launch_jobs` to the compiled functions.
-    drive, note_sums
-        Addresses of compiled functions.
+    engine
+        Engine that runs what marshals launches.
     wanted
         Whether to run a backward pass as one launch; None: whichever is faster.
     """
 
     def __init__(
         self, executor: DeviceExecutor, codes: Sequence[CudaCode], dtypes: Sequence[str],
-        calls: Mapping[str, Callable[..., int]], drive: int, note_sums: int, wanted: bool | str | None,
+        calls: Mapping[str, Callable[..., int]], engine: Native, wanted: bool | str | None,
     ) -> None:  # fmt: skip
         super().__init__(executor.device)
         device = self.device
@@ -98,13 +94,13 @@ class BackDevice(Launching):
         self._first = len(codes)  # of the kernels of sums
         every = [*codes, *map(code, dtypes)]
         functions = self._loaded(every)
-        self.launches = launches(device.driver, device.stream, device.processors, functions, drive)
+        self.launches = launches(device.driver, device.stream, device.processors, functions, engine.address["drive"])
         self._words = self.launches.address
         self.persistent = PersistentRun(device, every, wanted)
         self.stream = Stream(device, self.persistent.room)
         self._calls, self._write = calls, calls["write"]
         self._apart, self._together, self._graphed = calls["apart"], calls["together"], calls["graphed"]
-        self._note_sums = note_sums
+        self._engine, self._note_sums = engine, engine.address["note_sums"]
         self._given: tuple[Words, list[tuple[int, int, int]]] = np.zeros(0, np.int64), []  # what `_regions` are made of
         self._regions: list[tuple[int, int, int]] = []  # of the forward pass
         self._covers: dict[tuple[int, int], bool] = {}  # whether they have an array: its address and size
@@ -172,7 +168,7 @@ class BackDevice(Launching):
     def _go_on(self) -> None:
         """Launch the batches, if they are not."""
         if self._left[1]:
-            self._write_down(self._table((), {}))
+            self._write_down([self._table((), {})])
             self._launch()
 
     def _launch(self) -> None:
@@ -181,24 +177,45 @@ class BackDevice(Launching):
         if word is not None:
             self._words_of_runs.append(word)
 
-    def _write_down(self, jobs: Words) -> None:
-        """Write the launches of the batches that are left, and of sums: rows of JOB."""
+    def _write_down(self, work: Sequence[Words | list[Pull]]) -> None:
+        """Write the launches of the batches that are left, then of `work`, one behind the other: rows of JOB, waves."""
         stream, (batches, count, scratch) = self.stream, self._left
-        at, many, kernels = address(jobs), len(jobs), len(self._kernels)
-        size = self._calls["cut_jobs"](at, many, _SPANS["outer"], _SPANS["columns"], _PARTS)
-        parts = self._have("parts", size).address
+        kernels, jobs = len(self._kernels), [part for part in work if not isinstance(part, list)]
+        cut = [
+            self._calls["cut_jobs"](address(rows), len(rows), _SPANS["outer"], _SPANS["columns"], _PARTS)
+            for rows in jobs
+        ]
+        parts = self._have("parts", max(cut)).address
         while True:
             batches.begin(count, scratch, 1)
             status = self._write(self._words, stream.address, address(batches.st))
             if status < 0:
                 self.device.reject(-status)
             assert status == state.DONE
-            self._calls["note_jobs"](stream.address, at, many, self._first, kernels, parts)
+            for part in work:
+                if isinstance(part, list):
+                    self._note_wave(part)
+                else:
+                    rows = part.copy()  # which are written to
+                    self._calls["note_jobs"](stream.address, address(rows), len(rows), self._first, kernels, parts)
             if not stream["missing"]:
                 break
-            launches = count + (1 + jobs[:, JOB.at["level"]].max(initial=-1)) * kernels
+            levels = sum(1 + rows[:, JOB.at["level"]].max(initial=-1) for rows in jobs)
+            launches = count + levels * kernels + sum(map(len, work))
             stream.room(2 * (len(stream.buffer) + stream["missing"]), launches + _LAUNCHES)
         self._left = batches, 0, scratch
+
+    def _note_wave(self, wave: Sequence[Pull]) -> None:
+        """Write the launches of pullbacks that do not depend on each other, behind all others."""
+        stream = self.stream
+        before, first = (stream["used"], stream["mark_room"]), stream["levels"]
+        stream["used"], stream["mark_room"], last = address(_ONE), 0, first  # so that no mark says where they come
+        for pull in wave:
+            assert pull.entry is not None
+            stream["levels"] = first
+            run_one(self._engine, pull.entry, pull.params, len(pull.parts))
+            last = max(last, stream["levels"])
+        (stream["used"], stream["mark_room"]), stream["levels"] = before, last
 
     @property
     def _of(self) -> BackwardMemory:
@@ -293,50 +310,62 @@ class BackDevice(Launching):
 
     # ---- sums over nodes
 
-    def add_up(self, jobs: Sequence[Job], batches: Batches, stay: Sequence[Array]) -> Mapping[int, Array]:
+    def add_up(
+        self, jobs: Sequence[Job], batches: Batches, pulls: Sequence[Pull], wanted: Sequence[Array],
+        stay: Sequence[Array],
+    ) -> Mapping[int, Array]:  # fmt: skip
         totals = {address(job.total): job.total for job in jobs}
         forms = self._of.run.prepared.forms
-        own = {address(a): forms.array(a.dtype, a.shape) for a in stay if a.nbytes} if forms is not None else {}
-        here = {at: total for at, total in totals.items() if at not in own}
-        place = self._have("totals", sum(g.nbytes + 255 & -256 for g in here.values())).address
+        own = {address(a): forms.home.pool.array(a.dtype, a.shape) for a in stay if a.nbytes} if forms else {}
         there = {at: array.address for at, array in own.items()}
-        for at, total in here.items():
-            there[at] = place
-            place += total.nbytes + 255 & -256
-        self._write_down(self._table(jobs, there))
+        there |= self._places("totals", [total for at, total in totals.items() if at not in own])
+        work: list[Words | list[Pull]] = [self._table(jobs, there)]
+        if pulls:
+            self._place_pulls(pulls, there)
+        sources: list[Words] = []  # which jobs lead to
+        for wave in _waves(pulls):
+            pairs = [pair for pull in wave for pair in zip(pull.totals, pull.parts, strict=True)]
+            added = [self._sum_of_one(to, part, sources) for to, part in pairs if to is not None and to.size]
+            work += [wave, self._table(added, there)]
+        self._write_down(work)
         self._launch()
-        for at, total in here.items():
-            self.device.download(bytes_of(total), there[at])
+        here = [a for a in wanted if a.nbytes and address(a) not in own]
+        for total in here:
+            self.device.download(bytes_of(total), there[address(total)])
         if here:
             self._settle()
         pooled = [a.owner for a in own.values() if isinstance(a, DeviceArray) and isinstance(a.owner, Pooled)]
         if forms is not None and not here and len(pooled) == len(own):
             self._late = True  # whoever reads them waits
-            forms.watch(self)
+            forms.home.watched.add(self)
             for owner in pooled:
                 owner.wait_for(self)
-        return own  # type: ignore[return-value]
+        return own
 
-    def add_to(self, there: Mapping[int, Array], parts: Sequence[tuple[Array, Array]]) -> None:
-        given = [(total, np.ascontiguousarray(part, total.dtype)) for total, part in parts]
-        place = self.stream.stage([bytes_of(part) for _, part in given])
-        regions, rows = self.stream.regions.reshape(-1, 3).tolist(), np.zeros(len(given), np.int64)
-        jobs, lanes = [], self.on.vector_bits // 32
-        for k, (total, part) in enumerate(given):
-            rows[k] = at = address(part)
-            regions.append([at, at + part.nbytes, place - at])
-            place += part.nbytes + 255 & -256
-            words = address(rows) + 8 * k, 1, total.size, address(total), 0
-            jobs.append(Job(total.dtype.name, "columns", words, -(-total.size // lanes), 1, total, 1))
-        self.stream.place(np.array(sorted(regions), np.int64).reshape(-1))
-        places = {at: one.address for at, one in there.items()}  # type: ignore[attr-defined]
-        self._write_down(self._table(jobs, places))
-        self._call(self._apart, self.stream, self.stream.address)  # once: these are added to
-        self.device.wait()  # what was staged is there
+    def _place_pulls(self, pulls: Sequence[Pull], there: Mapping[int, int]) -> None:
+        """Set the regions of what pullbacks read and write; `there`: the device's addresses of totals."""
+        parts = [part for pull in pulls for part in pull.parts]
+        places = {**there, **self._places("pulled", parts)}
+        found = {address(a): a.nbytes for a in (*parts, *(pull.adjoint for pull in pulls)) if a.nbytes}
+        rows = [(at, at + size, places[at] - at) for at, size in found.items()]
+        rows += map(tuple, self.stream.regions.reshape(-1, 3).tolist())  # type: ignore[arg-type]
+        self.stream.place(np.array(sorted(rows), np.int64).reshape(-1))
+
+    def _places(self, name: str, arrays: Sequence[Array]) -> dict[int, int]:
+        """Return where arrays lie on the device, in scratch memory of a name, by their addresses."""
+        those = {address(a): a.nbytes + 255 & -256 for a in arrays}
+        place = self._have(name, sum(those.values())).address
+        return dict(zip(those, accumulate(those.values(), initial=place), strict=False))
+
+    def _sum_of_one(self, total: Array, part: Array, sources: list[Words]) -> Job:
+        """Return the job that adds a part to a total."""
+        sources.append(np.array([address(part)], np.int64))
+        words = address(sources[-1]), 1, total.size, address(total), 0
+        return Job(total.dtype.name, "columns", words, -(-total.size // (self.on.vector_bits // 32)), 1, total, 1)
 
     def total(self, forms: Forms, losses: Words, dtype: str) -> DeviceTensor | None:
         places = self._moved(losses)
-        return forms.total(places, dtype) if len(places) and places.all() else None
+        return forms.home.total(places, dtype) if len(places) and places.all() else None
 
     def _table(self, jobs: Sequence[Job], there: Mapping[int, int]) -> Words:
         """Return a row of JOB for each job; `there`: the device's address of each total."""
@@ -361,3 +390,18 @@ class BackDevice(Launching):
         k = np.maximum(np.searchsorted(start, addresses, side="right") - 1, 0)
         known = (addresses >= start[k]) & (addresses < end[k])
         return np.where(known, addresses + shift[k], 0)
+
+
+def _waves(pulls: Sequence[Pull]) -> Iterator[list[Pull]]:
+    """Yield pullbacks, in order, that neither read what others of the same list add to nor store to the same memory."""
+    wave: list[Pull] = []
+    written: set[int] = set()
+    for pull in pulls:
+        own = {address(a) for a in (*pull.parts, *pull.totals) if a is not None}
+        if address(pull.adjoint) in written or not written.isdisjoint(map(address, pull.parts)):
+            yield wave
+            wave, written = [], set()
+        wave.append(pull)
+        written |= own
+    if wave:
+        yield wave

@@ -59,6 +59,7 @@ _Row = tuple[int, int, int]  # of `Stream.regions`
 _ROOM = 1 << 16  # bytes of the first buffer for parameters of launches
 _LAUNCHES = 256  # that the first table has room for
 _ARENAS = 4  # of which it is known where they are
+_NOTHING: Words = np.zeros(1, np.int64)
 _EXECUTE = STAGES.index("execute")
 _COARSE = 4  # gaps between results take 1 / 16 of their memory at most, so that marks of levels are few
 UNLIMITED = 1 << 62  # nanoseconds: `execute` itself takes no time, as kernels run elsewhere
@@ -153,6 +154,11 @@ class Stream:
             at += len(piece) + 255 & -256
         self.device.upload(there.address, memory[:size])
         return there.address
+
+    def begin(self) -> None:
+        """Make it ready for launches that are marshalled without a mini-batch."""
+        self["top"], self["end"] = self.start, self["tail"]
+        self["arena"] = self["used"] = self["granule"] = address(_NOTHING)
 
     def __getitem__(self, name: str) -> int:
         return self.view[STREAM.at[name]]

@@ -17,7 +17,7 @@ from acronumba.memory import Words, address
 from acronumba.records import record
 from acronumba.runtime.library.launch_words import FUNCTION, GRID, KERNEL, LAUNCH
 
-EXPORTS = ("write", "send", "launch", "apart", "together", "fetch", "whole", "rounds", "dismiss", "graphed")
+EXPORTS = ("write", "send", "launch", "apart", "again", "together", "fetch", "whole", "rounds", "dismiss", "graphed")
 
 
 def launch_module() -> tree.Module:

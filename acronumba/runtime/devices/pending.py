@@ -114,7 +114,7 @@ class PendingResults:
             elsewhere &= ~inside
             found.append((arena, together(starts[inside], ends[inside])))
         if self.forms is not None and elsewhere.any():
-            self.forms.refresh_at(starts[elsewhere])
+            self.forms.home.refresh_at(starts[elsewhere])
         self._copy(found)
 
     def records(self, column: Words, size: int) -> list[int] | None:
@@ -147,7 +147,7 @@ class PendingResults:
         if any(first <= start and start + size <= first + many for _, first, many in self.arenas):
             self.all()
         elif self.forms is not None:
-            self.forms.refresh_at(np.array([start]))
+            self.forms.home.refresh_at(np.array([start]))
 
     def _has(self, low: int, high: int) -> bool:
         """Whether a range of memory was copied."""
@@ -157,7 +157,7 @@ class PendingResults:
     def memory(self, arrays: Sequence[Array]) -> DeviceMemory:
         """Return a reader of the results that leaves those in the last arena on the device."""
         arena, *_ = self.arenas[-1]
-        refresh = None if self.forms is None else self.forms.refresh_at
+        refresh = None if self.forms is None else self.forms.home.refresh_at
         if len(self.arenas) > 1:
             self._copy([(one, [(at, at + many)]) for one, at, many in self.arenas[:-1]])
             self.arenas = self.arenas[-1:]

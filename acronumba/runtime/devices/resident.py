@@ -12,9 +12,9 @@ from __future__ import annotations
 import weakref
 import zlib
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -26,31 +26,20 @@ from acronumba.generics import Value
 from acronumba.kernels.cuda.marshal import ROW
 from acronumba.kernels.cuda.sums import TASKS
 from acronumba.locks import ForkLock
-from acronumba.memory import Array, DType, Owner, Words, address, aligned, homes, memory_at
+from acronumba.memory import Array, Owner, Words, address, homes, memory_at
 from acronumba.records import record
 from acronumba.runtime.devices.arrays import DeviceArray, Pool
+from acronumba.runtime.devices.derived import LANES, Derived, Made
 from acronumba.runtime.devices.device import Device, DeviceCopy
 from acronumba.runtime.devices.executor import Launching, bytes_of, device_copy_of
 from acronumba.runtime.devices.launches import launch_code, launches
-from acronumba.runtime.devices.steps import FUNCTIONS, PIECE, RULE, code
-from acronumba.runtime.program import PackingLike
+from acronumba.runtime.devices.steps import FUNCTIONS, PIECE, RULE, Work, code
 from acronumba.runtime.shared import Prepared, SharedValues
 from acronumba.runtime.updates import DTYPES
 
-_LANES = 32
 _WIDE = np.dtype(np.float64)
 _NAMES = {np.dtype(name): name for name in DTYPES}
 _TABLES = 32  # that launches are made of once
-_LOW = 20  # bits of a number that a float32 has exactly
-
-
-class Work(NamedTuple):
-    """Tasks of a function of `devices.steps`."""
-
-    dtype: str
-    function: str
-    words: tuple[int, ...]
-    tasks: int
 
 
 class There(Protocol):
@@ -92,7 +81,7 @@ class Resident(Launching):
         self.pool = Pool(device, device_copy_of)
         self.watched: weakref.WeakSet[Owner] = weakref.WeakSet()  # who says whether steps have failed
         self._tables: dict[tuple[Work, ...], Table] = {}  # by works, those that were asked for last at the end
-        self._forms: weakref.WeakKeyDictionary[SharedValues, tuple[Forms, Prepared | None]]
+        self._forms: weakref.WeakKeyDictionary[SharedValues, tuple[Made, Derived, Prepared]]
         self._forms = weakref.WeakKeyDictionary()
         with device:
             functions = self._loaded([code(dtype) for dtype in DTYPES])
@@ -138,15 +127,10 @@ class Resident(Launching):
     def holds(self, array: Array) -> bool:
         return self._find(array) is not None
 
-    def place(self, array: Array) -> int:
-        """Return where an array that is held is on the device."""
-        found = self._place(array)
-        assert found is not None
-        return found
-
-    def _place(self, array: Array) -> int | None:
+    def region(self, array: Array) -> tuple[int, int, int] | None:
+        """Return the region that an array lies in, if it is held."""
         held = self._find(array)
-        return None if held is None else address(array) + held.device_copy.region[2]
+        return None if held is None else held.device_copy.region
 
     def places(self) -> list[tuple[int, int]]:
         """Return the addresses and sizes of all arrays."""
@@ -158,7 +142,7 @@ class Resident(Launching):
             self._rows = [held.device_copy.region for held in self._held.values()]
         return self._rows
 
-    def regions_for(self, forms: Forms) -> list[tuple[int, int, int]]:
+    def regions_for(self, forms: Derived) -> list[tuple[int, int, int]]:
         """Return the regions of all arrays that kernels may read which read these forms."""
         return self.regions()
 
@@ -217,15 +201,13 @@ class Resident(Launching):
                     self.reject_stale(array)
             return None
         with self.lock, self.device:
-            forms, known = self._forms.get(of, (None, None))
-            if forms is None:
-                forms = Forms(self)
+            packed, forms, known = self._forms.get(of) or (Made(self), None, None)
             valid = known is not None and known.is_of(given) and known.is_valid()
-            if known is None or not valid or (forms.fetches and forms.version != self.version):
-                forms.begin()
+            if known is None or forms is None or not valid or (forms.fetches and forms.own.version != self.version):
+                forms = Derived(self, packed)
                 known = of.make(given, forms)
                 forms.arrays = tuple(known.arrays.values())
-                self._forms[of] = forms, known
+                self._forms[of] = packed, forms, known
             forms.renew()
             if of.waits:
                 self.refresh(a for k, a in known.arrays.items() if k in of.named)
@@ -282,8 +264,8 @@ class Resident(Launching):
         """Return the address on the device of an array, which is copied if it is not there yet."""
         if isinstance(array, DeviceArray) and array.device is self.device:
             return array.address
-        if isinstance(array, np.ndarray) and (found := self._place(array)) is not None:
-            return found
+        if isinstance(array, np.ndarray) and (row := self.region(array)) is not None:
+            return address(array) + row[2]
         mine = self.pool.array(array.dtype, array.shape)
         self.device.upload(mine.address, bytes_of(np.array(array, order="C")))
         keep.append(mine)
@@ -315,7 +297,7 @@ class Resident(Launching):
             mine = self._have("losses", many * 16).address
             self.device.upload(mine, addresses.view(np.uint8).copy())
             found = mine + 8 * many
-            self.launch([Work(dtype, "gather", (mine, many, found), -(-many // _LANES))])
+            self.launch([Work(dtype, "gather", (mine, many, found), -(-many // LANES))])
             self.launch([Work(dtype, "total", (found, many, out.address), 1)])
         return out
 
@@ -365,116 +347,6 @@ class Table:
         elif not np.array_equal(numbers, self._words):
             device.upload(at, numbers.view(np.uint8))
         self._words = numbers
-
-
-class Forms:
-    """Packed forms of arrays that are held, as the kernels of one model read them.
-
-    Attributes
-    ----------
-    fetches : bool
-        Whether the CPU has computed something of the arrays since `begin`, so that it must again after each change.
-    arrays : tuple of array
-        The tensors among the shared values.
-    version : int
-        Of the arrays that the forms, and what the CPU has computed, are made of.
-    """
-
-    def __init__(self, home: Resident) -> None:
-        self.home = home
-        self.fetches, self.version = False, -1
-        self.arrays: tuple[Array, ...] = ()  # of the shared values
-        self._forms: dict[tuple[object, ...], _Form | None] = {}
-        self._virtual: dict[int, _Form] = {}  # by the array's id
-        self._new: list[_Form] = []
-
-    def begin(self) -> None:
-        """Note that shared values are made anew."""
-        self.fetches, self.version = False, -1
-
-    def array(self, dtype: DType, shape: Sequence[int]) -> DeviceArray:
-        return self.home.pool.array(dtype, shape)
-
-    def holds(self, array: Array) -> bool:
-        return id(array) in self._virtual or self.home.holds(array)
-
-    def regions(self) -> list[tuple[int, int, int]]:
-        return [*self.home.regions_for(self), *(form.device_copy.region for form in self._virtual.values())]
-
-    def refresh_at(self, addresses: Words) -> None:
-        self.home.refresh_at(addresses)
-
-    def refresh(self, arrays: Iterable[Array]) -> None:
-        self.home.refresh(arrays)
-
-    def read(self, arrays: Iterable[Array]) -> None:
-        found = [a for a in arrays if self.home.holds(a)]
-        self.fetches = self.fetches or bool(found)
-        self.home.refresh(found)
-
-    def watch(self, owner: Owner) -> None:
-        self.home.watched.add(owner)
-
-    def total(self, addresses: Words, dtype: str) -> DeviceArray:
-        return self.home.total(addresses, dtype)
-
-    def form(self, packing: PackingLike, arrays: Sequence[Array]) -> Array | None:
-        key = packing, *((address(a), a.shape, a.dtype) for a in arrays)
-        with self.home.lock:
-            if key not in self._forms:
-                form = self._made(packing, arrays) if all(map(self.home.holds, arrays)) else None
-                self._forms[key] = form
-                if form is not None:
-                    self._new.append(form)
-                    self._virtual = {**self._virtual, id(form.array): form}  # other threads may read the old one
-            form = self._forms[key]
-        if form is None:
-            self.read(arrays)
-        return None if form is None else form.array
-
-    def _made(self, packing: PackingLike, arrays: Sequence[Array]) -> _Form | None:
-        """Return a form whose elements are elements of the arrays, or 0; None if some are anything else."""
-        ends = np.cumsum([1, *(a.size for a in arrays)]).tolist()
-        numbers = [np.arange(start, start + a.size).reshape(a.shape) for start, a in zip(ends, arrays, strict=False)]
-
-        def packed(of: Callable[[Words], Array]) -> Array:
-            return packing.apply(*(of(n).astype(a.dtype) for n, a in zip(numbers, arrays, strict=True)))
-
-        low, high = packed(lambda n: n & (1 << _LOW) - 1), packed(lambda n: n >> _LOW)
-        if {low.dtype} != {a.dtype for a in arrays} or low.dtype.name not in DTYPES:
-            return None
-        found = (high.astype(np.int64) << _LOW) + low.astype(np.int64)
-        if not np.array_equal(packed(np.sqrt), np.sqrt(found.astype(np.float64)).astype(low.dtype)):
-            return None
-        places = [self.home.place(a) + np.arange(a.size) * a.itemsize for a in arrays]
-        index: Words = np.concatenate([[0], *places])[found.reshape(-1)]
-        virtual = aligned(low.nbytes).view(low.dtype).reshape(low.shape)
-        device = self.home.device
-        there = device_copy_of(device, 0, index.nbytes)
-        device.upload(there.address, bytes_of(index))
-        device.wait()
-        return _Form(virtual, device_copy_of(device, address(virtual), virtual.nbytes), there)
-
-    def renew(self) -> None:
-        with self.home.lock:
-            version = self.home.version
-            forms = self._new if self.version == version else self._virtual.values()
-            self.home.launch([form.work for form in forms])
-            self.version, self._new = version, []
-
-
-@record(eq=False)
-class _Form:
-    """A packed form."""
-
-    array: Array  # has an address and no elements
-    device_copy: DeviceCopy
-    index: DeviceCopy  # the address of each element
-
-    @property
-    def work(self) -> Work:
-        words = self.index.address, self.array.size, self.device_copy.address
-        return Work(self.array.dtype.name, "gather", words, -(-self.array.size // _LANES))
 
 
 def _unfit(array: Array) -> str:

@@ -12,6 +12,7 @@ have the gradient 0.
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 from acronumba.emit import tree
 from acronumba.emit.parse import parse
@@ -31,6 +32,16 @@ every       whether the others are updated, too
 numbers     address of the numbers of the rule
 """)
 FUNCTIONS = (*RULES, "gather", "squares", "norm", "total")
+
+
+class Work(NamedTuple):
+    """Tasks of a function of FUNCTIONS."""
+
+    dtype: str
+    function: str
+    words: tuple[int, ...]
+    tasks: int
+
 
 _RULE = '''
 def {name}(P, low, high, S) -> None:

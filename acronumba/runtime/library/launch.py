@@ -10,12 +10,13 @@ launches use the same memory for them. The layouts of `words` and `about` are in
     send(words, stream)         copies the buffer
     launch(words, table, count) launches so many rows of a stream's table
     apart(words, stream)        send, and launch all
+    again(words, stream)        launch all, whose parameters are on the GPU
     together(words, stream, about)      send, with steps for the one kernel, and launch that
     fetch(words, column, count, size, out, start, end, shift)   copies tensors of one size to the CPU, see there
     whole(words, stream, state) all stages of a mini-batch, then write, then apart; stops where the caller must decide
 
 `whole` returns LAUNCHED, WRITTEN (launches are left to the caller), UNWRITTEN (all is left to the caller: the word
-`status` is the status of `drive`), or minus an error of the driver. The four before it return 0, an error, or -1 if the
+`status` is the status of `drive`), or minus an error of the driver. The five before it return 0, an error, or -1 if the
 scratch memory is too small: nothing is done then.
 
 Of a function's grids the launch takes the one whose blocks, dealt out to the multiprocessors, are done first; but only
@@ -145,6 +146,12 @@ def apart(words: i64, stream: i64) -> i64:
     error = send(words, stream)
     if error != 0:
         return error
+    return launch(words, ld(stream, STREAM_TABLE), ld(stream, STREAM_LAUNCHES))
+
+
+def again(words: i64, stream: i64) -> i64:
+    if ready(words, stream) == 0:
+        return -1
     return launch(words, ld(stream, STREAM_TABLE), ld(stream, STREAM_LAUNCHES))
 
 
