@@ -151,6 +151,8 @@ def elements(w: Walker, val: TorchTensor) -> Tensor:
 
 def array_in(w: Walker, val: Val) -> Val:
     """Return the array of a tensor, also one that is written to, and any other value as it is."""
+    if val.is_several:
+        return w.each(val, lambda v: array_in(w, v))
     if not isinstance(val, TorchTensor):
         return val
     return elements(w, val) if val.detached else val.inner

@@ -286,6 +286,29 @@ def test_lists_of_written_and_other_tensors():
     check(forward, torch.randn(2, 3), [2, 3])
 
 
+def test_cell_reads_a_state_that_some_paths_have_written():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cell = nn.GRUCell(2, 3)
+
+        def step(self, x, state):
+            count, h = state
+            total = torch.zeros_like(h)
+            for n in range(3):
+                total += self.cell(x, h)
+                if total.sum() > 1:
+                    return count + n, total
+            return count, total
+
+        def forward(self, xs, state):
+            for x in xs:
+                state = self.step(x, state)
+            return state
+
+    check(Net(), [torch.randn(n, 1, 2) for n in (4, 2)], [(0, torch.ones(1, 3)), (1, torch.zeros(1, 3))])
+
+
 def test_lists_of_several_kinds():
     def forward(x, n):
         found, pairs = [], []
