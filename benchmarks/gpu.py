@@ -188,7 +188,7 @@ def training_codes(model: str, size: str | int) -> list[Any]:
     from acronumba.ir.types import TensorT
     from acronumba.kernels.cuda import sums
     from acronumba.kernels.cuda.graphs import nodes_of
-    from acronumba.pipeline.link_device import back_codes, device_codes
+    from acronumba.pipeline.link_device import back_codes, device_codes, once_codes
     from acronumba.runtime.devices import steps
     from acronumba_bench.lessons import LESSONS
     from acronumba_bench.workloads import WORKLOADS
@@ -204,9 +204,10 @@ def training_codes(model: str, size: str | int) -> list[Any]:
         one = specialise(f, bind(f, columns, {"p": p}))[0]
         tensors = [(k, s.type) for k, s in enumerate(one.program.shared)]
         wanted = {k for k, t in tensors if isinstance(t, TensorT) and t.dtype.startswith("float")}
-        back = plan_backward(one.plan, wanted, width)
+        back = plan_backward(one.plan, wanted, width, cheap=True)
         those = back_codes(back, one.options)
         out += [*forms([*device_codes(back.plan, one.options).values()]), *those, *map(nodes_of, those)]
+        out += once_codes(back.plan, one.options)
     return [*out, sums.code("float32"), steps.code("float32")]
 
 

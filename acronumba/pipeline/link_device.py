@@ -97,6 +97,11 @@ def device_codes(plan: Plan, options: Options) -> dict[int, CudaCode]:
     return dict(zip(there, _codes([plan.kernels[k] for k in there], options), strict=True))
 
 
+def once_codes(plan: Plan, options: Options) -> list[CudaCode]:
+    """Return the code of per-batch constants for a device that parameters stay on."""
+    return _codes([plan.kernels[once.kernel] for once in plan.program.once], options)
+
+
 def back_codes(back: BackwardPlan, options: Options) -> list[CudaCode]:
     """Return the code of the backward kernels for the device."""
     return _codes(back.specs, options)

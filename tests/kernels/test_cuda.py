@@ -27,7 +27,7 @@ from acronumba.ir.spec import KernelSpec
 from acronumba.ir.types import TensorT
 from acronumba.kernels.cuda import compat, cubins, generate, persistent, tiles
 from acronumba.kernels.cuda import sums as cuda_sums
-from acronumba.pipeline.link_device import back_codes, device_codes
+from acronumba.pipeline.link_device import back_codes, device_codes, once_codes
 from acronumba_bench.lessons import LESSONS
 from acronumba_bench.workloads import WORKLOADS
 from tests.support.chosen import one_in
@@ -230,7 +230,10 @@ BACK = [(name, gpu) for name in sorted(WORKLOADS, key=lambda name: name != "tree
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "gpu"), one_in(len(BACK), BACK, mark="slow"))
 def test_kernels_of_a_backward_pass(name: str, gpu: Any) -> None:
-    """Those of the forward pass, with what they keep, and those of the backward pass: of a loss, or of all results."""
+    """Those of the forward pass, with what they keep, and those of the backward pass: of a loss, or of all results.
+
+    With them come those of values that are made of parameters alone.
+    """
     workload = WORKLOADS[name]
     xs, p = inputs(workload, 32, 1, None)
     f, columns, width = workload.model, (xs,), None
@@ -238,8 +241,9 @@ def test_kernels_of_a_backward_pass(name: str, gpu: Any) -> None:
         f, columns, width = LESSONS[name].loss, LESSONS[name].columns(xs), 1
     one = specialise(f, bind(f, columns, {"p": p}))[0]
     wanted = {k for k, s in enumerate(one.program.shared) if isinstance(s.type, TensorT) and "float" in s.type.dtype}
-    back = plan_backward(one.plan, wanted, width)
+    back = plan_backward(one.plan, wanted, width, cheap=True)
     codes = [*device_codes(back.plan, one.options).values(), *back_codes(back, one.options)]
+    codes += once_codes(back.plan, one.options)
     assert len(codes) > 1
     for code in codes:
         nothing_spilled(compiled(code.text, code.entries, gpu, tuple(tile.text() for tile in code.tiles)))
