@@ -58,6 +58,7 @@ DEVICE = {
     "copy_often": "as copy_near; whether all rows have it, and none is written: then through the first cache",
     "copy_one_near": "to (in shared memory), address, bytes -> nothing: begin to copy 4 bytes; 0: to clear",
     "meet_lanes": "as meet_warp, where all lanes go the same way",
+    "warp_is_whole": "-> nothing: tells a compiler, at the head of a loop, that no warp is divided",
     "nothing": "-> i64: 0, which the compiler does not know",
     "copies_end": "-> nothing: of a group of copies",
     "wait_for_copies": "-> nothing: all groups",
@@ -71,7 +72,7 @@ NAMES = frozenset(
     "hmax hmin copy_bytes copy_later copies_end wait_for_copies wait_for_older_copies wait_for_oldest_copies "
     "this_thread within tf32 mma bf16 mma_bf16 shared_at load_near load_near_word load_four store_near copy_near "
     "copy_one_near copy_often meet_lanes load_far_four nothing load_near_int store_near_int load_kept next_may_begin "
-    "earlier_have_ended mma_cut large_half store_two".split()
+    "earlier_have_ended mma_cut large_half store_two warp_is_whole".split()
 )
 # No local has one of these names, or those that a setting has for what a function is given. Texts of `INLINE` have
 # locals that begin with an underscore, as no name of a user's does.

@@ -354,6 +354,7 @@ def _instructions(hopper: bool) -> dict[str, DeviceFunction]:
         "copy_near": ("cp.async.cg.shared.global [$0], [$1], 16, $2;", "r,l,r,~{memory}", types.void, (i4, i8, i4)),
         "copy_one_near": ("cp.async.ca.shared.global [$0], [$1], 4, $2;", "r,l,r,~{memory}", types.void, (i4, i8, i4)),
         "meet_lanes": (_MEET[hopper], "~{memory}", types.void, ()),  # where all lanes of a warp go the same way
+        "warp_is_whole": (_MEET[0] * (not hopper), "~{memory}", types.void, ()),
         "nothing": (_NOTHING[hopper], "=l", i8, ()),
         "load_far_four": ("ld.global.v4.f32 {$0,$1,$2,$3}, [$4];", "=f,=f,=f,=f,l,~{memory}", f4, (i8,)),
         "copies_end": ("cp.async.commit_group;", "~{memory}", types.void, ()),

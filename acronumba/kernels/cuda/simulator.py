@@ -409,6 +409,7 @@ class Simulator:
             "load_kept": self._load_kept,
             "copy_near": self._copy_near, "copy_often": lambda to, at, size, _: self._copy_near(to, at, size),
             "copy_one_near": self._copy_one, "meet_lanes": lambda: self._meet_warp("warp", None),
+            "warp_is_whole": int,
             "nothing": lambda: 0, "load_far_four": lambda a: tuple(map(self.loads[np.float32], range(a, a + 16, 4))),
             "within": _within,
             "large_half": lambda x: I32(int(np.float32(x).view(np.int32)) + 0x1000 & -0x2000),

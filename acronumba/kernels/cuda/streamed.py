@@ -334,7 +334,7 @@ class Streams:
                     f.do(device("stream_products", rows, sums, *where, const(1, I64), *self.numbers(core)))
             return
         with w.loop("turn", 0, turns) as turn:
-            f.do(device("meet_lanes"))  # first of all: ptxas then takes the warp as whole in each turn
+            f.do(device("warp_is_whole"))
             with w.when(turn.eq(0)):
                 f.do(device("wait_for_older_copies"))
             with f.otherwise(), w.scope():
