@@ -41,13 +41,23 @@ def _tells_address() -> bool:
 
 
 _DIRECT = sys.implementation.name == "cpython" and _tells_address()
+_WORDS = (ctypes.c_int64 * ((1 << 59) - 1)).from_address(0) if _DIRECT else ()  # all of memory
 
 
 def address(array: Array) -> int:
     """Return the address of an array's first element."""
     if _DIRECT and type(array) is np.ndarray:
-        return ctypes.c_int64.from_address(id(array) + _DATA).value  # in a tenth of the time
+        return _WORDS[id(array) + _DATA >> 3]  # in a tenth of the time
     return int(array.__array_interface__["data"][0])
+
+
+_NUMBERS: Words = np.arange(1 << 10)
+_NUMBERS.flags.writeable = False
+
+
+def numbers(count: int) -> Words:
+    """Return the numbers below a count, not to be written to."""
+    return _NUMBERS[:count] if count <= len(_NUMBERS) else np.arange(count)
 
 
 def _comparing() -> Callable[[int, int, int], int] | None:

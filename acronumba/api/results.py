@@ -102,7 +102,7 @@ class Results(Sequence[T]):
         found = self._decode.some(new)
         for k, value in zip(new, found, strict=True):
             values[k] = value
-        return [values[k] for k in places]
+        return found if len(new) == len(places) else [values[k] for k in places]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or isinstance(other, str | bytes):

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from acronumba.errors.codes import reject
-from acronumba.memory import Words
+from acronumba.memory import Words, numbers
 
 _ALL = 1 << 40  # more instances than any mini-batch has
 _SHOWN = 4  # sample of large instances: if so many do not fit alone, most of the others do not either
@@ -46,7 +46,7 @@ class Slices:
 
     def run(self, count: int, work: Work) -> list[int]:
         """Run `count` instances; return those that do not fit alone."""
-        places = np.arange(count)
+        places = numbers(count)
         if count <= self.most:
             try:
                 crowded = work(places, False)

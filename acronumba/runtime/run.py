@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from acronumba.data.buffers import Copying, Memory, OnDemand, Pending
 from acronumba.ir.spec import KernelSpec
-from acronumba.memory import Array, Words, address, word_at
+from acronumba.memory import Array, Words, address, numbers, word_at
 from acronumba.runtime.buffers import Buffers
 from acronumba.runtime.library.records import high_half, node_of
 from acronumba.runtime.minibatch import MiniBatch, Nodes
@@ -103,7 +103,7 @@ class Run:
     @property
     def ran(self) -> Words:
         """The numbers of the instances that were run; others had been left out."""
-        return np.arange(len(self._roots)) if self._instances is None else self._instances
+        return numbers(len(self._roots)) if self._instances is None else self._instances
 
     @property
     def all_ran(self) -> bool:
