@@ -256,11 +256,10 @@ class Selection:
         results = []
         for k, skeleton in enumerate(self.skeletons):
             if skeleton is not None:
-                found = []
-                for x in skeleton.leaves:
-                    g = sums.get(id(x))
-                    plain = type(x) is type(g) is np.ndarray and g.flags.c_contiguous
-                    found.append(g if plain else gradient(x) if id(x) in self.arrays else None)
+                found = list(map(sums.get, map(id, skeleton.leaves)))
+                for n, (x, g) in enumerate(zip(skeleton.leaves, found, strict=True)):
+                    if not (type(x) is type(g) is np.ndarray and g.flags.c_contiguous):
+                        found[n] = gradient(x) if id(x) in self.arrays else None
                 results.append(skeleton.rebuilt(found))
                 continue
             column = []

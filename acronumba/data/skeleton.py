@@ -40,6 +40,7 @@ class _Container:
     skip: int
     seen: tuple[Value, ...]  # what `read` has returned
     parts: tuple[int, ...]  # numbers of the parts
+    first: int  # that of the first one, if no container before it holds any of them, and they follow each other; or -1
     names: tuple[Value, ...]  # of the parts of an object; the keys of a dict
     held: dict[str, Value] | None  # the `__dict__` of an object,
     keys: frozenset[Value]  # ... and its keys
@@ -94,9 +95,10 @@ class Skeleton:
             read, skip = partial(_attributes, names) if dotted else attrgetter(*before, *names), 0 if dotted else 2
             fixed = adapter_of(cls) is None and len(names) == len(every) and not dotted
         self.fixed = self.fixed and fixed
-        seen = tuple(read(value))
+        seen, first = tuple(read(value)), len(self._values)
         parts = tuple(map(self._number, seen[skip:]))
-        return _Container(number, value, read, skip, seen, parts, names, held, frozenset(held or ()))
+        first = first if parts == tuple(range(first, first + len(parts))) else -1
+        return _Container(number, value, read, skip, seen, parts, first, names, held, frozenset(held or ()))
 
     def _order(self, root: int, found: dict[int, _Container]) -> None:
         """Determine the order of leaves, and that in which containers are made."""
@@ -147,6 +149,9 @@ class Skeleton:
                     return None
                 if c.held is not None and value.__dict__.keys() != c.keys:
                     return None
+                if c.first >= 0:
+                    found[c.first : c.first + len(parts)] = parts
+                    continue
                 for n, part in zip(c.parts, parts, strict=True):
                     if found[n] is not part and found[n] is not _ABSENT:
                         return None
@@ -170,8 +175,8 @@ class Skeleton:
             elif isinstance(shell, dict):
                 shell.update(zip(c.names, map(part, c.parts), strict=True))
             else:
-                for name, n in zip(c.names, c.parts, strict=True):
-                    set_part(shell, name, made[n])
+                for name, value in zip(c.names, map(part, c.parts), strict=True):
+                    set_part(shell, name, value)
         return made[0]
 
 

@@ -30,7 +30,7 @@ from acronumba.records import record
 from acronumba.runtime.back_rows import BackRows
 from acronumba.runtime.backends import Backend, BackwardMemory, CpuBackend, Pull
 from acronumba.runtime.batches import run_one
-from acronumba.runtime.buffers import KEPT_IN_TRAINING, ArenaPool, Buffers, Pieces
+from acronumba.runtime.buffers import KEPT_IN_TRAINING, ArenaPool, Buffers, Pieces, side_by_side
 from acronumba.runtime.driver import Executable
 from acronumba.runtime.engines import Native, threads_of_process
 from acronumba.runtime.instances import Own
@@ -250,14 +250,14 @@ class _BackwardRun:
         if linked or of.rows.numbers_are_computed or any(self.own.by_rows):  # these say which rows
             backend.fetch_all()
         self.collected = found = self._collect()
-        by_rows, shapes = _NO_TABLES, workspace.forms
+        by_rows, (forms, size) = _NO_TABLES, workspace.forms
         if tables:
             by_rows = self._tables(tables, linked)
-            found_shapes = [by_rows.shape(k, arrays[k].shape) for k in of.wanted]
-            shapes = [(n, t, t.itemsize * math.prod(n)) for n, (_, t, _) in zip(found_shapes, shapes, strict=True)]
-        made, ats = Pieces(of.sums_of_all).arrays(shapes)
+            shapes = [by_rows.shape(k, arrays[k].shape) for k in of.wanted]
+            forms, size = side_by_side(shapes, of.dtypes)
+        made, start = Pieces(of.sums_of_all).arrays(forms, size)
         grads = dict(zip(of.wanted, made, strict=True))
-        addresses = dict(zip(of.wanted, ats, strict=True))
+        addresses = {k: start + at for k, (_, _, at) in zip(of.wanted, forms, strict=True)}
         totals = Sums(kernels, self.prepared, grads, addresses, of.sums, backend.on, by_rows, self.threads)
         stay = [grads[k] for k in workspace.stay]
         jobs = totals.jobs(found, of.rows.sums, of.forms, heads)
@@ -418,8 +418,8 @@ class _BackwardRun:
     def _whole(self) -> dict[int, Gradient]:
         """Run the backward pass in one compiled call; return the gradients of shared tensors."""
         of, workspace = self.of, self.workspace
-        made, ats = Pieces(of.sums_of_all).arrays(workspace.forms)
-        workspace.adds[: len(ats), words.TOTAL.at["to"]] = ats
+        made, start = Pieces(of.sums_of_all).arrays(*workspace.forms)
+        np.add(workspace.offsets, start, workspace.adds[: len(made), words.TOTAL.at["to"]])
         pool = threads_of_process() if self.threads > 1 else None
         self.state["pool"] = workspace.adding["pool"] = pool.enter(self.threads) if pool is not None else 0
         try:

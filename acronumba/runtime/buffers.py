@@ -7,11 +7,13 @@ runs reuse; and arenas, the memory of results, which live as long as any array t
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +36,7 @@ from acronumba.runtime.state import (
     READS_GIVEN,
 )
 
+Form: TypeAlias = tuple[tuple[int, ...], DType, int]  # of an array: shape, dtype, place in bytes
 _nbytes: Callable[[Array], int] = attrgetter("nbytes")
 _CHUNK = 1 << 20  # bytes of the first chunk of a heap
 _NODES = 1 << 12  # capacity of the first columns
@@ -161,20 +164,19 @@ class Pieces:
             return aligned(size)
         return np.asarray(self)[at : at + size]
 
-    def arrays(self, forms: Iterable[tuple[tuple[int, ...], DType, int]]) -> tuple[list[Array], list[int]]:
-        """Return arrays of such shapes, dtypes and sizes in bytes, uninitialised, and their addresses."""
-        arrays, ats, at, end = [], [], self._used, self._arena.size
-        room, base = np.asarray(self), self._arena.address
-        for shape, dtype, size in forms:
-            if at + size > end:
-                arrays.append(np.ndarray(shape, dtype, aligned(size)))
-                ats.append(address(arrays[-1]))
-            else:
-                arrays.append(np.ndarray(shape, dtype, room, at))
-                ats.append(base + at)
-            at += (size + 63) & -64
-        self._used, self._pool.wanted = at, max(self._pool.wanted, at)
-        return arrays, ats
+    def arrays(self, forms: Sequence[Form], size: int) -> tuple[list[Array], int]:
+        """Return arrays of such shapes and dtypes, uninitialised, and where they are: see `side_by_side`."""
+        room = self(size)
+        return [np.ndarray(shape, dtype, room, at) for shape, dtype, at in forms], address(room)
+
+
+def side_by_side(shapes: Iterable[tuple[int, ...]], dtypes: Iterable[DType]) -> tuple[list[Form], int]:
+    """Return shapes and dtypes with a place for each array, in bytes, and how many bytes all of them take."""
+    found, end = list[Form](), 0
+    for shape, dtype in zip(shapes, dtypes, strict=True):
+        found.append((shape, dtype, end))
+        end += (math.prod(shape) * dtype.itemsize + 63) & -64
+    return found, end
 
 
 class Buffers:

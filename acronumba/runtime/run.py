@@ -252,25 +252,12 @@ class Run:
             waits = tuple(replace(w, instance=self._instance(w.instance)) for w in waits)
         bound = sum(r.bound for r in rounds)
         return TraceData(
-            nodes=int(starts[-1]),
-            kernel=column("kernel"),
-            depth=column("depth"),
-            phase=column("phase", phases),
-            instance=inst,
-            sharers=sharers,
-            batch=column("batch", firsts.tolist()),
-            order=column("order", starts.tolist()),
-            edges=column("edges"),
-            kernels=tuple(s.name for s in e.plan.kernels),
-            specs=e.plan.kernels,
-            batches=batches,
-            lower_bound=bound,
-            optimal=len(batches) == bound,
-            rounds=len(rounds) if waiting else 1,
-            parts=1 if waiting else len(rounds),
-            waits=waits,
-            read=self._read(),
-            seconds=self.seconds,
-            peak_bytes=buffers.peak,
+            nodes=int(starts[-1]), kernel=column("kernel"), depth=column("depth"), phase=column("phase", phases),
+            instance=inst, sharers=sharers, batch=column("batch", firsts.tolist()),
+            order=column("order", starts.tolist()), edges=column("edges"),
+            kernels=tuple(s.name for s in e.plan.kernels), specs=e.plan.kernels, batches=batches,
+            lower_bound=bound, optimal=len(batches) == bound,
+            rounds=len(rounds) if waiting else 1, parts=1 if waiting else len(rounds), waits=waits,
+            read=self._read(), seconds=self.seconds, peak_bytes=buffers.peak,
             unshared_bytes=buffers["result_bytes_before"] + buffers["result_bytes"] + buffers.bytes,
-        )
+        )  # fmt: skip

@@ -18,7 +18,7 @@ from acronumba.kernels import sums
 from acronumba.kernels.tiles import TYPES
 from acronumba.memory import Array, Words, address, aligned
 from acronumba.runtime.batches import Batches
-from acronumba.runtime.buffers import Arena
+from acronumba.runtime.buffers import Arena, side_by_side
 from acronumba.runtime.kernel_table import KernelTable
 from acronumba.runtime.library import back_words as words
 from acronumba.runtime.library.back_words import FORM, HEAD, OWN, TOTAL
@@ -179,8 +179,8 @@ class Workspace:
             program, forms = self.of.back.plan.program, prepared.forms
             of_user = [k for k in self.of.wanted if k < len(program.shared) - len(program.once)]
             self.stay = [] if forms is None else [k for k in of_user if forms.holds(arrays[k])]
-            self.forms = [(arrays[k].shape, t, arrays[k].size * t.itemsize)
-                          for k, t in zip(self.of.wanted, self.of.dtypes, strict=True)]  # fmt: skip
+            self.forms = side_by_side((arrays[k].shape for k in self.of.wanted), self.of.dtypes)
+            self.offsets: Words = np.array([at for _, _, at in self.forms[0]], np.int64)
         self._prepared = None
         if here and self.packer.repeat():
             self._prepared = prepared
