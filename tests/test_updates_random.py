@@ -99,6 +99,15 @@ def tie(rng, p, opt):
     p.cells[0].b = p.named["t"] if p.cells[0].b is not p.named["t"] else p.cells[0].b.copy()
 
 
+def tie_inside(rng, p, opt):
+    """Make two parts of one dict, or of one object, one array; or separate them."""
+    c = p.cells[0]
+    if rng.random() < 0.5:
+        p.named["a"] = p.named["t"].copy() if p.named.get("a") is p.named["t"] else p.named["t"]
+    else:
+        c.w = c.w.copy() if c.w is c.b else c.b
+
+
 def swap(rng, p, opt):
     p.cells.reverse()
 
@@ -135,7 +144,7 @@ def nothing(rng, p, opt):
 
 
 ACTIONS = [
-    replace_one, change_in_place, other_view, reshape, resize, read_only, tie, swap, more, remove, state_replaced,
+    replace_one, change_in_place, other_view, reshape, resize, read_only, tie, tie_inside, swap, more, remove, state_replaced,
     state_array, begin, rate, *[nothing] * 6,
 ]  # fmt: skip
 
