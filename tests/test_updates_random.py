@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from acronumba import leaves, optim
+from acronumba.data.skeleton import Skeleton
 from acronumba.errors import AcronumbaError
 
 KINDS = [
@@ -99,15 +100,6 @@ def tie(rng, p, opt):
     p.cells[0].b = p.named["t"] if p.cells[0].b is not p.named["t"] else p.cells[0].b.copy()
 
 
-def tie_inside(rng, p, opt):
-    """Make two parts of one dict, or of one object, one array; or separate them."""
-    c = p.cells[0]
-    if rng.random() < 0.5:
-        p.named["a"] = p.named["t"].copy() if p.named.get("a") is p.named["t"] else p.named["t"]
-    else:
-        c.w = c.w.copy() if c.w is c.b else c.b
-
-
 def swap(rng, p, opt):
     p.cells.reverse()
 
@@ -144,7 +136,7 @@ def nothing(rng, p, opt):
 
 
 ACTIONS = [
-    replace_one, change_in_place, other_view, reshape, resize, read_only, tie, tie_inside, swap, more, remove, state_replaced,
+    replace_one, change_in_place, other_view, reshape, resize, read_only, tie, swap, more, remove, state_replaced,
     state_array, begin, rate, *[nothing] * 6,
 ]  # fmt: skip
 
@@ -202,3 +194,20 @@ def program(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_an_update_is_that_of_an_optimiser_that_knows_nothing(seed: int) -> None:
     program(seed)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_leaves_that_are_at_several_places_are_found_again(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    some = [array(rng) for _ in range(6)]
+
+    def value(depth):
+        parts = [value(depth - 1) if depth and rng.random() < 0.5 else some[rng.integers(6)] for _ in range(3)]
+        return [parts, tuple(parts), dict(zip("abc", parts, strict=True)), Cell(*parts)][rng.integers(4)]
+
+    for _ in range(100):
+        v = value(3)
+        skeleton = Skeleton(v)
+        others = [a.copy() for a in skeleton.leaves]
+        for of, want in ((v, skeleton.leaves), (skeleton.rebuilt(others), others)):
+            assert list(map(id, skeleton.leaves_of(of))) == list(map(id, want))
