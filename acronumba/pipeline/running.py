@@ -67,11 +67,8 @@ class Running:
                 crowded = {k for k, failure in run.errors.items() if failure.site == MEMORY}
             self.failures |= {numbers[k]: failure for k, failure in run.errors.items() if k not in crowded}
         if self._timed:
-            seconds = {
-                **dict.fromkeys(STAGES[1:], 0.0),
-                **run.seconds,
-                "total": time.perf_counter() - begin - run.noted,
-            }
+            total = time.perf_counter() - begin - run.noted
+            seconds = {**dict.fromkeys(STAGES[1:], 0.0), **run.seconds, "total": total}
             self._traces.append((replace(run.trace(), seconds=seconds), places))
         there = compiled.decoder(run, packed, stay=True) if run.pending is not None else None
         if whole and not crowded:

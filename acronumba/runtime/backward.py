@@ -236,13 +236,10 @@ class _BackwardRun:
         self._run(words.TO_RUN)
         place = workspace.arenas[1]
         memory = BackwardMemory(
-            run=self.run,
-            read=[*workspace.read.values(), *(() if self.seeds.constant else self.seeds.keep)],
-            constants=self.seeds.keep if self.seeds.constant else (),
-            zeros=workspace.tables["zeros"],
-            start=place.address,
-            size=self["place"] - place.address,
-        )
+            run=self.run, read=[*workspace.read.values(), *(() if self.seeds.constant else self.seeds.keep)],
+            constants=self.seeds.keep if self.seeds.constant else (), zeros=workspace.tables["zeros"],
+            start=place.address, size=self["place"] - place.address,
+        )  # fmt: skip
         backend.execute(memory, self.state, self["batches"], self["scratch"])
         heads = self._heads(self.n * self.most, len(self.prepared.table))
         read = {*tables, *(once.index for once in program.once)} & {*self.back.wanted} if tables else set()

@@ -183,15 +183,9 @@ class Buffers:
     """State table, heap and columns of one run at a time."""
 
     def __init__(
-        self,
-        *,
-        functions: int,
-        table: KernelTable,
-        most: int,
-        keyed: bool,
-        equal: Sequence[str] = (),
+        self, *, functions: int, table: KernelTable, most: int, keyed: bool, equal: Sequence[str] = (),
         reach: Callable[[Array], object],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.table, self.most, self.keyed, self.reach = table, most, keyed, reach
         self.kernels = kernels = table.count
         self.equal = equal  # columns of nodes that are equal to others; none if no kernel's are recorded once
