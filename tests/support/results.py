@@ -342,7 +342,7 @@ def unrefactored(leaves: str) -> list[float]:
 
 def tuned_models() -> list[dict[str, Any]]:
     """Return the choices of `tune` for models of the zoo, with the seconds of the search."""
-    found: list[dict[str, Any]] = result("decisions-znver4-2cores")["rows"]
+    found: list[dict[str, Any]] = result("decisions-znver5-2cores")["rows"]
     return found
 
 
