@@ -83,6 +83,15 @@ def test_a_cell_of_several_turns_spills_nothing_on_devices_before_hopper(precisi
     assert machine.spills == machine.stack == 0
 
 
+@pytest.mark.long
+def test_matrices_that_nodes_choose_spill_nothing_on_devices_before_hopper() -> None:
+    b = SpecBuilder("chosen")
+    x, number, stack = b.tensor("x", 512), b.operand("int", "number"), b.shared("stack", 3, 256, 512)
+    matrix = b.op("take", stack, number, shape=(256, 512), attrs=(0,))
+    (machine,) = machines(b.spec(b.op("matmul", matrix, x, shape=(256,))), GPUS[0]).values()
+    assert machine.spills == machine.stack == 0
+
+
 def test_less_precise_products_use_tensor_cores() -> None:
     code = generate.generate(cell(64), precision="tf32")
     found = compiled(code.text, code.entries, called=tuple(tile.text() for tile in code.tiles))

@@ -145,6 +145,7 @@ class Matrices:
             f.do(device("meet"))
             end = w.local("end", select(chunk + WARPS < stop, chunk + WARPS, stop))
             with w.loop("n", chunk, end) as n, w.anew():
+                f.do(device("warp_is_whole"))
                 matrix = w.local("matrix", tree.load(tables[1] + n * 8))
                 with w.when(matrix.ne(current)):
                     f.set(current, matrix)
