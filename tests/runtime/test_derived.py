@@ -45,11 +45,11 @@ def test_a_step_of_the_zoo_copies_its_inputs_and_the_loss(name: str, monkeypatch
 
 @model
 def chained(x: Any, k: int, *, w: Any, table: Any, u: Any, b: Any, rate: float, order: Any) -> Any:
-    """Values of values, of a number, and of what is not on the device; one that the program names; and cheap ones."""
+    """Values of values, of a number, and of what is not on the device; and cheap ones."""
     both = w @ table
     picked = (np.tanh(both @ u) * rate)[order]
     h = np.tanh(picked @ x[:4]) + (b * 2.0 + b[::-1])
-    start = np.tanh(b) * rate
+    start = x[:3]
     for _ in range(k):
         start = np.tanh(both @ x + start * h)
     return np.sum(start * np.exp(b)) + np.sum((w * 3.0)[k % 3])
@@ -81,12 +81,11 @@ def run(way: Any) -> list[Any]:
     with home:
         first = f.batch(*COLUMNS, **sets[0], rate=0.7, order=order)
         other = f.batch(*COLUMNS, **sets[1], rate=0.7, order=order)
-        grads = gradients(*first)  # after another set has come
-        gradients(*other)
-        optim.SGD(0.1).update(sets[0], grads)
-        gradients(*f.batch(*COLUMNS, **sets[0], rate=0.7, order=order))
+        gradients(*first)  # after another set has come
+        optim.SGD(0.1).update(sets[1], gradients(*other))
+        gradients(*f.batch(*COLUMNS, **sets[1], rate=0.7, order=order))  # of the same arrays, anew
         order[:] = 1
-        gradients(*f.batch(*COLUMNS, **sets[0], rate=0.5, order=order))
+        gradients(*f.batch(*COLUMNS, **sets[1], rate=0.5, order=order))
     return found
 
 

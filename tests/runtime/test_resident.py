@@ -278,7 +278,7 @@ def test_an_instance_that_fails_leaves_a_step_of_the_others() -> None:
 
 @model
 def mixed(x: np.ndarray, *, w: np.ndarray, table: np.ndarray, u: np.ndarray) -> Any:
-    """The CPU computes `w @ table`, and reads a number of the parameters."""
+    """The device computes `w @ table`; the CPU reads a number of the parameters, and computes a sum of them."""
     scale = 2 if float(u[0]) > 0 else 3
     made = w @ table
     return np.sum(np.tanh(made @ x)) * scale + np.sum(u), u
