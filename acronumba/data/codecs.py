@@ -71,14 +71,18 @@ _ARRAYS = (np.ndarray, np.memmap)
 class _Number(Codec[T]):
     """Python's ints and floats."""
 
+    kinds: frozenset[type]
+
     def may_be(self, t: T, cls: type) -> bool:
-        return cls in WHOLE | FLOATS
+        return cls in self.kinds
 
     def column(self, t: T, w: Writer, others: Sequence[Type] = (), optional: bool = False) -> str:
         return f"{'Ints' if isinstance(t, IntT) else 'Floats'}({'exact=True' if w.exact else ''})"
 
 
 class _Int(_Number[IntT]):
+    kinds = WHOLE
+
     def accepts(self, t: IntT, value: Value) -> bool:
         return type(value) in WHOLE and -(2**63) <= int(value) < 2**63
 
@@ -93,6 +97,8 @@ class _Int(_Number[IntT]):
 
 
 class _Float(_Number[FloatT]):
+    kinds = FLOATS
+
     def accepts(self, t: FloatT, value: Value) -> bool:
         return type(value) in FLOATS and _fits_float(value)
 
@@ -149,9 +155,8 @@ class _Enum(_Numbered[EnumT]):
         return type(value) is t.cls and any(value is m for m in self._members(t))
 
     def column(self, t: EnumT, w: Writer, others: Sequence[Type] = (), optional: bool = False) -> str:
-        return (
-            f"Enums({w.constant(variable(t.cls.__name__).upper(), {id(m): k for k, m in enumerate(self._members(t))})})"
-        )
+        numbers = {id(m): k for k, m in enumerate(self._members(t))}
+        return f"Enums({w.constant(variable(t.cls.__name__).upper(), numbers)})"
 
     def made(self, t: EnumT) -> Callable[[int], Value]:
         return self._members(t).__getitem__
@@ -607,11 +612,8 @@ class _Union(Codec[UnionT]):
 
     def find(self, t: UnionT, at: int) -> Find:
         if union_word(t) is None:
-            cases = {
-                k: codec(case).find(case, at + of.start)
-                for k, (case, of) in enumerate(case_slices(t))
-                if holds_references(case)
-            }
+            found = [(k, *of) for k, of in enumerate(case_slices(t)) if holds_references(of[0])]
+            cases = {k: codec(case).find(case, at + place.start) for k, case, place in found}
             return lambda row, out: cases[row[at]](row, out) if row[at] in cases else None
         first = _rest(t)[0]
         find = codec(first).find(first, at)

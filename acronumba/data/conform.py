@@ -24,6 +24,8 @@ from acronumba.ir.functions import function_advice, function_name, is_function_c
 from acronumba.ir.nodes import StructLayout
 from acronumba.ir.shapes import is_shape
 from acronumba.ir.types import (
+    FLOAT,
+    INT,
     NEVER,
     UNSET,
     Array0T,
@@ -57,10 +59,14 @@ _LONG = 200  # largest number of characters of a path in a message
 
 def case_of(cases: Sequence[Type], value: Value) -> int:
     """Return the case of a union with a tag that a value has, preferably one without conversion; -1 if none."""
-    fitting = [k for k, case in enumerate(cases) if codec(case).accepts(case, value)]
-    if len(fitting) < 2:
-        return fitting[0] if fitting else -1
-    return min(fitting, key=lambda k: (codec(cases[k]).distance(value), k))
+    fitting = [k for k in _tried(cases, type(value)) if codec(cases[k]).accepts(cases[k], value)]
+    return min(fitting, key=lambda k: (codec(cases[k]).distance(value), k), default=-1)
+
+
+def _tried(cases: Sequence[Type], cls: type) -> Sequence[int]:
+    """Return the numbers of the cases to try for values of a class: where an int may stand, no int becomes a float."""
+    every = range(len(cases))
+    return [k for k in every if cases[k] != FLOAT] if cls is int and INT in cases else every
 
 
 def case_numbers(cases: Sequence[Type], values: Sequence[Value]) -> list[int]:
@@ -74,7 +80,7 @@ def case_numbers(cases: Sequence[Type], values: Sequence[Value]) -> list[int]:
         return found  # type: ignore[return-value]
     for cls in kinds:
         fitting = [k for k, case in enumerate(cases) if codec(case).decides(case, cls)]
-        may = [k for k, case in enumerate(cases) if codec(case).may_be(case, cls)]
+        may = [k for k in _tried(cases, cls) if codec(cases[k]).may_be(cases[k], cls)]
         if len(may) == 1 and (fitting == may or cls in (int, float)):  # the size of an int is checked later
             by_class[cls] = may[0]
     if len(by_class) == len(kinds):

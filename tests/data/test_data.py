@@ -824,3 +824,14 @@ def test_integers_beyond_64_bits_are_said_to_be() -> None:
     assert "does not fit 64 bits" in str(caught.value.errors[0]) and caught.value.results[1] == 3
     assert model(itself).batch([large, np.uint64(1)]) == [large, np.uint64(1)]
     assert model(itself).batch([[large], [np.uint64(1)]])[0] == [large]
+
+
+@pytest.mark.parametrize("put", [lambda v: v, lambda v: [v], lambda v: [1, [v, 2.5]], lambda v: {"a": (v, 1)}])
+def test_a_long_int_is_no_float_where_an_int_may_stand(put: Any) -> None:
+    f = model(itself)
+    for column in ([2**63, 2.5, 1, -(2**63)], [1, 2**63], [2.5, 3, -(2**63) - 1]):
+        with pytest.raises(InstanceErrors) as caught:
+            f.batch(list(map(put, column)))
+        (k,) = (k for k, v in enumerate(column) if not -(2**63) <= v < 2**63)
+        assert caught.value.errors.keys() == {k} and "does not fit 64 bits" in str(caught.value.errors[k])
+        assert [r for n, r in enumerate(caught.value.results) if n != k] == [put(v) for v in column if v != column[k]]
