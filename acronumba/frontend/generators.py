@@ -182,7 +182,11 @@ def _yield_from(w: Walker, node: ast.YieldFrom) -> Val:
 
 
 def hand_over(w: Walker, val: Val) -> None:
-    """Walk the body of the loop that consumes a yielded value."""
+    """Walk the body of the loop that consumes a yielded value.
+
+    The frame of the generator is not on the stack meanwhile. Invariant: at the end, also by an exception, the stack is
+    as before: its frames by identity, none of the body above. `Walker.go_back` cuts stacks to their former lengths.
+    """
     frame = w.frame
     here = frame.consumer
     if here is None:
@@ -191,6 +195,7 @@ def hand_over(w: Walker, val: Val) -> None:
     if w.block is None:
         raise Dead
     place = w.source, w.here, w.loc, w.outer_loc, w.caller
+    frames = [*w.frames]
     w.frames.pop()
     outer = here.frame
     around = [*outer.loops]
@@ -203,7 +208,7 @@ def hand_over(w: Walker, val: Val) -> None:
         w.block = None
     finally:
         outer.loops[:] = around
-        w.frames.append(frame)
+        w.frames[:] = frames
         w.handlers = handlers
         w.source, w.here, w.loc, w.outer_loc, w.caller = place
     end_turn(w, here.loop)
