@@ -31,19 +31,7 @@ import numpy as np
 Array: TypeAlias = Any  # np.ndarray, or a NumPy scalar for rank 0
 Shape: TypeAlias = "int | tuple[int, ...]"
 
-__all__ = [
-    "Key",
-    "bernoulli",
-    "bits",
-    "choice",
-    "gumbel",
-    "integers",
-    "key",
-    "keys",
-    "normal",
-    "threefry",
-    "uniform",
-]
+__all__ = ["Key", "bernoulli", "bits", "choice", "gumbel", "integers", "key", "keys", "normal", "threefry", "uniform"]
 
 _WORD = 0xFFFFFFFF
 _ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)

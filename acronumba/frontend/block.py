@@ -28,13 +28,7 @@ from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
 from acronumba.frontend.naming import note_named
 from acronumba.frontend.numbering import Key, Naturals, Numbering, fits, gives_natural
-from acronumba.frontend.raised import (
-    TOO_LARGE,
-    ZERO_DIVISION,
-    Catching,
-    is_endless,
-    scalar_failure,
-)  # fmt: skip
+from acronumba.frontend.raised import TOO_LARGE, ZERO_DIVISION, Catching, is_endless, scalar_failure
 from acronumba.frontend.source import Source, spot
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note

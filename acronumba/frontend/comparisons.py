@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import math
 import operator
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import BuiltinFunctionType, FunctionType
@@ -539,12 +541,19 @@ def compare_known(w: Walker, op: ast.cmpop, a: Val, b: Val) -> Num | None:
 
 def compare_floats(w: Walker, name: str, a: Num, b: Num) -> Num:
     """Compare two Python numbers, one of them a float; an int that no float represents is not rounded."""
-    x, y = w.as_float(a), w.as_float(b)
-    near = w.scalar(name, x, y)
+    if a.const is not NOT_CONST is not b.const:
+        return w.scalar(name, a, b)
     if is_float(a) or is_float(b):
-        return near
-    rests = [number(0) if v.type == FLOAT else w.scalar("rest", w.read(v)) for v in (a, b)]
-    return w.select(w.scalar("eq", x, y), w.scalar(name, *rests), near)
+        return w.scalar(name, w.as_float(a), w.as_float(b))
+    (x, x_rest), (y, y_rest) = exact_parts(w, a), exact_parts(w, b)
+    return w.select(w.scalar("eq", x, y), w.scalar(name, x_rest, y_rest), w.scalar(name, x, y))
+
+
+def exact_parts(w: Walker, num: Num) -> tuple[Num, Num]:
+    """Return a float near a number, and how much more the number is; of one beyond all floats, the sign of that."""
+    if num.const is not NOT_CONST and abs(num.const) > sys.float_info.max:
+        return number(math.inf if num.const > 0 else -math.inf), number(-1 if num.const > 0 else 1)
+    return w.as_float(num), w.scalar("rest", w.read(num)) if num.type == INT else number(0)
 
 
 @handles(CONTAINS, ListVal)

@@ -413,8 +413,8 @@ def among_ints(w: Walker, base: MapVal, key: Num) -> None:
 def as_whole(w: Walker, val: Num) -> Num:
     """Return a float truncated to an int; an arbitrary int if it is out of range or not finite."""
     val = w.read(val)
-    near = w.scalar("lt", w.scalar("abs", val), number(2.0**62))
-    return w.scalar("trunc", w.select(near, val, number(0.0)))
+    fits = w.both(w.scalar("ge", val, number(-(2.0**63))), w.scalar("lt", val, number(2.0**63)))
+    return w.scalar("trunc", w.select(fits, val, number(0.0)))
 
 
 def check_not_walked(w: Walker, base: MapVal) -> None:

@@ -45,13 +45,9 @@ from acronumba.ir.visit import reads, writes
 
 
 def write_loop(
-    w: Walker,
-    names: Sequence[tuple[Any, str]],
-    test: Callable[[], Fork],
-    body: Callable[[], None],
-    advance: Callable[[], None],
-    otherwise: Callable[[], None] | None = None,
-) -> None:
+    w: Walker, names: Sequence[tuple[Any, str]], test: Callable[[], Fork], body: Callable[[], None],
+    advance: Callable[[], None], otherwise: Callable[[], None] | None = None,
+) -> None:  # fmt: skip
     """Emit a loop; it is walked until the join shapes of the state keys that it assigns, `names`, are stable.
 
     `otherwise` walks the `else` clause, for a loop that ends without `break`.

@@ -555,15 +555,10 @@ def _program(sweep: Walker, name: str, params: Sequence[Type], result: Type) -> 
             ir.Function(name=code.name, params=code.params, results=code.results, blocks=blocks, loc=code.loc)
         )
     return ir.Program(
-        name=name,
-        functions=tuple(functions),
-        sites=tuple(sweep.sites),
-        layouts=layouts,
-        shared=tuple(sweep.shared_params),
-        params=tuple(params),
-        result=result,
+        name=name, functions=tuple(functions), sites=tuple(sweep.sites), layouts=layouts,
+        shared=tuple(sweep.shared_params), params=tuple(params), result=result,
         warnings=(*_warnings(sweep.widenings), *_left_out(sweep.left_out)),
-    )
+    )  # fmt: skip
 
 
 def _left_out(calls: Iterable[Loc]) -> tuple[str, ...]:

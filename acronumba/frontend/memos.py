@@ -107,13 +107,9 @@ def _forget(w: Walker, func: Func) -> NoReturn:
 
 
 def remembered(
-    w: Walker,
-    func: Func,
-    args: Sequence[Val],
-    kwargs: Mapping[str, Val],
-    params: Mapping[str, Val],
+    w: Walker, func: Func, args: Sequence[Val], kwargs: Mapping[str, Val], params: Mapping[str, Val],
     compute: Callable[[], Val],
-) -> Val:
+) -> Val:  # fmt: skip
     """Return the result of a call, computed unless it is known."""
     forms = w.forms.setdefault(func.code, [])
     form = len(args), tuple(kwargs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import operator
 import types
 from collections.abc import Callable
@@ -226,10 +227,10 @@ def arithmetic(w: Walker, op: str, a: Num, b: Num) -> Num:
 
 
 def is_float(num: Num) -> bool:
-    """Whether a number is known to be converted to a float without rounding."""
+    """Whether a number is known to be no integer that a float rounds, and no float that such an integer becomes."""
     if num.const is NOT_CONST:
         return isinstance(num.type, BoolT)
-    return not abs(num.const) > 2**53
+    return not 2**53 <= abs(num.const) < math.inf
 
 
 def is_index(val: Val) -> bool:

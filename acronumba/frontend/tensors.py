@@ -39,15 +39,9 @@ class TensorOps:
     # ---- emission
 
     def op(
-        self,
-        op: str,
-        args: Sequence[ir.Var | ir.SharedArg],
-        dtype: str,
-        dims: Sequence[ir.Extent],
-        attrs: tuple[object, ...] = (),
-        site: int = -1,
-        base: Tensor | None = None,
-    ) -> Tensor:
+        self, op: str, args: Sequence[ir.Var | ir.SharedArg], dtype: str, dims: Sequence[ir.Extent],
+        attrs: tuple[object, ...] = (), site: int = -1, base: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
         """Emit one operation and return its result, which may be a view of `base`."""
         t = TensorT(dtype, tuple(d if isinstance(d, int) else None for d in dims))
         out = self.w.var("", t)

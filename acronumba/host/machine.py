@@ -488,15 +488,8 @@ class _Machine(Writer):
 
 
 _VALUES = {
-    "bool": I8,
-    "int8": I8,
-    "uint8": I8,
-    "int16": I16,
-    "uint16": I16,
-    "int32": I32,
-    "uint32": I32,
-    "float32": F32,
-}
+    "bool": I8, "int8": I8, "uint8": I8, "int16": I16, "uint16": I16, "int32": I32, "uint32": I32, "float32": F32,
+}  # fmt: skip
 
 
 def _value(data: Expr, dtype: str) -> Expr:

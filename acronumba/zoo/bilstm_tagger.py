@@ -16,15 +16,7 @@ import numpy as np
 
 from acronumba import model, nn
 from acronumba.zoo.cells import LSTM, lstm, lstm_params
-from acronumba.zoo.data import (
-    Array,
-    function_syntax,
-    hidden_size,
-    normal,
-    python_functions,
-    read_sst_syntax,
-    word_id,
-)
+from acronumba.zoo.data import Array, function_syntax, hidden_size, normal, python_functions, read_sst_syntax, word_id
 from acronumba.zoo.data import words as words_of
 
 SIZES = {"small": 256, "large": 512}  # H

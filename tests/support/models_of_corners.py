@@ -635,3 +635,15 @@ def iterators_made_and_read_in_one_loop(xs, n):
             out += [a + b for a, b in pairs]
         out.append(sum(it))
     return out, {**dict[int, int]({1: n})}, list[int](xs)
+
+
+NEAR = [2**53 - 1, 2**53, 2**53 + 1, -(2**53) - 1, 2**62]
+
+
+@case(NEAR, [2.0**53, 2.0**53 + 2, 2.0**53, -(2.0**53), 2.0**62])
+def ints_beside_floats(n, x):
+    y, big = 2**53 + 1, 9007199254740992.0
+    known = y == big, y in [big], sorted([y, big])[0], min(y, big), (y, 1) == (big, 1), np.inf > 2**2000
+    ordered = sorted([n, x]), sorted([(n, 1), (x, 2)], reverse=True), min(n, big), max(big, n), max(x, y)
+    chained = -big < n < big, 0 < n <= big, big <= n, big == n != x, n < np.inf, n == 9.2e18, x < 2**2000, x == y
+    return known, ordered, chained, n in (big, 1.5), x in {n, 5}, [x, n].index(n), {y: 1, n: 2}.get(x)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from acronumba.frontend.attributes import not_none
 from acronumba.frontend.calls.arguments import Args
 from acronumba.frontend.calls.tables import row
-from acronumba.frontend.comparisons import compare_values
+from acronumba.frontend.comparisons import compare_values, exact_parts
 from acronumba.frontend.comprehensions import as_iterable, built, extend, to_list
 from acronumba.frontend.conditions import host_value, truth
 from acronumba.frontend.exceptions import Rejected
@@ -29,6 +29,7 @@ from acronumba.frontend.subscripts import get_item
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import (
     FLOAT,
+    INT,
     NEVER,
     Array0T,
     BoolT,
@@ -198,6 +199,7 @@ def sort_list(w: Walker, base: ListVal, key: Val, reverse: Val) -> None:
     if several or not all(map(_of_numbers, kinds)):
         _sort_by_comparison(w, base, keys, reverse)
         return
+    keys = built(w, keys, lambda k: TupleVal(tuple(_exact(w, k))), "exact") if _rounded(keys.item) else keys
     keys = _host_keys(w, keys, "a sort")
     if w.block is None:
         return
@@ -248,6 +250,21 @@ def _with_numbers(w: Walker, key: Val) -> Val:
     if isinstance(key, TupleVal):
         return TupleVal(tuple(_with_numbers(w, v) for v in key.items))
     return _host_part(w, key, "a sort") if isinstance(key, Tensor) and not key.type.rank else key
+
+
+def _rounded(t: Type) -> bool:
+    """Whether keys of a type, or parts of them, may be ints or floats, of which an int as a float may be rounded."""
+    return {INT, FLOAT} <= {*members(t)} or (isinstance(t, TupleT) and any(map(_rounded, t.items)))
+
+
+def _exact(w: Walker, key: Val) -> list[Val]:
+    """Return the parts of a key, each int or float among them as a float near it, and how much more it is."""
+    if isinstance(key, TupleVal):
+        return [v for part in key.items for v in _exact(w, part)]
+    if not key.is_several or not _rounded(w.type_of(key)) or _has_tensor(w.type_of(key)):
+        return [key]
+    both = w.each(not_none(w, key), lambda v: TupleVal(exact_parts(w, v)) if isinstance(v, Num) else v)
+    return [*both.items] if isinstance(both, TupleVal) else [key]
 
 
 def _host_keys(w: Walker, keys: ListVal, what: str) -> ListVal:
