@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -61,3 +63,23 @@ def test_derivatives():
 def test_the_exponent_has_a_derivative_at_one_half():
     """The root that NumPy takes there has none."""
     agree(["2 ** (x - 0.0)", "torch.pow(x * 0 + 3, x)"])
+
+
+FLAT = """
+x.round() | x.floor() | x.ceil() | x.trunc_() | x.sign() | x.sgn() | x.round(decimals=1) | x.double().floor()
+torch.fix(x) + 1 | torch.div(x, 2, rounding_mode='floor') | torch.div(1, x, rounding_mode='trunc')
+torch.copysign(torch.ones(3), x) | torch.special.round(x).sum() | x.long() | x.signbit()
+"""
+
+
+def test_what_rounds_is_followed_back_and_has_a_derivative_of_zero():
+    """As in PyTorch, tensors that are reached through it alone get zeros; those behind whole numbers get nothing."""
+    texts = [re.sub(r"\bx\b", "(x * 1)", text) for text in cells.texts(FLAT)]
+    f, _ = cells.sheet([cells.Cell(text, (cells.Kind("float32", 1),)) for text in texts])
+    mine, plain = ([torch.tensor([0.0, -1.5, float("inf")], requires_grad=True) for _ in texts] for _ in range(2))
+    for k, out in enumerate(acronumba.torch.model(f).batch(range(len(texts)), mine)):
+        want = f(k, plain[k])
+        assert not cells.differs(out.detach(), want.detach()) and out.requires_grad == want.requires_grad, texts[k]
+        for y in (out, want) if want.requires_grad else ():
+            y.sum().backward(retain_graph=True)
+        assert str(mine[k].grad) == str(plain[k].grad), texts[k]

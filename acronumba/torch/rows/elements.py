@@ -97,6 +97,14 @@ def binary(input, other, *, out=None): ...
 def power_of(input, exponent, *, out=None): ...
 
 
+def flat(function):
+    """Return a function of NumPy as PyTorch has it: by floats its derivative is 0, so what leads to them is reached."""
+    return lambda x: np.where(True, function(x), x) if x.dtype.kind == "f" else function(x)
+
+
+nearest = flat(np.rint)
+
+
 # ---- one function of NumPy each
 
 
@@ -108,7 +116,7 @@ UNARY = {
     "acosh": np.arccosh, "arccosh": np.arccosh, "atanh": np.arctanh, "arctanh": np.arctanh, "erf": nn.erf,
     "sigmoid": nn.sigmoid, "expit": nn.sigmoid, "reciprocal": np.reciprocal, "neg": np.negative,
     "negative": np.negative, "abs": np.abs, "absolute": np.abs, "square": np.square,
-    "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "fix": np.trunc,
+    "floor": flat(np.floor), "ceil": flat(np.ceil), "trunc": flat(np.trunc), "fix": flat(np.trunc),
     "bitwise_not": np.invert, "deg2rad": np.deg2rad, "rad2deg": np.rad2deg, "sinc": np.sinc,
 }  # fmt: skip
 TESTS = {
@@ -118,7 +126,8 @@ TESTS = {
 BINARY = {
     "mul": np.multiply, "multiply": np.multiply, "true_divide": np.true_divide, "maximum": np.maximum,
     "minimum": np.minimum, "fmax": np.fmax, "fmin": np.fmin, "atan2": np.arctan2, "arctan2": np.arctan2,
-    "hypot": np.hypot, "copysign": np.copysign, "logaddexp": np.logaddexp, "bitwise_and": np.bitwise_and,
+    "hypot": np.hypot, "copysign": lambda x, y: np.where(True, np.copysign(x, y), y), "logaddexp": np.logaddexp,
+    "bitwise_and": np.bitwise_and,
     "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor, "bitwise_left_shift": np.left_shift,
     "bitwise_right_shift": np.right_shift,
 }  # fmt: skip
@@ -147,25 +156,15 @@ def rsqrt(x):
     return 1 / np.sqrt(x)
 
 
-def floor_divide(x, y):
-    """Return the quotient, rounded down; an int cannot be divided by 0."""
-    if x.dtype.kind != "f" and np.any(y == 0):
-        raise RuntimeError("ZeroDivisionError")
-    return np.floor_divide(x, y)
+def dividing(function):
+    """Return a function of a dividend and a divisor that fails where ints are divided by 0."""
 
+    def divided(x, y):
+        if x.dtype.kind != "f" and np.any(y == 0):
+            raise RuntimeError("ZeroDivisionError")
+        return function(x, y)
 
-def remainder(x, y):
-    """Return the remainder, with the sign of y."""
-    if x.dtype.kind != "f" and np.any(y == 0):
-        raise RuntimeError("ZeroDivisionError")
-    return np.remainder(x, y)
-
-
-def fmod(x, y):
-    """Return the remainder, with the sign of x."""
-    if x.dtype.kind != "f" and np.any(y == 0):
-        raise RuntimeError("ZeroDivisionError")
-    return fmod_of_number(x, y)
+    return divided
 
 
 def fmod_of_number(x, y):
@@ -174,6 +173,9 @@ def fmod_of_number(x, y):
         return np.fmod(x, y)
     nothing = np.where(np.isinf(y), x.dtype.type(0), y - nn.stop_gradient(y)) * nn.stop_gradient(np.trunc(x / y))
     return nn.stop_gradient(np.fmod(x, y)) + (x - nn.stop_gradient(x)) - nothing
+
+
+floor_divide, remainder, fmod = map(dividing, (np.floor_divide, np.remainder, fmod_of_number))
 
 
 def _power_rule(w: Walker, a: Args) -> Val:
@@ -211,7 +213,7 @@ for _names, _signature, _compares in ((UNARY, unary, False), (TESTS, unary, True
         of_elements(_signature, _numpy, named(_name), _compares)
 of_elements(unary, np.abs, [torch.Tensor.__abs__])
 of_elements(unary, exp2, named("exp2"))
-of_elements(unary, sign, named("sign"))
+of_elements(unary, flat(sign), [*named("sign"), *named("sgn")])
 of_elements(binary, heaviside, named("heaviside"))
 of_elements(unary, rsqrt, named("rsqrt"))
 of_elements(binary, floor_divide, named("floor_divide"))
@@ -288,10 +290,10 @@ def div(input, other, *, rounding_mode=None, out=None):
         x, y = promoted(input, other, floats=True)
         return x / y
     x, y = promoted(input, other)
+    if x.dtype.kind == "f":
+        return np.where(True, np.floor_divide(x, y) if rounding_mode == "floor" else np.trunc(x / y), x + y)
     if rounding_mode == "floor":
         return floor_divide(x, y)
-    if x.dtype.kind == "f":
-        return np.trunc(x / y)
     quotient = floor_divide(x, y)
     return quotient + ((np.remainder(x, y) != 0) & ((x < 0) != (y < 0)))
 
@@ -304,9 +306,9 @@ def frac(input, *, out=None):
 @implements(*named("round"), asks=True)
 def rounded(input, *, decimals=0, out=None):
     if decimals == 0:
-        return np.rint(input) if input.dtype.kind == "f" else input.copy()
+        return nearest(input) if input.dtype.kind == "f" else input.copy()
     scale = input.dtype.type(10.0**decimals)
-    return np.rint(input * scale) / scale
+    return nearest(input * scale) / scale
 
 
 @implements(*named("float_power"), asks=True)
