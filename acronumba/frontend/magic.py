@@ -48,7 +48,7 @@ def index_value(where: Index) -> Val:
     if not isinstance(where, slice):
         return where
     start, stop = (NoneVal() if bound is None else bound for bound in (where.start, where.stop))
-    return SliceVal(start, stop, number(where.step))
+    return SliceVal(start, stop, NoneVal() if where.step is None else number(where.step))
 
 
 def iterated(w: Walker, val: Val) -> Val:

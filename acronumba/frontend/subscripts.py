@@ -46,7 +46,7 @@ Entry = int | Literal["new", "chosen"]  # of a result: an axis of the array, a n
 
 
 def index_of(w: Walker, node: ast.expr) -> Index:
-    """Evaluate an index: a value, or a `slice` of two bounds and a constant step."""
+    """Evaluate an index: a value, or a `slice` of two bounds and a constant step, each None if it is left out."""
     if isinstance(node, ast.Tuple):
         return TupleVal(tuple(index_value(index_of(w, e)) for e in node.elts))
     if not isinstance(node, ast.Slice):
@@ -54,7 +54,7 @@ def index_of(w: Walker, node: ast.expr) -> Index:
         with w.at_node(node):
             return in_index(w, val)
     parts = [None if x is None else (x, w.expr(x)) for x in (node.lower, node.upper, node.step)]
-    out: list[Any] = [None, None, 1]
+    out: list[Any] = [None, None, None]
     for k, part in enumerate(parts):
         if part is not None:
             with w.at_node(part[0]):
@@ -80,11 +80,13 @@ def slice_bound(w: Walker, val: Val) -> Num | UnionVal | None:
     return host_value(w, val, "a slice bound", index=True)
 
 
-def slice_step(w: Walker, val: Val) -> int:
-    """Return the step of a slice, which must be a compile-time constant."""
-    step = 1 if isinstance(val, NoneVal) else w.static(val)
+def slice_step(w: Walker, val: Val) -> int | None:
+    """Return the step of a slice, which must be a compile-time constant; None if it is left out."""
+    step = w.static(val)
     if step is NOT_CONST:
         raise w.reject("ACR403", seen="a slice whose step is known only at run time")
+    if step is None:
+        return None
     if not isinstance(step, int):
         raise w.reject("ACR301", seen=f"a slice step of {w.describe(val)}")
     if step == 0:
@@ -95,9 +97,10 @@ def slice_step(w: Walker, val: Val) -> int:
 
 def cut(w: Walker, length: ir.Extent, where: slice) -> tuple[ir.Extent, int, ir.Extent]:
     """Return the start, step and count of a slice of a sequence of a given length."""
-    if (where.start, where.stop, where.step) == (None, None, 1):
+    step = 1 if where.step is None else where.step
+    if (where.start, where.stop, step) == (None, None, 1):
         return 0, 1, length
-    n, step = w.extent(length), where.step
+    n = w.extent(length)
     ends = (number(0), n) if step > 0 else (w.scalar("sub", n, number(1)), w.scalar("invert", n))
     start, stop = (
         bound_or(w, v, end) if isinstance(v, UnionVal) else v
@@ -235,7 +238,7 @@ def _numbers(w: Walker, part: SliceVal) -> Tensor:
     first = number(0) if first is None else first
     if not isinstance(first, Num) or not isinstance(stop, Num):
         raise w.reject("ACR202", seen="a range without a stop", rewrite="np.arange(start, stop)")
-    return w.ops.arange(first, stop, number(slice_step(w, part.step)), None)
+    return w.ops.arange(first, stop, number(slice_step(w, part.step) or 1), None)
 
 
 @handles(INDEXED, Tensor, ArrayRef)
@@ -257,10 +260,11 @@ def item_of_axes(w: Walker, base: Tensor | ArrayRef, parts: Sequence[Index]) -> 
 
 
 def index_parts(w: Walker, base: Tensor | ArrayRef, where: Index) -> tuple[Index, ...]:
-    """Return an index as a tuple of the indices of the leading axes."""
+    """Return an index as a tuple of the indices of the leading axes; a slice without a step has the step 1."""
     several = not isinstance(where, slice) and is_tuple(where)
-    parts = tuple(in_index(w, v) for v in _of_each_axis(w, base, index_value(where))) if several else (where,)
-    return tuple(_one_place(w, e) for e in parts) if isinstance(base, ArrayRef) else parts
+    parts = [in_index(w, v) for v in _of_each_axis(w, base, index_value(where))] if several else [where]
+    parts = [slice(e.start, e.stop, 1) if isinstance(e, slice) and e.step is None else e for e in parts]
+    return tuple(_one_place(w, e) if isinstance(base, ArrayRef) else e for e in parts)
 
 
 def _of_each_axis(w: Walker, base: Tensor | ArrayRef, where: Val) -> Sequence[Val]:
@@ -575,7 +579,7 @@ def set_slice(w: Walker, base: ListVal, where: slice, val: Val | None) -> None:
     """`xs[a:b] = ys`, or `del xs[a:b]` if the value is None."""
     new = None if val is None else to_list(w, val)
     n = w.ops.list_lengths(base)
-    if where.step != 1:
+    if where.step not in (None, 1):
         _set_in_steps(w, base, where, new, n)
         return
     first = _inside(w, where.start, number(0), n)
