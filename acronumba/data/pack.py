@@ -376,9 +376,7 @@ class _Store:
     count: int = -1  # number of packed instances
     kept: Mapping[Region, Sequence[Value]] = field(default_factory=dict)  # if the words hold all else, see `_kept`
     pairs: Sequence[tuple[Value, Value]] = ()  # the user's own objects and their copies, see `Packed._plain`
-    others: dict[tuple[StructLayout, ...], tuple[Heap, Move]] = field(
-        default_factory=dict
-    )  # the heap with other layouts
+    others: dict[tuple[StructLayout, ...], tuple[Heap, Move]] = field(default_factory=dict)  # the heap by other layouts
     last: tuple[Type, tuple[StructLayout, ...], AllVisible, tuple[Heap, Move | None] | None] | None = None  # see `bind`
 
     def unpacker(self) -> Unpacker:
@@ -523,6 +521,8 @@ class Packed(Sequence[Value]):
     def __getitem__(self, index: slice | list[int] | Array) -> Packed: ...
     def __getitem__(self, index: int | slice | list[int] | Array) -> Value:
         if isinstance(index, slice | list) or (isinstance(index, np.ndarray) and index.ndim):
+            if not isinstance(index, slice) and np.ndim(index) != 1:
+                raise IndexError(f"indices must have one axis, not {np.ndim(index)}")
             rows = index if isinstance(index, slice) else np.arange(len(self))[index if len(index) else slice(0)]
             plain = None if self._plain is None else [self._plain[k] for k in np.arange(len(self))[rows]]
             return Packed(self._store, self._roots[rows], plain, None if self._array is None else self._array[:0])

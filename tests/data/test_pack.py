@@ -912,6 +912,6 @@ def test_indices_select_from_a_pack():
     assert rows.value().tolist() == [[4.0, 5.0], [0.0, 1.0]]
     bad = pack([Box([1.0]), Box(["a"]), Box([2.0])])
     assert [b.held for b in bad[[2, 1]]] == [[2.0], ["a"]]
-    for wrong in ([5], np.array([True])):
+    for wrong in ([5], np.array([True]), np.array([[0, 1], [2, 0]]), [[1], [2]], np.ones((0, 2), int)):
         with pytest.raises(IndexError):
             packed[wrong]
