@@ -86,7 +86,7 @@ class Launch:
         if spec.dims:
             columns[table.arguments : table.arguments + spec.dims] = self.extent
             if table.places:
-                columns[table.place] = batch + added[0] * np.arange(nodes)
+                columns[table.place] = added[0] * np.arange(nodes)  # behind the scratch that all nodes share
             starts[:] = np.outer(added[1:], np.arange(nodes + 1))
         self.counts = [nodes, *(int(n) * nodes for n in added[1:])]
         scratch = self.memory.place(np.zeros(batch + int(added[0]) * nodes + 64, np.uint8))
