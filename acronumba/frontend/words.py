@@ -495,14 +495,20 @@ class Words(Cells):
         return self.cell(("field", cls, name))
 
     def widen_field(self, cls: type, name: str, given: Type) -> Type:
-        """Widen the type of a field of a class by a type, and return it."""
+        """Widen the type of a field of a class by a type, and return it.
+
+        The type is closed: what it was before may be not, once it has more members.
+        """
         table = self.facts.fields.setdefault(cls, {})
-        old = table.get(name)
-        wider = given if old is None or isinstance(old, OpaqueT) else union(old, given)
-        if wider != old:
-            wider = close(self, wider, cls)
+        wider = given
+        while True:
             old = table.get(name)
             wider = wider if old is None or isinstance(old, OpaqueT) else union(old, wider)
+            if wider == old:
+                return wider
+            wider = close(self, wider, cls)
+            if table.get(name) == old:  # else closing has widened this field itself
+                break
         if wider != old:
             self.one_form(wider)
             if endless(wider):

@@ -339,12 +339,26 @@ def paragraphs(n):
     return out
 
 
+def boughs(n):
+    return [(n, n)] if n == 0 else [boughs(n - 1) for _ in range(2)]
+
+
+def table(k, f):
+    return [f(i) for i in range(k)]
+
+
+def tables(n):
+    """A helper whose lists hold others of its own, and pairs."""
+    return table(2, lambda a: table(n, lambda b: (a, b))), {k: table(k, lambda c: (c, [c])) for k in range(n)}
+
+
 PAGE = {"tag": "p", "size": 1, "kids": [{"tag": "q", "kids": [{"tag": "p", "size": 2}, {"tag": "r", "kids": []}]}]}
 
 
 @pytest.mark.parametrize(("fn", "xs"), [
-    (stack, [0, 3]), (paragraphs, [PAGE, PAGE["kids"][0], {"tag": "p", "size": 2}]), (simplified, SIMPLE),
-    (recognized, SIMPLE), (first_kind, [0, 2]), (huffman, [[3, 1, 2], [5], [1, 1, 1, 9]]),
+    (boughs, [0, 1, 3]), (tables, [0, 1, 3]), (stack, [0, 3]),
+    (paragraphs, [PAGE, PAGE["kids"][0], {"tag": "p", "size": 2}]),
+    (simplified, SIMPLE), (recognized, SIMPLE), (first_kind, [0, 2]), (huffman, [[3, 1, 2], [5], [1, 1, 1, 9]]),
     (relabelled, [("S", [("N", ["a", "b"]), ("S", [("N", ["c"])])]), ("N", ["a"])]),
     (reversed_all, [[1, [2, [3]]], [5], [], [[[[9]]], 1]]),
     (linked, [0, 3, 1, 200]), (grown, [0, 3, 1, 40]), (bushy, [0, 2, 3]), (fractal, [0, 3, 1]), (onto, [0, 3, 1, 60]),
