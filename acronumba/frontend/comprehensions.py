@@ -308,7 +308,7 @@ def in_line(w: Walker, iterable: Val, value: Callable[[Val], Val]) -> list[Val] 
     """Return the values of all items of a lazy iterator, if they are computed in a straight line; else None."""
     if not _has_known(w, iterable):
         return None
-    before, here, errors = w.mark(), (w.here, w.loc), len(w.errors)
+    before, errors = w.mark(), len(w.errors)
     w.counter += 1
     count, out = (w.frame.scope, f"#count{w.counter}"), list[Val]()
     w.state[count] = number(0)
@@ -330,7 +330,6 @@ def in_line(w: Walker, iterable: Val, value: Callable[[Val], Val]) -> list[Val] 
     if w.block is not None and len(w.errors) == errors and w.static(w.state.pop(count)) == len(out):
         return out
     w.go_back(before)
-    w.here, w.loc = here
     return None
 
 

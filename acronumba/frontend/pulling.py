@@ -8,7 +8,7 @@ with one `for` over such iterables, and of generator functions of this form.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -18,6 +18,7 @@ from acronumba.frontend.boxes import open_boxes
 from acronumba.frontend.exceptions import Dead
 from acronumba.frontend.handlers import PULLS, WAITING, handles
 from acronumba.frontend.kinds.errors import ErrorValue
+from acronumba.frontend.kinds.functions import Func
 from acronumba.frontend.kinds.iterators import Begun, Cursor, Generator, Pull, Stream, Waiting, Zip
 from acronumba.frontend.kinds.lists import at_run_time
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
@@ -190,7 +191,8 @@ def _of_generator(w: Walker, gen: Generator, place: StateKey, known: bool) -> Pu
     names = [(scope, n) for n in assigned_names(bound)]
 
     def ask() -> tuple[list[Point], Val]:
-        with _inside(w, gen, form, scope):
+        with _resumed(w, gen.func, scope) as frame:
+            _begin_item(w, gen, form, frame)
             exhausted = _next_that_fits(w, form, inner, names) if form.tests else _next(w, form, inner)
             return exhausted, _alive(w, lambda: w.value(form.item))
 
@@ -231,27 +233,31 @@ def _next_that_fits(w: Walker, form: Form, inner: Pull, names: Sequence[StateKey
 
 
 @contextmanager
-def _inside(w: Walker, gen: Generator, form: Form, scope: StateKey) -> Iterator[Frame]:
-    """Walk code of a generator function in the body of the `with` statement."""
-    func = gen.func
+def _resumed(w: Walker, func: Func, scope: StateKey, names: Collection[str] = ()) -> Iterator[Frame]:
+    """Walk code of a generator function in the body of the `with` statement; `names` are in its scope, too."""
     place, depth = (w.source, w.here, w.loc, w.outer_loc, w.caller), len(w.frames)
     frame = w.push(func, (*w.frame.path, func.source.node.lineno, w.site, "asked"))
     del w.scopes[frame.scope]
     frame.scope = scope
+    frame.locals |= set(names)
     w.scopes[scope] = (frame.locals, func)
     w.outer_loc = w.loc if func.of_library else None
     w.source, w.caller = func.source, w.loc
-    for name, val in gen.params.items():
-        if name != form.source:
-            w.kept(val)
-            w.state[scope, name] = named_iterator(w, val) if val.is_iterator else val
-    open_boxes(w, frame)
-    w.move_to(form.item)
     try:
         yield frame
     finally:
         w.source, w.here, w.loc, w.outer_loc, w.caller = place
         del w.frames[depth:]
+
+
+def _begin_item(w: Walker, gen: Generator, form: Form, frame: Frame) -> None:
+    """Bind the parameters of a generator of one loop, and go to its item."""
+    for name, val in gen.params.items():
+        if name != form.source:
+            w.kept(val)
+            w.state[frame.scope, name] = named_iterator(w, val) if val.is_iterator else val
+    open_boxes(w, frame)
+    w.move_to(form.item)
 
 
 def _chained(w: Walker, gen: Generator) -> tuple[Val, ...] | None:
@@ -346,34 +352,25 @@ class Machine:
             w.state[self.scope, name] = val
 
     def ask(self) -> tuple[list[Point], Val]:
-        w, func = self.w, self.gen.func
+        w = self.w
         exhausted: list[Point] = []
         if w.asking == MOST:  # each contains the code of the inner ones several times
             seen = f"generators that wait for one another, {MOST + 1} of them"
             raise w.reject("ACR104", seen=seen, rewrite="make the inner one a list: list(...)")
         _stored(w, self.next)
-        place, depth = (w.source, w.here, w.loc, w.outer_loc, w.caller), len(w.frames)
-        frame = w.push(func, (*w.frame.path, func.source.node.lineno, w.site, "asked"))
-        del w.scopes[frame.scope]
-        frame.scope = self.scope
-        frame.locals |= set(self.segments.names)
-        w.scopes[self.scope] = (frame.locals, func)
-        w.outer_loc = w.loc if func.of_library else None
-        w.source, w.caller = func.source, w.loc
-        w.asking += 1
-        open_boxes(w, frame)
 
         def test() -> Fork:
             now = _stored(w, self.next)
             assert isinstance(now, Num)
             return w.fork(w.scalar("ne", now, number(END)))
 
-        try:
-            write_loop(w, self.keys, test, self.dispatch, lambda: None, lambda: exhausted.extend(w.leave()))
-        finally:
-            w.asking -= 1
-            w.source, w.here, w.loc, w.outer_loc, w.caller = place
-            del w.frames[depth:]
+        with _resumed(w, self.gen.func, self.scope, self.segments.names) as frame:
+            w.asking += 1
+            open_boxes(w, frame)
+            try:
+                write_loop(w, self.keys, test, self.dispatch, lambda: None, lambda: exhausted.extend(w.leave()))
+            finally:
+                w.asking -= 1
         return exhausted, _alive(w, lambda: _stored(w, self.given))
 
     def dispatch(self) -> None:

@@ -108,11 +108,10 @@ def fits(w: Walker, items: Sequence[Val], turn: Callable[[Val], object]) -> bool
 @contextmanager
 def _trial(w: Walker) -> Iterator[None]:
     """Undo the walk of iterations of a loop in the body of the `with` statement."""
-    before, here, loc = w.mark(), w.here, w.loc
+    before = w.mark()
     w.frame.loops.append(Loop())
     yield
     w.go_back(before)
-    w.here, w.loc = here, loc
 
 
 def _tried(w: Walker, items: Sequence[Val], turn: Callable[[Val], object]) -> bool:

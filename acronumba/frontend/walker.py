@@ -30,7 +30,7 @@ from acronumba.frontend.kinds.numbers import Num
 from acronumba.frontend.kinds.torch_tensors import unfollowed
 from acronumba.frontend.kinds.value import StateKey, Turns, Val
 from acronumba.frontend.merge import Merge
-from acronumba.frontend.source import Source, assigned_names, is_forbidden
+from acronumba.frontend.source import assigned_names, is_forbidden
 from acronumba.frontend.tensor_math import TensorMath
 from acronumba.ir import nodes as ir
 from acronumba.ir.notes import Note
@@ -136,9 +136,13 @@ class Instance:
     told: tuple[Sequence[AcronumbaError], Sequence[Note]] = ((), ())  # errors and notes of its code
 
 
+# Attributes of a walker that belong to the code being walked.
+PLACE = ("source", "here", "loc", "outer_loc", "caller", "trying", "asked", "unclear", "before")
+
+
 @record(kw_only=True, eq=False)
 class Mark:
-    """The state of a walk before a trial: everything that the trial may change, except the source position."""
+    """The state of a walk before a trial: everything that the trial may change."""
 
     block: int | None
     state: State
@@ -147,10 +151,7 @@ class Mark:
     names: dict[str, int]
     widenings: dict[Loc, None]
     lengths: tuple[tuple[list[Any], int], ...]  # lists that only grow, and their lengths
-    source: Source | None
-    outer_loc: Loc | None
-    caller: Loc | None
-    trying: bool
+    place: list[object]  # the attributes `PLACE`
 
 
 class Walker(Merge):
@@ -417,8 +418,7 @@ class Walker(Merge):
         return Mark(
             block=self.block, state=dict(self.state), sizes=tuple(map(len, self.code.blocks)),
             ends=tuple(self.code.ends), names=dict(self.code.names), widenings=dict(self.widenings),
-            lengths=tuple((x, len(x)) for x in grows), source=self.source, outer_loc=self.outer_loc,
-            caller=self.caller, trying=self.trying,
+            lengths=tuple((x, len(x)) for x in grows), place=[getattr(self, name) for name in PLACE],
         )  # fmt: skip
 
     def go_back(self, mark: Mark) -> None:
@@ -432,4 +432,5 @@ class Walker(Merge):
             del x[n:]
         self.code.ends, self.code.names = list(mark.ends), dict(mark.names)
         self.block, self.state, self.widenings = mark.block, dict(mark.state), dict(mark.widenings)
-        self.source, self.outer_loc, self.caller, self.trying = mark.source, mark.outer_loc, mark.caller, mark.trying
+        for name, val in zip(PLACE, mark.place, strict=True):
+            setattr(self, name, val)
