@@ -40,6 +40,7 @@ from acronumba.frontend.library.comparisons import contains as in_iterable
 from acronumba.frontend.magic import (
     call_special,
     has_method,
+    is_derived,
     iterated,
     object_class,
     one_string,
@@ -70,7 +71,7 @@ _COMPARE_BY: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 
 _SIGNS = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 
-# The method of the right operand that Python calls where the left operand has none.
+# The method of the right operand that Python calls where the left operand has none, or first if its class is derived.
 _REFLECTED = {"__lt__": "__gt__", "__gt__": "__lt__", "__le__": "__ge__", "__ge__": "__le__"}
 
 
@@ -378,17 +379,19 @@ def compare_objects(w: Walker, op: ast.cmpop, a: Val, b: Val, given: Num | None 
     if first is None and second is None:
         return None
     name = f"__{_COMPARE[type(op)]}__"
+    turns = [(a, b, name), (b, a, _REFLECTED.get(name, name))]
+    if is_derived(w, a, b):
+        turns.reverse()
     if name in _REFLECTED:
-        for x, y, method in ((a, b, name), (b, a, _REFLECTED[name])):
+        for x, y, method in turns:
             if has_method(w, x, method) and not _is_generated(w, x, method):
                 return call_special(w, x, method, (y,))
             if has_method(w, x, method) and first is second:
                 return compare_by_fields(w, op, a, b, given)
         return None
-    if name == "__ne__" and any(has_method(w, x, "__ne__") for x in (a, b)):
-        x, y = (a, b) if has_method(w, a, "__ne__") else (b, a)
-        return call_special(w, x, "__ne__", (y,))
-    for x, y in ((a, b), (b, a)):
+    for x, y, _ in turns:
+        if name == "__ne__" and has_method(w, x, "__ne__"):
+            return call_special(w, x, "__ne__", (y,))
         if has_method(w, x, "__eq__") and not _is_generated(w, x, "__eq__"):
             found = call_special(w, x, "__eq__", (y,))
             return w.negate(truth(w, found)) if name == "__ne__" else found

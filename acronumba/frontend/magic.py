@@ -24,6 +24,14 @@ def object_class(val: Val) -> type | None:
     return classes[0] if len(classes) == 1 and not issubclass(classes[0], tuple) else None
 
 
+def is_derived(w: Walker, a: Val, b: Val, overriding: str = "") -> bool:
+    """Whether the class of `b` is derived from that of `a`, both objects, and overrides a method, if one is given."""
+    one, other = object_class(a), object_class(b)
+    if one is None or other is None or one is other or not issubclass(other, one):
+        return False
+    return not overriding or w.source_guard.attribute(one, overriding) != w.source_guard.attribute(other, overriding)
+
+
 def has_method(w: Walker, val: Val, name: str) -> bool:
     """Whether the class of an object has a special method written in Python."""
     cls = object_class(val)

@@ -25,7 +25,7 @@ from acronumba.frontend.kinds.torch_tensors import unfollowed
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
 from acronumba.frontend.lists import new_list
-from acronumba.frontend.magic import call_special, has_method
+from acronumba.frontend.magic import call_special, has_method, is_derived, object_class
 from acronumba.frontend.raised import ZERO_DIVISION
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import BOOL, FLOAT, INT, BoolT
@@ -176,9 +176,12 @@ def _repeated(w: Walker, seq: Val, times: Num) -> Val:
 
 
 def operator_method(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
-    """Call `__add__`, `__radd__` and so on of an object."""
-    for x, y, name in ((a, b, f"__{MAGIC[type(op)]}__"), (b, a, f"__r{MAGIC[type(op)]}__")):
-        if has_method(w, x, name):
+    """Call `__add__`, `__radd__` and so on of an object; the latter first if a subclass overrides it."""
+    turns = [(a, b, f"__{MAGIC[type(op)]}__"), (b, a, f"__r{MAGIC[type(op)]}__")]
+    if is_derived(w, a, b, overriding=turns[1][2]):
+        turns.reverse()
+    for x, y, name in turns:
+        if has_method(w, x, name) and (x is a or object_class(a) is not object_class(b)):
             return call_special(w, x, name, (y,))
     return None
 

@@ -12,9 +12,12 @@ import pytest
 from acronumba import model
 from acronumba.errors import AcronumbaError, InstanceErrors
 from tests.support.chosen import by_ways
-from tests.support.models_of_corners import CASES
+from tests.support.models_of_corners import CASES as CORNERS
+from tests.support.models_of_methods import CASES as METHODS
+from tests.support.models_of_methods import Base
 from tests.support.plain_call import WAYS
 
+CASES = [*CORNERS, *METHODS]
 IDS = [f.__name__ for f, _ in CASES]
 
 
@@ -56,7 +59,11 @@ def repeated_by_a_float(n):
     return (n, 1) * np.float32(1.5)
 
 
-REJECTED = [changed_deque, changed_dict, shared_list, repeated_by_a_float]
+def reflected_of_one_class(n):
+    return Base(n) + Base(n)  # it has `__radd__` alone, which is for operands of other classes
+
+
+REJECTED = [changed_deque, changed_dict, shared_list, repeated_by_a_float, reflected_of_one_class]
 
 
 @pytest.mark.parametrize("f", REJECTED, ids=lambda f: f.__name__)

@@ -647,24 +647,3 @@ def ints_beside_floats(n, x):
     ordered = sorted([n, x]), sorted([(n, 1), (x, 2)], reverse=True), min(n, big), max(big, n), max(x, y)
     chained = -big < n < big, 0 < n <= big, big <= n, big == n != x, n < np.inf, n == 9.2e18, x < 2**2000, x == y
     return known, ordered, chained, n in (big, 1.5), x in {n, 5}, [x, n].index(n), {y: 1, n: 2}.get(x)
-
-
-class Steps:
-    def __init__(self):
-        self.seen = []
-
-    def __getitem__(self, at):
-        return [a.step if isinstance(a, slice) else a for a in at] if isinstance(at, tuple) else at.step
-
-    def __setitem__(self, at, step):
-        self.seen += [at.step, step]
-
-
-@case(XS, N)
-def steps_of_slices(xs, n):
-    o, at, a = Steps(), slice(n, 3), np.array(xs + [1, 2])
-    o[n:], o[::1], o[at] = 5, 6, 7
-    o[n:3] = o[::-2]
-    a[1:] += 1
-    a[::1] *= 2
-    return o[n:3], o[:], o[::1], o[at], o[n:, ::2, at, 1], o.seen, xs[at], xs[::1], a[at], a, "abcd"[at]

@@ -1,0 +1,79 @@
+"""Models whose classes have special methods: which of them Python calls, and with what."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.support.cases import Case, into
+from tests.support.models_of_corners import XS, N
+
+CASES: list[Case] = []
+case = into(CASES)
+
+
+class Steps:
+    def __init__(self):
+        self.seen = []
+
+    def __getitem__(self, at):
+        return [a.step if isinstance(a, slice) else a for a in at] if isinstance(at, tuple) else at.step
+
+    def __setitem__(self, at, step):
+        self.seen += [at.step, step]
+
+
+@case(XS, N)
+def steps_of_slices(xs, n):
+    o, at, a = Steps(), slice(n, 3), np.array([*xs, 1, 2])
+    o[n:], o[::1], o[at] = 5, 6, 7
+    o[n:3] = o[::-2]
+    a[1:] += 1
+    a[::1] *= 2
+    return o[n:3], o[:], o[::1], o[at], o[n:, ::2, at, 1], o.seen, xs[at], xs[::1], a[at], a, "abcd"[at]
+
+
+class Base:
+    def __init__(self, n):
+        self.n = n
+
+    def __sub__(self, other):
+        return 1
+
+    def __radd__(self, other):
+        return 2
+
+    def __lt__(self, other):
+        return self.n < other.n
+
+    def __ge__(self, other):
+        return self.n + 3 >= other.n
+
+    def __le__(self, other):
+        return self.n < other.n
+
+    def __eq__(self, other):
+        return self.n == 4
+
+
+class Derived(Base):
+    def __rsub__(self, other):
+        return 3
+
+    def __gt__(self, other):
+        return self.n > other.n + 100
+
+    def __eq__(self, other):
+        return True
+
+
+class Unequal(Base):
+    def __ne__(self, other):
+        return self.n == 9
+
+
+@case(XS, N)
+def derived_operands(xs, n):
+    objects = [Base(n), Derived(n + 1), Unequal(n), Base(n + 1)]
+    pairs = [(a, b) for a in objects for b in objects]
+    found = [(a < b, a >= b, a <= b, a == b, a != b) for a, b in pairs]
+    return found, objects[0] - objects[1], Derived(n) - Base(n), Base(n) + Derived(n), Base(n) in [Derived(n)]
