@@ -317,7 +317,10 @@ def walk_instance(w: Walker, instance: Instance, names: Sequence[str], captured:
     w.here, w.loc, w.source = func.source.node, w.code.loc, func.source
     w.frames, w.caller = [], None
     w.outer_loc = w.outer_loc if func.of_library else None
-    frame = w.push(func, (func.source.name, func.source.node.lineno))
+    # A helper that is given a function makes other things than where it is given another one.
+    given = (shape.val for shape in instance.templates if isinstance(shape, StaticShape | PartsShape))
+    codes = (val.code for val in given if isinstance(val, Func))
+    frame = w.push(func, (func.source.name, func.source.node.lineno, *codes))
     w.block = w.new_block()
     w.state = {}
     params: list[ir.Var] = []

@@ -349,6 +349,9 @@ def table(k, f):
 
 def tables(n):
     """A helper whose lists hold others of its own, and pairs."""
+    pairs = table(n, lambda a: table(n, lambda b: (a, b)))
+    if sum(a * b for row in pairs for a, b in row) > 3:
+        return pairs[1][0]
     return table(2, lambda a: table(n, lambda b: (a, b))), {k: table(k, lambda c: (c, [c])) for k in range(n)}
 
 
