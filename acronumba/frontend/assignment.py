@@ -93,14 +93,14 @@ def unpack(w: Walker, val: Val, count: int) -> Sequence[Val]:
     w.check_poison(val)
     if val.is_lazy:  # one item too many is asked for
         val = as_iterable(w, w.call(w.constant(sliced), (val, number(0), number(count + 1), number(1)), {}))
+    if has_method(w, val, "__iter__"):
+        return unpack(w, iterated(w, val), count)
     items = w.items_of(val)
     if items is not None:
         if len(items) != count:
             rejection = w.reject("ACR305", seen=f"{len(items)} values for {count} names")
             raise w.fails("ValueError", rejection, f"expected {count} values to unpack, got {len(items)}")
         return items
-    if has_method(w, val, "__iter__"):
-        return unpack(w, iterated(w, val), count)
     handler = _of_union if val.nests and val.is_several else UNPACKED.get(type(val))
     if handler is not None:
         return handler(w, val, count)

@@ -576,7 +576,7 @@ def contains(w: Walker, a: Val, b: Val) -> Num:
         return found
     if has_method(w, b, "__contains__"):
         return truth(w, call_special(w, b, "__contains__", (a,)))
-    b = iterated(w, b)
+    b = b if is_tuple(b) else iterated(w, b)
     if b.is_lazy or b.is_iterator:
         return truth(w, w.call(w.constant(in_iterable), (a, b), {}))
     known = b.contains(w, a)

@@ -112,8 +112,6 @@ def truth_of_object(w: Walker, val: Val, classes: tuple[type, ...]) -> Num:
     """Return the truth value of an object by its `__bool__`, or else its `__len__`; true if it has none."""
     if not any(w.has(c, "__bool__") or w.has(c, "__len__") for c in classes):
         return number(True)
-    if all(issubclass(c, tuple) for c in classes):
-        return number(True)
 
     def by_method(v: Val) -> Val:
         name = next((n for n in ("__bool__", "__len__") if has_method(w, v, n)), "")

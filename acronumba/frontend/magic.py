@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import types
 from collections.abc import Sequence
 
@@ -17,25 +18,33 @@ from acronumba.frontend.walker import Walker
 from acronumba.ir import nodes as ir
 from acronumba.ir.types import BOOL, TEXT, StrT, TextT
 
+_OF_NAMED_TUPLES = collections.namedtuple.__code__.co_filename
+
 
 def object_class(val: Val) -> type | None:
     """Return the class of an object of a dataclass or plain class."""
+    cls = _class_of(val)
+    return None if cls is None or issubclass(cls, tuple) else cls
+
+
+def _class_of(val: Val) -> type | None:
     classes = val.object_classes()
-    return classes[0] if len(classes) == 1 and not issubclass(classes[0], tuple) else None
+    return classes[0] if len(classes) == 1 else None
 
 
 def is_derived(w: Walker, a: Val, b: Val, overriding: str = "") -> bool:
     """Whether the class of `b` is derived from that of `a`, both objects, and overrides a method, if one is given."""
-    one, other = object_class(a), object_class(b)
+    one, other = _class_of(a), _class_of(b)
     if one is None or other is None or one is other or not issubclass(other, one):
         return False
     return not overriding or w.source_guard.attribute(one, overriding) != w.source_guard.attribute(other, overriding)
 
 
 def has_method(w: Walker, val: Val, name: str) -> bool:
-    """Whether the class of an object has a special method written in Python."""
-    cls = object_class(val)
-    return cls is not None and isinstance(w.source_guard.attribute(cls, name), types.FunctionType)
+    """Whether the class of an object has a special method written in Python, and not one that `NamedTuple` writes."""
+    cls = _class_of(val)
+    method = None if cls is None else w.source_guard.attribute(cls, name)
+    return isinstance(method, types.FunctionType) and method.__code__.co_filename != _OF_NAMED_TUPLES
 
 
 def is_array_like(val: Val) -> bool:
@@ -46,7 +55,7 @@ def is_array_like(val: Val) -> bool:
 
 def call_special(w: Walker, val: Val, name: str, args: Sequence[Val]) -> Val:
     """Call a special method of an object."""
-    cls = object_class(val)
+    cls = _class_of(val)
     assert cls is not None
     return w.call(class_attribute(w, val, cls, name), args, {})
 

@@ -25,7 +25,7 @@ from acronumba.frontend.kinds.torch_tensors import unfollowed
 from acronumba.frontend.kinds.tuples import TupleVal
 from acronumba.frontend.kinds.value import NOT_CONST, Constant, Val
 from acronumba.frontend.lists import new_list
-from acronumba.frontend.magic import call_special, has_method, is_derived, object_class
+from acronumba.frontend.magic import call_special, has_method, is_derived
 from acronumba.frontend.raised import ZERO_DIVISION
 from acronumba.frontend.walker import Walker
 from acronumba.ir.types import BOOL, FLOAT, INT, BoolT
@@ -181,7 +181,7 @@ def operator_method(w: Walker, op: ast.operator, a: Val, b: Val) -> Val | None:
     if is_derived(w, a, b, overriding=turns[1][2]):
         turns.reverse()
     for x, y, name in turns:
-        if has_method(w, x, name) and (x is a or object_class(a) is not object_class(b)):
+        if has_method(w, x, name) and (x is a or a.object_classes() != b.object_classes()):
             return call_special(w, x, name, (y,))
     return None
 

@@ -234,6 +234,7 @@ def _items(w: Walker, patterns: Sequence[ast.pattern], val: Val, fails: list[Poi
     """Match the items of a value of one type."""
     star = next((k for k, q in enumerate(patterns) if isinstance(q, ast.MatchStar)), None)
     val = to_list(w, val) if val.python_class is range else val.opened(w)
+    w.check_items(val, "__len__", "__getitem__")
     items = w.items_of(val)
     if items is None and isinstance(val, ListVal):
         n = w.ops.list_lengths(val)

@@ -380,7 +380,15 @@ class Walker(Merge):
 
     def items_of(self, val: Val) -> tuple[Val, ...] | None:
         """Return the items of an iterable that are known one by one, else None."""
+        self.check_items(val, "__iter__")
         return val.known_items(self)
+
+    def check_items(self, val: Val, *methods: str) -> None:
+        """Reject a NamedTuple whose class has one of these methods of its own, where it is taken as a plain tuple."""
+        for cls in val.object_classes():
+            for name in methods if issubclass(cls, tuple) else ():
+                if isinstance(self.source_guard.attribute(cls, name), types.FunctionType):
+                    raise self.reject("ACR209", seen=f"{name} of {self.describe(val)}", rewrite="name its fields")
 
     def turns(self, val: Val) -> Turns:
         """Return functions for the iteration over a value at run time (see `Value.turns`)."""

@@ -131,23 +131,10 @@ class _Machine(Writer):
             tables={"ST": state.STATE},
         )
         return Host(
-            module=module,
-            shapes=tuple(self.shapes),
-            functions=len(self.frames),
-            values=values,
-            calls=self.calls,
-            loops=self.loops,
-            types=self.types,
-            waiting=self.waiting,
-            waits=self.waits,
-            hashed=tuple(self.hash_types),
-            leads=self.leads,
-            reads=self.reads,
-            arrive=self.arrive,
-            ended=ended,
-            equal=self.equal,
-            doubles=self.doubles,
-        )
+            module=module, shapes=tuple(self.shapes), functions=len(self.frames), values=values, calls=self.calls,
+            loops=self.loops, types=self.types, waiting=self.waiting, waits=self.waits, hashed=tuple(self.hash_types),
+            leads=self.leads, reads=self.reads, arrive=self.arrive, ended=ended, equal=self.equal, doubles=self.doubles,
+        )  # fmt: skip
 
     def _drop(self, values: int) -> None:
         """Write the block that instances go to which have failed; an error record has so many values at most."""

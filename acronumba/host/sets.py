@@ -196,13 +196,9 @@ def _library(w: Writer, v: Var) -> str:
     _slots(w)
     width = _width(v.type)
     text = _SETS.format(
-        name=name,
-        base=base,
-        hash=hashed,
-        words="".join(f", ld(entry, {j})" for j in range(width)),
-        width=8 * width,
+        name=name, base=base, hash=hashed, words="".join(f", ld(entry, {j})" for j in range(width)), width=8 * width,
         count=width,
-    )
+    )  # fmt: skip
     w.helper(f"{name}_keep", text)
     return name
 

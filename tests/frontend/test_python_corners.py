@@ -14,7 +14,7 @@ from acronumba.errors import AcronumbaError, InstanceErrors
 from tests.support.chosen import by_ways
 from tests.support.models_of_corners import CASES as CORNERS
 from tests.support.models_of_methods import CASES as METHODS
-from tests.support.models_of_methods import Base
+from tests.support.models_of_methods import Base, Pair, Seven
 from tests.support.plain_call import WAYS
 
 CASES = [*CORNERS, *METHODS]
@@ -63,7 +63,28 @@ def reflected_of_one_class(n):
     return Base(n) + Base(n)  # it has `__radd__` alone, which is for operands of other classes
 
 
-REJECTED = [changed_deque, changed_dict, shared_list, repeated_by_a_float, reflected_of_one_class]
+def passed_as_items(n):
+    return max(*Seven(n))
+
+
+def contained_where_iterated(n):
+    return 7 in Seven(n)
+
+
+def matched_by_its_length(n):
+    match Pair(n):
+        case [a, b]:
+            return a + b
+
+
+def reversed_by_its_items(n):
+    return list(reversed(Pair(n)))
+
+
+REJECTED = [
+    changed_deque, changed_dict, shared_list, repeated_by_a_float, reflected_of_one_class, passed_as_items,
+    contained_where_iterated, matched_by_its_length, reversed_by_its_items,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("f", REJECTED, ids=lambda f: f.__name__)

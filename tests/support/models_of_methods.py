@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from tests.support.cases import Case, into
@@ -77,3 +79,44 @@ def derived_operands(xs, n):
     pairs = [(a, b) for a in objects for b in objects]
     found = [(a < b, a >= b, a <= b, a == b, a != b) for a, b in pairs]
     return found, objects[0] - objects[1], Derived(n) - Base(n), Base(n) + Derived(n), Base(n) in [Derived(n)]
+
+
+class Pair(NamedTuple):
+    x: int
+    y: int = 1
+
+    def __len__(self):
+        return 99
+
+    def __getitem__(self, at):
+        return [at, self.x]
+
+    def __contains__(self, value):
+        return value == 55
+
+    def __bool__(self):
+        return self.x > 4
+
+    def __neg__(self):
+        return 7
+
+
+class Seven(NamedTuple):
+    x: int
+    y: int = 1
+
+    def __iter__(self):
+        return iter([7, self.x, 9])
+
+    def __reversed__(self):
+        return iter([8])
+
+
+@case(XS, N)
+def methods_of_named_tuples(xs, n):
+    p, s = Pair(n), Seven(n)
+    a, b, c = s
+    x, y = p
+    turned = list(reversed(s))
+    asked = len(p), p[n], 55 in p, n in p, 1 if p else 2, not p, -p
+    return asked, [*p], p.y, x, y, p + p, p == Pair(n), a, b, c, list(s), sum(s), max(s), s.x, s, turned

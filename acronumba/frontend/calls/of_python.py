@@ -36,7 +36,7 @@ from acronumba.frontend.library.math import MOST_DIGITS, rounded_float, rounded_
 from acronumba.frontend.library.parsing import float_of, int_of, int_of_base
 from acronumba.frontend.lists import list_slice
 from acronumba.frontend.made import set_attribute
-from acronumba.frontend.magic import call_special, has_method
+from acronumba.frontend.magic import call_special, has_method, object_class
 from acronumba.frontend.names import advanced_names
 from acronumba.frontend.overlay import has
 from acronumba.frontend.tensors import INFINITE, NOT_A_NUMBER
@@ -117,10 +117,10 @@ def _one_array(w: Walker, val: UnionVal, dtype: str | None) -> Tensor:
 @row("x", len)
 def _len(w: Walker, a: Args) -> Val:
     def one(v: Val) -> Val:
-        if isinstance(v, Ref) and issubclass(v.classes[0], tuple):
-            return number(len(field_names(v.classes[0])))
         if has_method(w, v, "__len__"):
             return call_special(w, v, "__len__", ())
+        if isinstance(v, Ref) and issubclass(v.classes[0], tuple):
+            return number(len(field_names(v.classes[0])))
         found = v.length(w)
         if found is not None:
             return found
@@ -218,6 +218,11 @@ def _enumerate(w: Walker, a: Args) -> Val:
 
 @row("x", reversed, whole=True)
 def _reversed(w: Walker, a: Args) -> Val:
+    if has_method(w, a["x"], "__reversed__"):
+        return call_special(w, a["x"], "__reversed__", ())
+    w.check_items(a["x"], "__iter__", "__len__", "__getitem__")
+    if object_class(a["x"]) is not None:
+        raise w.reject("ACR301", seen=f"reversed() of {w.describe(a['x'])}", rewrite="xs[::-1] of a list")
     return Stream(as_iterable(w, a["x"]), backward=True)
 
 

@@ -56,29 +56,17 @@ ROWS: dict[Any, Row] = {}
 
 
 def row(
-    honoured: str,
-    *functions: Any,
-    whole: bool = False,
-    views: bool = False,
-    rank0: Rank0 = "scalar",
-    signature: Any = None,
-    aliases: Mapping[str, str] = MappingProxyType({}),
-) -> Callable[[Handler], Handler]:
+    honoured: str, *functions: Any, whole: bool = False, views: bool = False, rank0: Rank0 = "scalar",
+    signature: Any = None, aliases: Mapping[str, str] = MappingProxyType({}),
+) -> Callable[[Handler], Handler]:  # fmt: skip
     """Register a handler for functions; their calls are bound to their own signatures, or to that of `signature`."""
 
     def register(handler: Handler) -> Handler:
         for f in functions:
             ROWS[table_key(f)] = Row(
-                function=f,
-                signature=signature or f,
-                what=_name(f),
-                honoured=honoured,
-                handler=handler,
-                whole=whole,
-                views=views,
-                rank0=rank0,
-                aliases=aliases,
-            )
+                function=f, signature=signature or f, what=_name(f), honoured=honoured, handler=handler,
+                whole=whole, views=views, rank0=rank0, aliases=aliases,
+            )  # fmt: skip
         return handler
 
     return register
