@@ -36,6 +36,7 @@ from acronumba.data.shared import nodes_of
 from acronumba.errors import DataError
 from acronumba.foreign import TensorArray, comparable
 from acronumba.generics import Value
+from acronumba.ir.evaluate import factors, rounding
 from acronumba.pipeline.failures import TOO_MANY_STEPS
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ class Checker:
 
     def __call__(self, k: int, instance: Sequence[Value]) -> Verdict:
         """Return the verdict on instance `k`."""
-        with shadow.rounding(self._bits):
+        with rounding(self._bits):
             return self._verdict(k, instance)
 
     def _verdict(self, k: int, instance: Sequence[Value]) -> Verdict:
@@ -349,7 +350,7 @@ def compare(
             continue
         narrow = single or np.asarray(mine_).dtype == np.float32
         e, e_plain, s = float_errors(mine_, plain_, wide_, single=narrow)
-        bound = shadow.bound(narrow, shadow.current.bits)
+        bound = shadow.bound(narrow, factors.bits)
         if e / s >= worst:
             worst, plain_worst, place = e / s, e_plain / s, a
         if not e <= max(bound * s, FACTOR * e_plain, FACTOR * cost * s):

@@ -30,6 +30,7 @@ from acronumba.errors import AcronumbaError, InstanceErrors, InternalError, one_
 from acronumba.errors.codes import reject
 from acronumba.foreign import is_foreign, numpy_array
 from acronumba.generics import G, Value
+from acronumba.ir.evaluate import rounding
 from acronumba.ir.types import Array0T, BoolT, FloatT, IntT, TensorT, TorchT, TupleT, Type, UnionT, type_text, words
 from acronumba.memory import Array, DeviceTensor, DType
 from acronumba.pipeline.boundary import compiling, def_loc
@@ -180,10 +181,11 @@ class ValueAndGrad(Generic[G], Summarised):
             done, errors = self._run(call, together=True)
             if errors:
                 raise InstanceErrors(errors, done.losses)
-            exact, narrow = self._ran(call, wide=True), self._ran(call)
+            exact, bits = self._ran(call, wide=True), PRECISIONS[self.model.options.precision_on(self.model.device)]
+            with rounding(bits):
+                rough = self._ran(call, wide=True) if bits < 24 else exact
             plain = self.model._plain_call(call.shared)
-            grads = (done.grads, exact.done().grads, narrow.done().grads)
-            bits = PRECISIONS[self.model.options.precision_on(self.model.device)]
+            grads = (done.grads, exact.done().grads, self._ran(call).done().grads, rough.done().grads)
             return compare(self.model.__qualname__, call, plain, self.choices, wanted, grads, exact.totals, bits)
 
     def trace(self, *columns: Any, **shared: Any) -> Trace:

@@ -17,12 +17,12 @@ import operator
 import threading
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from acronumba.generics import Value
+from acronumba.ir.evaluate import rounded
 
 BOUNDS = {"float32": 1e-5, "float64": 1e-12}  # of an error, in parts of the largest magnitude
 FACTOR = 4.0  # times the plain call's own error
@@ -94,28 +94,9 @@ class _Current(threading.local):
     """The state of a thread."""
 
     run = ShadowRun(())  # the one in progress
-    bits = 24  # that the factors of matrix products have in float64, see `rounding`
 
 
 current = _Current()
-
-
-@contextmanager
-def rounding(bits: int) -> Iterator[None]:
-    """Context in which float64 values that are factors of float32 matrix products are rounded to `bits` bits."""
-    before, current.bits = current.bits, bits
-    try:
-        yield
-    finally:
-        current.bits = before
-
-
-def rounded(x: Value) -> Value:
-    """Return float64 values with as many bits as factors have now."""
-    if current.bits == 24 or getattr(x, "dtype", None) != np.float64:
-        return x
-    digits, exponent = np.frexp(x)
-    return np.ldexp(np.rint(digits * 2.0**current.bits) * 2.0**-current.bits, exponent)
 
 
 # ---- values with a second one

@@ -25,6 +25,7 @@ from acronumba.views.words import counted
 
 STEPS = (1e-4, 1e-5, 1e-6)  # of numbers of magnitude 1; the best one counts
 BOUND = 1e-6  # of a slope, relative
+EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +35,9 @@ class Slope:
     path: str
     slope: float  # along the random direction, by the gradient in float64
     difference: float  # by central differences
-    error: float  # relative difference of the two
+    error: float  # difference of the two, relative to the gradient, or to the least that rounded losses tell from 0
     rounding: float  # largest difference of the gradient from that in float64, relative to its largest entry
-    close: bool  # whether `rounding` is at most `FACTOR` times that of the reference, or within the bound of the dtype
+    close: bool  # whether `rounding` is at most `FACTOR` times that of a reference, or within the bound of the dtype
 
     @property
     def ok(self) -> bool:
@@ -90,7 +91,8 @@ def compare(
     choices, wanted
         The choices of `value_and_grad`, and the selection of gradients.
     grads
-        Three gradients: of compiled code, of the reference in float64, and of the reference in the model's dtypes.
+        Four gradients: of compiled code, and of the reference in float64, in the model's dtypes, and in float64 with
+        the factors of matrix products rounded to `bits`.
     totals
         Contributions of each instance to the gradients, in float64.
     bits
@@ -108,13 +110,13 @@ def compare(
             named = [(path, [(n, a) for n, x in enumerate(wanted.parts[k]) for a in float_arrays(x)])]
         left = [float_arrays(g[k]) for g in ways]
         for of_name, arrays in named:
-            mine, exact, narrow = ([np.asarray(g) for g in gs[: len(arrays)]] for gs in left)
+            mine, exact, narrow, rough = ([np.asarray(g) for g in gs[: len(arrays)]] for gs in left)
             left = [gs[len(arrays) :] for gs in left]
             of = [(t.of if n < 0 else t.own, a) for n, a in arrays for j, t in totals.items() if n in (SHARED, j)]
             parts = [float(np.abs(shares[id(a)]).max(initial=0.0)) for shares, a in of if id(a) in shares]
             bound = shadow.bound(losses.single, bits) * sum(parts) * losses.share
             off = _apart(mine, exact)
-            close = off <= max(bound, FACTOR * _apart(narrow, exact))
+            close = off <= max(bound, FACTOR * _apart(narrow, exact), FACTOR * _apart(rough, exact) * losses.single)
             out.append(losses.slope(of_name, arrays, exact, off, close, rng))
     return Slopes(model=name, slopes=tuple(out))
 
@@ -132,20 +134,22 @@ class _Losses:
         self.instances = [wanted.instance(call, k) for k in range(call.count)]
         self.anchors = [Anchors() for _ in self.instances]
         self.single = False  # whether there were values of float32
+        self.size = 0.0  # the sum of the magnitudes of the last losses, which are rounded
         self.total([], [], 0.0)
 
     def total(self, arrays: Sequence[_Array], along: Sequence[Any], step: float) -> float:
         """Return the mean or sum of the losses where arrays are moved so far along directions."""
         for (n, a), d in zip(arrays, along, strict=True):
             self.reference.move(a, np.asarray(a, np.float64) + step * d, n)
-        total = 0.0
+        total = self.size = 0.0
         for n, (instance, anchors) in enumerate(zip(self.instances, self.anchors, strict=True)):
             found = self.reference.run(instance, anchors=anchors, number=n)
             if found.error is not None:
                 raise found.error
             self.single = self.single or found.single
-            total += float(wide(found.result[0] if self.aux else found.result))
-        return total * self.share
+            loss = float(wide(found.result[0] if self.aux else found.result)) * self.share
+            total, self.size = total + loss, self.size + abs(loss)
+        return total
 
     def slope(
         self, path: str, arrays: Sequence[_Array], exact: Sequence[Any], off: float, close: bool,
@@ -157,12 +161,13 @@ class _Losses:
         best, error = 0.0, np.inf
         for step in STEPS:
             found = (self.total(arrays, along, step) - self.total(arrays, along, -step)) / (2 * step)
-            apart = abs(found - mine) / max(abs(found), abs(mine), size, 1e-12)
+            rounding = FACTOR * EPS * self.size / step  # of the losses that are subtracted
+            apart = abs(found - mine) / max(abs(found), abs(mine), size, rounding / BOUND, 1e-12)
             if apart < error:
                 best, error = found, apart
         self.total(arrays, along, 0.0)  # restores the arrays
-        rounding = off / (size or 1.0)
-        return Slope(path=path, slope=mine, difference=best, error=error, rounding=rounding, close=close)
+        relative = off / (size or 1.0)
+        return Slope(path=path, slope=mine, difference=best, error=error, rounding=relative, close=close)
 
 
 def _apart(grads: Sequence[Any], exact: Sequence[Any]) -> float:

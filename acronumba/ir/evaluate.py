@@ -7,7 +7,9 @@ tensor code, `ir.interpret` and `ir.reference`, call this.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -35,6 +37,33 @@ def as_array(value: Array, dtype: str) -> Array:
     raise WrongResult(f"a value of dtype {out.dtype.name} where {dtype} is announced")
 
 
+class _Factors(threading.local):
+    """The state of a thread."""
+
+    bits = 24  # that the factors of matrix products have in float64, see `rounding`
+
+
+factors = _Factors()
+
+
+@contextmanager
+def rounding(bits: int) -> Iterator[None]:
+    """Context in which float64 values that are factors of float32 matrix products are rounded to `bits` bits."""
+    before, factors.bits = factors.bits, bits
+    try:
+        yield
+    finally:
+        factors.bits = before
+
+
+def rounded(x: Array) -> Array:
+    """Return float64 values with as many bits as factors have now."""
+    if factors.bits == 24 or getattr(x, "dtype", None) != np.float64:
+        return x
+    digits, exponent = np.frexp(x)
+    return np.ldexp(np.rint(digits * 2.0**factors.bits) * 2.0**-factors.bits, exponent)
+
+
 def apply(op: str, args: Sequence[Array], attrs: Attrs, shape: tuple[int, ...], dtype: str) -> Array:
     """Return the result of one operation.
 
@@ -56,6 +85,8 @@ def apply(op: str, args: Sequence[Array], attrs: Attrs, shape: tuple[int, ...], 
     WrongResult
         The result differs from `shape` or `dtype`.
     """
+    if op == "matmul" and factors.bits < 24:
+        args = list(map(rounded, args))
     try:
         out = np.asarray(TENSORS[op].reference(args, attrs, shape, dtype))
     except (IndexError, ValueError) as e:

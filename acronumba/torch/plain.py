@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
-from acronumba.api import shadow
 from acronumba.api.plain import Along, PlainCall
 from acronumba.api.reference import SHARED, Outcome
 from acronumba.api.shadow import (
@@ -36,6 +35,7 @@ from acronumba.api.shadow import (
 from acronumba.api.structures import rebuilt
 from acronumba.foreign import comparable
 from acronumba.generics import Value
+from acronumba.ir.evaluate import factors, rounded
 from acronumba.torch.random_numbers import numbers_for
 
 
@@ -174,10 +174,10 @@ _PRODUCTS = frozenset(("matmul", "rmatmul", "mm", "mv", "bmm", "dot", "inner", "
 
 
 def _rounded(x: Value) -> Value:
-    """Return a factor of matrix products with as many bits as factors have now, see `shadow.rounding`."""
+    """Return a factor of matrix products with as many bits as factors have now, see `ir.evaluate.rounding`."""
     if not isinstance(x, torch.Tensor) or x.dtype != torch.float64:
         return x
-    return torch.from_numpy(shadow.rounded(x.detach().numpy()))
+    return torch.from_numpy(rounded(x.detach().numpy()))
 
 
 class Seconds:
@@ -218,9 +218,9 @@ class Twice(TorchFunctionMode):  # type: ignore[misc]
         own, name = func(*_each(narrow, args), **_each(narrow, kwargs)), _name(func)
         if name in _DECIDE:
             own = _DECIDE[name](name, own, _each(self._shadow, args), kwargs)
-        if current.bits < 24 and name in _PRODUCTS:
-            factors, *rest = seconds
-            seconds = ([*map(_rounded, factors[:2]), *factors[2:]], *rest)
+        if factors.bits < 24 and name in _PRODUCTS:
+            both, *rest = seconds
+            seconds = ([*map(_rounded, both[:2]), *both[2:]], *rest)
         written = func == _SET_DATA or any(x._version != version for x, version in versions)
         if not written and not _has_floats(own):
             return own

@@ -494,6 +494,30 @@ def test_check_says_which_arrays_differ(monkeypatch: pytest.MonkeyPatch) -> None
     assert found.different == ("p.embed", "p.cells[0].w", "p.cells[0].b") and "different: slope" in str(found)
 
 
+@model
+def of_keys(x: np.ndarray, y: int, *, wk: np.ndarray, bk: np.ndarray, wq: np.ndarray) -> Any:
+    k = np.tanh(x @ wk.T) + bk  # to which softmax is blind
+    return nn.cross_entropy(nn.softmax((wq @ x[0]) @ k.T) @ x, y) + 20
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_check_allows_for_the_rounding_of_losses_and_of_factors(
+    precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from acronumba.ir import vjp
+
+    rng = np.random.default_rng(0)
+    xs = [rng.standard_normal((n, 8)).astype(np.float32) for n in (3, 5, 2)]
+    wk, wq = rng.standard_normal((2, 8, 8)).astype(np.float32)
+    given = {"wk": wk, "bk": np.ones(8, np.float32), "wq": wq}
+    found = value_and_grad(of_keys.with_options(precision=precision)).check(xs, [0, 1, 2], **given)
+    assert found.ok and abs(found.slopes[1].slope) < 1e-12, found
+    rule = vjp.RULES["tanh"]
+    monkeypatch.setitem(vjp.RULES, "tanh", lambda b, o: {0: b.element("mul", rule(b, o)[0], 1.01)})  # type: ignore[arg-type]
+    alone = of_keys.with_options(precision=precision, max_steps=10**7)
+    assert value_and_grad(alone).check(xs, [0, 1, 2], **given).different == ("wk",)
+
+
 def test_check_compares_compiled_gradients_too(monkeypatch: pytest.MonkeyPatch) -> None:
     from acronumba.runtime.backward import BackwardExecutable
 
