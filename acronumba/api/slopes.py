@@ -166,8 +166,7 @@ class _Losses:
             if apart < error:
                 best, error = found, apart
         self.total(arrays, along, 0.0)  # restores the arrays
-        relative = off / (size or 1.0)
-        return Slope(path=path, slope=mine, difference=best, error=error, rounding=relative, close=close)
+        return Slope(path=path, slope=mine, difference=best, error=error, rounding=off / (size or 1.0), close=close)
 
 
 def _apart(grads: Sequence[Any], exact: Sequence[Any]) -> float:

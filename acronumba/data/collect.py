@@ -217,8 +217,7 @@ class Pooled:
         """Reserve the rows, after the last object was found."""
         if not self.room.careful:
             self._check()
-        count = len(self.seen) if self.room.careful else len(self.todo)
-        self._reserve(count)
+        self._reserve(len(self.seen if self.room.careful else self.todo))
 
     def _reserve(self, count: int) -> None:
         self.region = self.room.add("rows", count, self.width, self.refs, cls=self.cls)

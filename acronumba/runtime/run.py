@@ -58,7 +58,6 @@ class Run:
     ) -> None:
         self._recorded = recorded
         self._give = give
-        self._buffers: Buffers | None = m.buffers
         self._prepared = m.prepared
         self._roots = m.roots
         self._keep = m.keep
@@ -78,6 +77,7 @@ class Run:
         else:
             self.words = np.zeros((int(instances[-1]) + 1 if len(instances) else 0, width), np.int64)
             self.words[instances] = words
+        self._buffers: Buffers | None = m.buffers  # from here on `close` gives them back
         self.errors = self._errors(m.failures)
         if self.errors:
             self.words[list(self.errors)] = 0  # failed instances have no result: their words are of an earlier run
@@ -205,8 +205,7 @@ class Run:
         """Log the operands of kernels that were one array for all instances, though they are not shared."""
         e, buffers = self._recorded, self.buffers
         n = buffers["n"]
-        kinds, instances = buffers.column("kind", n), buffers.column("instance", n)
-        rows = buffers.column("row", n)
+        kinds, instances, rows = (buffers.column(name, n) for name in ("kind", "instance", "row"))
         shared = set(high_half(buffers.sharers).tolist())  # nodes that are one by `equal`
         arrays = {address(a): e.plan.program.shared[k].path for k, a in self._prepared.arrays.items()}
         for k, spec in enumerate(e.plan.kernels):
@@ -216,9 +215,7 @@ class Run:
             for o in spec.operands:
                 if o.kind == "tensor" and (spec.rows is None or spec.rows[o.index] != "item"):
                     records = [word_at(int(rows[v]) + 8 * o.index) for v in nodes]
-                    found = {
-                        (word_at(record), node_of(word_at(record + 8))) for record in records
-                    }  # nodes may share a place
+                    found = {(word_at(r), node_of(word_at(r + 8))) for r in records}  # nodes may share a place
                     if len(found) == 1 and next(iter(found))[1] not in shared:
                         where = arrays.get(found.pop()[0], "one array of the instances")
                         log.warning("kernel %s: %s is %s for all instances", spec.name, o.name, where)
@@ -230,9 +227,8 @@ class Run:
         starts = np.cumsum([0, *(len(r.kernel) for r in rounds)])
         firsts = np.cumsum([0, *(len(r.batches) for r in rounds)])
         phases = np.cumsum([0, *(int(r.phase.max(initial=-1)) + 1 for r in rounds)]).tolist()
-        batches = tuple(
-            replace(b, phase=b.phase + at) for r, at in zip(rounds, phases, strict=False) for b in r.batches
-        )
+        pairs = zip(rounds, phases, strict=False)
+        batches = tuple(replace(b, phase=b.phase + at) for r, at in pairs for b in r.batches)
         if self.taken:
             batches = tuple(replace(b, seconds=taken) for b, taken in zip(batches, self.taken, strict=True))
 

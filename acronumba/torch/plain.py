@@ -18,20 +18,10 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
+from acronumba.api import shadow
 from acronumba.api.plain import Along, PlainCall
 from acronumba.api.reference import SHARED, Outcome
-from acronumba.api.shadow import (
-    Anchors,
-    Number,
-    Pair,
-    ShadowArray,
-    ShadowRun,
-    apply,
-    current,
-    narrow,
-    wide,
-    with_second,
-)
+from acronumba.api.shadow import Anchors, Number, Pair, ShadowArray, apply, current, narrow, wide, with_second
 from acronumba.api.structures import rebuilt
 from acronumba.foreign import comparable
 from acronumba.generics import Value
@@ -153,7 +143,7 @@ class TorchReference:
         """Run an instance; see `acronumba.api.reference.Reference.run`."""
         call = self._call if steps is None else replace(self._call, steps=steps)
         before = current.run
-        current.run = run = ShadowRun(flips, anchors)
+        current.run = run = shadow.ShadowRun(flips, anchors)
         if anchors is not None:
             anchors.begin()
         twice = Twice(self._moved, self._parameters)

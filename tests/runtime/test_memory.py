@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import random
+import sys
+import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ from acronumba.memory import address
 from acronumba.runtime import buffers, driver, state
 from acronumba.runtime.forms import forms
 from acronumba.runtime.memory_policy import TooLarge
+from acronumba.runtime.run import Run
 from tests.support import generate, recorded, recurrences
 from tests.support.chosen import one_in, quarter
 from tests.support.memory_models import (
@@ -229,6 +233,27 @@ def test_small_results_do_not_keep_large_memory_alive() -> None:
     assert all(map(equal, done, last.with_options(recycle=False).batch(xs, **shared)))
     assert owner(done[0]) <= 4 * 100 * 1024  # 100 of 5,000 states, and what an arena has to spare
     assert owner(last.with_options(recycle=False).batch(xs, **shared)[0]) > 4 << 20
+
+
+def test_an_interrupt_at_any_line_leaves_no_run_half_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", lost.append)
+    shared, xs = shared_arrays(), [[1, 2, 3], [3, 2, 1]]
+    wanted = last.batch(xs, **shared)
+    before, code = sys.gettrace(), Run.__init__.__code__
+    for line in range(code.co_firstlineno, max(n for *_, n in code.co_lines() if n) + 1):
+
+        def lines(frame: types.FrameType, event: str, arg: object, line: int = line) -> Any:
+            if frame.f_lineno == line:
+                raise KeyboardInterrupt
+            return lines
+
+        with contextlib.suppress(KeyboardInterrupt):
+            sys.settrace(lambda frame, event, arg, lines=lines: lines if frame.f_code is code else None)
+            last.batch(xs, **shared)
+        sys.settrace(before)
+        assert not lost, (line, lost[0].exc_value)
+    assert all(map(equal, last.batch(xs, **shared), wanted))
 
 
 def test_trace_says_what_is_saved() -> None:
