@@ -95,7 +95,6 @@ def exception_class(error: str) -> type | None:
 
 # Messages of the library where it lacks something: the plain call would not raise these.
 LIMITS = frozenset((
-    "int() or float() of a string with digits that are not ASCII",
     "a replacement with a backslash that only run time knows",
     "a pattern that only run time knows has something that compiled patterns lack",
     "findall() by a pattern of several groups that only run time knows: use finditer()",

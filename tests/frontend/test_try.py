@@ -86,7 +86,8 @@ def test_texts_are_the_numbers_that_python_reads() -> None:
     def number() -> str:
         x: float = struct.unpack("d", struct.pack("Q", r.getrandbits(64)))[0]
         kinds = [repr(x), f"{x:.{r.randint(0, 25)}e}", f"{r.randint(0, 10**25)}e{r.randint(-345, 320)}"]
-        kinds.append("".join(r.choice("0123456789..eE+-_ infa\t\x1c\u2003") for _ in range(r.randint(0, 8))))
+        characters = "0123456789..eE+-_ infa\t\x1c\u2003\u0663\uff11\U0001d7d9\u00b2"
+        kinds.append("".join(r.choice(characters) for _ in range(r.randint(0, 8))))
         return r.choice(kinds)
 
     def outcome(f: Callable[[str], Any], text: str) -> str:

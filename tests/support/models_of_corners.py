@@ -647,3 +647,12 @@ def ints_beside_floats(n, x):
     ordered = sorted([n, x]), sorted([(n, 1), (x, 2)], reverse=True), min(n, big), max(big, n), max(x, y)
     chained = -big < n < big, 0 < n <= big, big <= n, big == n != x, n < np.inf, n == 9.2e18, x < 2**2000, x == y
     return known, ordered, chained, n in (big, 1.5), x in {n, 5}, [x, n].index(n), {y: 1, n: 2}.get(x)
+
+
+@case(["٣", "-１2", "x٣", " 𝟙𝟡\u2003", "²", "", "1_０", "०x"])
+def numbers_of_any_script(s):
+    try:
+        number = int(s)
+    except ValueError:
+        number = -1
+    return number, float(s) if number > 0 else s

@@ -14,8 +14,6 @@ def int_of(s):
     state, value = whole(s, 10)
     if state == NO_INT:
         raise ValueError("invalid literal for int() with base 10")
-    if state == FOREIGN:
-        raise ValueError(FOREIGN_DIGITS)
     return value * value if state == TOO_LARGE else value
 
 
@@ -26,21 +24,17 @@ def int_of_base(s, base):
     state, value = whole(s, base)
     if state == NO_INT:
         raise ValueError("invalid literal for int() with this base")
-    if state == FOREIGN:
-        raise ValueError(FOREIGN_DIGITS)
     return value * value if state == TOO_LARGE else value
 
 
-INT, NO_INT, FOREIGN, TOO_LARGE = range(4)  # a string is an int, none, has other digits, is beyond 64 bits
-FOREIGN_DIGITS = "int() or float() of a string with digits that are not ASCII"
+INT, NO_INT, TOO_LARGE = range(3)  # a string is an int, none, is beyond 64 bits
 
 
 @apart
 def whole(s, base):
     """Return whether a string is an int of a base, and that int; if it is too large, an int whose square is."""
+    s = with_ascii_digits(s)
     start, end = trimmed(s)
-    if start < 0:
-        return FOREIGN, 0
     k = start
     negative = k < end and s[k] == "-"
     if k < end and (s[k] == "-" or s[k] == "+"):
@@ -87,9 +81,8 @@ def _digit(code):
 
 def float_of(s):
     """`float(s)`."""
+    s = with_ascii_digits(s)
     start, end = trimmed(s)
-    if start < 0:
-        raise ValueError(FOREIGN_DIGITS)
     valid, value = parsed(s, start, end)
     if not valid:
         raise ValueError("could not convert string to float")
@@ -97,11 +90,26 @@ def float_of(s):
 
 
 @apart
-def trimmed(s):
-    """Return the part of a string without whitespace around it; -1 if it has digits that are not ASCII."""
+def with_ascii_digits(s):
+    """Return a string with all its decimal digits, of whatever script, as those of ASCII."""
     for c in s:
         if ord(c) > 127 and c.isdecimal():
-            return -1, -1
+            return "".join([_ascii_digit(d) for d in s])
+    return s
+
+
+def _ascii_digit(c):
+    if not c.isdecimal():
+        return c
+    first = ord(c)
+    while chr(first - 1).isdecimal():  # ten digits follow each other in each script: Unicode will always keep that
+        first -= 1
+    return chr(48 + (ord(c) - first) % 10)
+
+
+@apart
+def trimmed(s):
+    """Return the part of a string without whitespace around it."""
     start, end = 0, len(s)
     while start < end and _is_space(s[start]):
         start += 1
