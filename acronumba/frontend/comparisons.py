@@ -588,5 +588,5 @@ def contains(w: Walker, a: Val, b: Val) -> Num:
         raise impossible(w, lambda x: None in x, (b,), rejection)
     out = number(False)
     for item in items:
-        out = w.either(out, same_element(w, a, item))
+        out = w.either(out, same_element(w, item, a))
     return out

@@ -78,7 +78,8 @@ def derived_operands(xs, n):
     objects = [Base(n), Derived(n + 1), Unequal(n), Base(n + 1)]
     pairs = [(a, b) for a in objects for b in objects]
     found = [(a < b, a >= b, a <= b, a == b, a != b) for a, b in pairs]
-    return found, objects[0] - objects[1], Derived(n) - Base(n), Base(n) + Derived(n), Base(n) in [Derived(n)]
+    among = [a in (b,) for a, b in pairs], Base(4) in [Base(x) for x in xs]
+    return found, objects[0] - objects[1], Derived(n) - Base(n), Base(n) + Derived(n), among
 
 
 class Pair(NamedTuple):

@@ -34,7 +34,7 @@ BY_FIELDS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 def contains(x, iterable):
     """Return whether an element of an iterable equals x."""
     for y in iterable:
-        if same(x, y):
+        if same(y, x):
             return True
     return False
 
