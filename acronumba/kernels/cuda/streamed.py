@@ -333,6 +333,11 @@ class Streams:
                 with f.otherwise(), w.scope():
                     f.do(device("stream_products", rows, sums, *where, const(1, I64), *self.numbers(core)))
             return
+        if isinstance(turns, Const):  # one
+            f.do(device("wait_for_older_copies"))
+            f.do(device("meet_lanes"))
+            f.do(device("stream_products", rows, sums, *where, *self.numbers(core)))
+            return
         with w.loop("turn", 0, turns) as turn:
             f.do(device("warp_is_whole"))
             with w.when(turn.eq(0)):
@@ -375,7 +380,7 @@ class Streams:
         def fetch_slowly(turns: Expr) -> None:
             each = 4 if divided else 1
             e = w.local("e", const(0, I64))
-            with f.while_(e < turns * (each * pairs)), w.scope():
+            with f.while_(e < _times(turns, each * pairs)), w.scope():
                 n = w.local("n", e // each)
                 group = (n >> pairs.bit_length() - 1) * warp.every + warp.share
                 row = w.local("row_of_part", group * high + (half + (n & pairs - 1) * 2))
@@ -442,7 +447,7 @@ class Streams:
 
         def fetch_slowly(turns: Expr) -> None:
             e = w.local("e", const(0, I64))
-            with f.while_(e < turns * 8), w.scope():
+            with f.while_(e < _times(turns, 8)), w.scope():
                 inside = w.local("inside", (e & 7) * WARP + self.lane)
                 row = w.local("row_of_group", inside & 3)
                 to, table, offset, has = place((e >> 3) * warp.every + warp.share, inside >> 2)
@@ -662,3 +667,7 @@ class Streams:
                     f.set(total, intrinsic("fma", Load(place, F32), x, total))
             for total, found in zip(totals, sums, strict=True):
                 f.set(total, select((total - total).ne(0), found, total))
+
+
+def _times(turns: Expr, n: int) -> Expr:
+    return const(turns.value * n, I64) if isinstance(turns, Const) else turns * n
