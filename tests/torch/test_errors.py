@@ -275,7 +275,7 @@ def test_a_rejection_shows_the_line_a_caret_and_what_to_write(method, code, spot
     assert "acronumba/torch" not in text and "torch/nn" not in text
 
 
-@pytest.mark.parametrize("method", {c[4] for c in CASES}, ids=lambda m: m.__name__)
+@pytest.mark.parametrize("method", dict.fromkeys(c[4] for c in CASES), ids=lambda m: m.__name__)
 def test_the_rewrite_runs(method):
     net = Base()
     net.rnn.eval()
