@@ -126,7 +126,7 @@ COUNTS: dict[str, tuple[Callable[[], int], int]] = {
     "parameters `node` that hand on a position": (node_parameters, 22),
     'docstrings that begin with "What"': (nameless_docstrings, 2),
     "lines with `Any`": (lines_with_any, 720),
-    "lines of Python in the package": (package_lines, 136_500),
+    "lines of Python in the package": (package_lines, 136_600),
 }
 
 if __name__ == "__main__":
