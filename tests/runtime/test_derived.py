@@ -90,7 +90,7 @@ def run(way: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    "way", [None, pytest.param(True, marks=pytest.mark.long), pytest.param("graph", marks=pytest.mark.long)]
+    "way", [None, pytest.param(True, marks=pytest.mark.slow), pytest.param("graph", marks=pytest.mark.long)]
 )
 def test_values_are_current(way: Any) -> None:
     for mine, theirs in zip(run(way), run("cpu"), strict=True):
