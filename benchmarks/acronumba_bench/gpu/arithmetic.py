@@ -412,14 +412,13 @@ def _checked(i: Instruction, block: Block) -> Step:
 
 
 def _vote(i: Instruction, block: Block) -> Step:
-    rest = list(i.args)
-    write = writer(rest[0])
-    put = setter(rest[1])
-    read = predicate(rest[-1])
+    *lanes, said, asked = i.args  # the register for the lanes may be left out
+    write, put, read = [writer(to) for to in lanes], setter(said), predicate(asked)
 
     def step(w: Warp, active: Lanes) -> None:
         given = read(w) & active
-        write(w, int(sum(1 << k for k in range(WARP) if given[k])), active)
+        for each in write:
+            each(w, int(sum(1 << k for k in range(WARP) if given[k])), active)
         put(w, np.full(WARP, given.any() if "ANY" in i.parts else bool((given == active).all())), active)
 
     return step
