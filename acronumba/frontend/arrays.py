@@ -23,7 +23,7 @@ from acronumba.frontend.conditions import host_value
 from acronumba.frontend.exceptions import Restart
 from acronumba.frontend.handlers import ARRAYS, ATTRIBUTES, KEPT, MADE, PROTOCOLS, READ, SUBSCRIPTS, handles
 from acronumba.frontend.kinds.arrays import AllocationSite, ArrayRef, Axis, Cut, Tensor
-from acronumba.frontend.kinds.functions import method_of
+from acronumba.frontend.kinds.functions import Partial, method_of
 from acronumba.frontend.kinds.iterators import Range
 from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import Num, number
@@ -351,12 +351,15 @@ def transposed(ref: ArrayRef, order: Sequence[int]) -> ArrayRef:
 @handles(ATTRIBUTES, ArrayRef)
 def attribute(w: Walker, ref: ArrayRef, name: str) -> Val:
     """Read an attribute of an array that is written to: its shape and dtype, a view, or a method."""
+    order = tuple(range(ref.type.rank))
     if name == "T":
-        return transposed(ref, tuple(reversed(range(ref.type.rank))))
-    if name in ("shape", "ndim", "size", "dtype", "itemsize", "nbytes"):
-        return tensor_attribute(w, Tensor(ref.type, ref.parts.var, ref.dims), name)
-    tensor_attribute(w, Tensor(ref.type, ref.parts.var, ref.dims), name)
-    return method_of(ref, name)
+        return transposed(ref, order[::-1])
+    if name == "mT" and len(order) > 1:
+        return transposed(ref, (*order[:-2], order[-1], order[-2]))
+    if name == "real":
+        return ref
+    found = tensor_attribute(w, Tensor(ref.type, ref.parts.var, ref.dims), name)
+    return method_of(ref, name) if isinstance(found, Partial) else found
 
 
 @handles(PROTOCOLS, ArrayRef)

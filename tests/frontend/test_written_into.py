@@ -147,7 +147,9 @@ def place_by_place(i: np.ndarray, v: np.ndarray):
     np.subtract.at(x, 2, 1)
     np.add.at(x, [1, 1, -1], 0.5)
     np.add.at(n, i, 1)
-    return x, n
+    np.add.at(n, [1, 1], [5, 3])
+    np.multiply.at(x, [0, 2], ([1, 2, 3], (4, 5, 6)))
+    return x, n, x.real, x[0].imag, x.mT
 
 
 def test_ufuncs_change_an_element_as_often_as_it_is_named():
@@ -177,9 +179,13 @@ def test_what_is_added_at_places_is_one_operation() -> None:
     assert isinstance(caught.value.errors[0], IndexError)
 
 
-@pytest.mark.parametrize("call", ["np.add.at(x, i > 1, 1)", "np.add.at(x, i, 0.5)", "np.add.at(x, (i, i), 1)"])
-def test_other_indices_and_dtypes_of_at_are_rejected(call: str, module_of: Any) -> None:
+OTHERS = "np.add.at(x, i > 1, 1)", "np.add.at(x, i, 0.5)", "np.add.at(x, (i, i), 1)", "np.arange(1, np.uint64(2))"
+WRONG = "np.result_type([5, 3], x)", "np.promote_types('foo', 'i4')", "np.finfo(int).bits", "np.iinfo(float).bits"
+
+
+@pytest.mark.parametrize("call", [*OTHERS, *WRONG])
+def test_other_indices_and_dtypes_are_rejected(call: str, module_of: Any) -> None:
     text = f"import numpy as np\ndef f(i):\n    x = np.zeros((5, 3), int)\n    {call}\n    return x\n"
     with pytest.raises(AcronumbaError) as caught:
         model(module_of(text).f).batch([np.array([1])])
-    assert caught.value.code == "ACR202"
+    assert caught.value.code == ("ACR301" if call in WRONG else "ACR202")

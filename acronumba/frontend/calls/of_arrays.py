@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,6 +74,9 @@ def _arange(w: Walker, a: Args) -> Val:
         raise w.reject("ACR203", seen="np.arange without stop")
     if isinstance(start, NoneVal):
         raise w.reject("ACR301", a.where["start"], seen="None for start of np.arange", rewrite="np.arange(0, stop)")
+    if any(isinstance(v, Tensor) and v.type.dtype == "uint64" for v in (start, stop, a["step"])):
+        seen = "np.arange of uint64: NumPy's result is float64, and a difference of its arguments wraps around"
+        raise w.reject("ACR202", seen=seen, rewrite="np.arange(int(n)), of int64")
     first, last, step = (host_value(w, v, "np.arange()") for v in (start, stop, a["step"]))
     return w.ops.arange(first, last, step, a.dtype())
 
@@ -148,12 +152,20 @@ def _astype(w: Walker, a: Args) -> Val:
 @row("*args", np.result_type)
 def _result_type(w: Walker, a: Args) -> Val:
     with w.at_node(a.where["*args"]):
-        return Static(np.result_type(*(_kind(w, v) for v in a.rest)))
+        return _dtypes(w, np.result_type, *(_kind(w, v) for v in a.rest))
 
 
 @row("x y", np.promote_types)
 def _promote_types(w: Walker, a: Args) -> Val:
-    return Static(np.promote_types(a.static("x"), a.static("y")))
+    return _dtypes(w, np.promote_types, a.static("x"), a.static("y"))
+
+
+def _dtypes(w: Walker, function: Callable[..., object], *kinds: object) -> Val:
+    """Return the result of a function of dtypes for compile-time constants."""
+    try:
+        return Static(function(*kinds))
+    except (TypeError, ValueError) as error:
+        raise w.reject("ACR301", seen=f"np.{function.__name__}: {error}") from None
 
 
 def _kind(w: Walker, val: Val) -> Any:
@@ -166,10 +178,8 @@ def _kind(w: Walker, val: Val) -> Any:
     return out
 
 
-@row("x", np.finfo, np.iinfo)
-def _finfo(w: Walker, a: Args) -> Val:
-    dtype = np.dtype(a.static("x"))
-    return Static(np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype))
+row("x", np.finfo)(lambda w, a: _dtypes(w, np.finfo, a.static("x")))
+row("x", np.iinfo)(lambda w, a: _dtypes(w, np.iinfo, a.static("x")))
 
 
 @row("x *args", np.ndarray.item)

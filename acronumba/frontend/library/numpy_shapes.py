@@ -436,6 +436,7 @@ def place_by_place(f, sums):
         index = indices if isinstance(indices, slice | tuple) else np.asarray(indices)
         if isinstance(index, slice | tuple) or index.dtype == bool or index.ndim > 1:
             rejected("ufunc.at with indices other than one array of ints", "a loop: x[i] += v")
+        b = np.asarray(b) if isinstance(b, list | tuple) else b
         if np.result_type(a, b) != a.dtype:
             rejected("ufunc.at of values of another dtype", "values.astype(x.dtype)")
         values = np.broadcast_to(b, (*index.shape, *a.shape[1:]))
