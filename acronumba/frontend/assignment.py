@@ -45,6 +45,7 @@ from acronumba.frontend.subscripts import (
     item_in_pieces,
     item_of_axes,
     item_place,
+    not_assignable,
     set_in_pieces,
     set_item,
 )
@@ -200,9 +201,9 @@ def change_of(w: Walker, base: Val, where: Index, target: ast.Subscript, stmt: a
         new = updated(w, old, stmt)
         call_special(w, base, "__setitem__", (index_value(where), new))
         return
-    if not base.assignable:
-        raise w.reject("ACR113", seen=f"an assignment into {w.describe(base)}")
     new = updated(w, old, stmt)
+    if not base.assignable:  # a list in a tuple has been extended nevertheless
+        raise not_assignable(w, base)
     if not isinstance(old, ArrayRef) and type(old) not in AUGMENTED:  # an array has been changed in place
         set_item(w, base, where, target, new)
 
@@ -471,4 +472,4 @@ def store_item(w: Walker, base: Val, where: Index, val: Val, target: ast.Subscri
     elif base.assignable:
         set_item(w, base, where, target, val)
     else:
-        raise w.reject("ACR113", seen=f"an assignment into {w.describe(base)}")
+        raise not_assignable(w, base)

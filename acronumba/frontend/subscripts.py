@@ -470,9 +470,7 @@ def item_place(w: Walker, target: ast.Subscript) -> tuple[Val, Index, Callable[[
     """
     base, found = _container(w, target.value)
     w.check_poison(base)
-    base = not_none(w, base).as_container(w)
-    if not isinstance(base, UnionVal):
-        check_assignable(w, base)
+    base = changeable(w, not_none(w, base))
     return base, w.expr(target.slice) if base.is_mapping else index_of(w, target.slice), found
 
 
@@ -491,22 +489,27 @@ def each_place(w: Walker, base: Val, f: Callable[[Val], None]) -> None:
         return
 
     def one(val: Val) -> Val:
-        val = val.as_container(w)
-        check_assignable(w, val)
-        f(val)
+        f(changeable(w, val))
         return NoneVal()
 
     w.each(base, one, itself=True)
 
 
-def check_assignable(w: Walker, base: Val) -> None:
-    """Reject an item assignment to a value that does not support it, or that is input data."""
+def changeable(w: Walker, val: Val) -> Val:
+    """Return a container to one of whose items a value is to be assigned: a list is made one that can change."""
+    base = val.as_container(w)
     if base.assignable and base.python_class in (list, deque):
         base.mutable(w)
-    elif not base.assignable and not has_method(w, base, "__setitem__"):
-        message = "" if base.is_input else f"items of {w.describe(base)} cannot be assigned"
-        rejection = w.reject("ACR113", seen=f"an assignment into {w.describe(base)}", message=message)
-        raise impossible(w, lambda x: operator.setitem(x, 0, 0), (base,), rejection)
+    return base
+
+
+def not_assignable(w: Walker, base: Val) -> Exception:
+    """Return the exception to raise for an item assignment to a value that has none, or that is input data."""
+    message = "" if base.is_input else f"items of {w.describe(base)} cannot be assigned"
+    rejection = w.reject("ACR113", seen=f"an assignment into {w.describe(base)}", message=message)
+    cls = base.python_class
+    own = Static(tuple.__new__(cls)) if isinstance(cls, type) and issubclass(cls, tuple) else base  # whatever its items
+    return impossible(w, lambda x: operator.setitem(x, 0, 0), (own,), rejection)
 
 
 def set_in_pieces(w: Walker, target: ast.Subscript, val: Val) -> bool:

@@ -1,4 +1,4 @@
-"""Models whose classes have special methods: which of them Python calls, and with what."""
+"""Models of special methods, and of assignments to items: what Python calls and evaluates, and in which order."""
 
 from __future__ import annotations
 
@@ -121,3 +121,55 @@ def methods_of_named_tuples(xs, n):
     turned = list(reversed(s))
     asked = len(p), p[n], 55 in p, n in p, 1 if p else 2, not p, -p
     return asked, [*p], p.y, x, y, p + p, p == Pair(n), a, b, c, list(s), sum(s), max(s), s.x, s, turned
+
+
+def _added_to(t, k, value):
+    try:
+        t[k] += value
+    except TypeError:
+        return t
+    except IndexError:
+        return k
+
+
+@case(XS, N)
+def changed_items_of_tuples(xs, n):
+    a = np.zeros(2)
+    t = ([*xs, 1], a, 5)
+    kinds = ({n}, {2: n}, {"a": n}, np.zeros(()))
+    row = (n, 1) if n > 3 else {0: n}
+    for k in 0, 1:
+        try:
+            kinds[k] |= {n} if k == 0 else {n: k}
+        except TypeError:
+            _added_to(t, k, [n, k])
+    _added_to(kinds, 3, n)
+    at = _added_to(row, 0, 1), row, _added_to(t, n, n)
+    return t, a, kinds, at, [_added_to(([x], x), 0, [n]) for x in xs]
+
+
+@case(XS, N)
+def order_of_assignments_that_fail(xs, n):
+    seen = []
+
+    def saw(v):
+        seen.append(v)
+        return v
+
+    try:
+        saw("abc")[saw(0)] += saw("x")
+    except TypeError:
+        saw(1)
+    try:
+        _, saw((n, 2))[saw(0) : saw(1)] = saw(4), saw(n)
+    except TypeError:
+        saw(2)
+    try:
+        saw(n)[saw(0)] += saw(3)
+    except TypeError:
+        saw(3)
+    try:
+        (1, 2)[{}[n]] = 1
+    except KeyError:
+        saw(4)
+    return seen
