@@ -19,7 +19,7 @@ from acronumba.foreign import Library
 from acronumba.frontend.attributes import static_attribute
 from acronumba.frontend.block import Point
 from acronumba.frontend.calls.of_settings import CONTEXTS, check_setting
-from acronumba.frontend.exceptions import Rejected
+from acronumba.frontend.exceptions import Dead, Rejected
 from acronumba.frontend.handlers import STATEMENTS, handles
 from acronumba.frontend.kinds.functions import Static
 from acronumba.frontend.kinds.numbers import NoneVal
@@ -110,7 +110,10 @@ def _assert(w: Walker, stmt: ast.Assert) -> None:
     if broken:
         w.join(broken)
         told = [stmt.msg] if stmt.msg is not None else []
-        raise_class(w, AssertionError, "AssertionError", told)
+        try:
+            raise_class(w, AssertionError, "AssertionError", told)
+        except Dead:  # behind a message that always fails
+            w.block = None
     w.join(holds)
 
 

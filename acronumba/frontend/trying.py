@@ -58,23 +58,39 @@ def raise_statement(w: Walker, stmt: ast.Raise) -> None:
         return
     func = w.value(named)
     if isinstance(func, Static) and isinstance(func.value, type) and issubclass(func.value, BaseException):
-        raise_class(w, func.value, func.value.__name__ if local else name, call.args if call else (), call)
+        raise_class(w, func.value, func.value.__name__ if local else name, call.args if call else (), call, stmt.cause)
         return
     val = func if call is None else w.value(exc)
     if caught_kind(val) is None:
         raise w.reject("ACR108", exc, seen=f"raise of {w.describe(val)}")
-    throw(w, val)
+    if w.handlers and stmt.cause is not None and not is_calm(stmt.cause):
+        w.expr(stmt.cause)
+    if w.block is not None:
+        throw(w, val)
 
 
-def raise_class(w: Walker, cls: type, name: str, args: Sequence[ast.expr], call: ast.Call | None = None) -> None:
-    """Raise an exception of a known class; its arguments are evaluated only if a clause catches it."""
+def raise_class(
+    w: Walker, cls: type, name: str, args: Sequence[ast.expr], call: ast.Call | None = None,
+    cause: ast.expr | None = None,
+) -> None:  # fmt: skip
+    """Raise an exception of a known class.
+
+    Its arguments and its cause are evaluated only if a clause catches it, or they may fail or change something.
+    """
     text = message_text(args[0]) if args else ""
     if w.block is None:
         return
+    if not w.handlers:
+        w.fail(name, text, ours=True)
+        return
     if w.unclear:
         w.catches(cls.__name__)
-    calm = all(map(is_calm, args))
-    if (w.catcher(cls) is None and (calm or not w.handlers)) or (w.outer_loc is not None and text in LIMITS):
+    keywords = call.keywords if call is not None else []
+    calm = all(map(is_calm, [*args, *keywords]))
+    init, caught = w.source_guard.attribute(cls, "__init__"), w.catcher(cls) is not None
+    plain = not isinstance(init, types.FunctionType) or _stores(w, init)
+    acts = not calm or not plain or _mistaken(w, args) or (cause is not None and not is_calm(cause))
+    if (not caught and not acts) or (w.outer_loc is not None and text in LIMITS):
         w.fail(name, text, ours=True)
         return
     if w.outer_loc is not None and calm:
@@ -84,18 +100,29 @@ def raise_class(w: Walker, cls: type, name: str, args: Sequence[ast.expr], call:
     before = w.mark()
     try:
         given = [w.expr(a) for a in args]
-        named = {k.arg or "**": w.expr(k.value) for k in call.keywords} if call is not None else {}
+        named = {k.arg or "**": w.expr(k.value) for k in keywords}
         val = w.call(w.constant(cls), given, named)
     except Rejected:  # of an argument, such as a text that the language does not have: it is needed only if read
-        init = w.source_guard.attribute(cls, "__init__")
-        if not calm or (isinstance(init, types.FunctionType) and not _stores(w, init)):
+        if not calm or (caught and not plain):
             raise
         w.go_back(before)
         val = ObjectValue(cls, (), ())
     if w.outer_loc is not None:
         val = ObjectValue(cls, (), ())  # the library has other messages than Python
-    if w.block is not None:
+    if cause is not None and not is_calm(cause):
+        w.expr(cause)
+    if w.block is not None and caught:
         throw(w, val)
+    elif w.block is not None:
+        w.fail(name, text, ours=True)
+
+
+def _mistaken(w: Walker, args: Sequence[ast.expr]) -> bool:
+    """Whether calm arguments may fail by an operation for which their types are wrong, and a clause catches that."""
+    if w.outer_loc is not None:  # in the library, whose operations have the right types
+        return False
+    kinds = [kind for kind, error in ((ast.BinOp, TypeError), (ast.Attribute, AttributeError)) if w.catcher(error)]
+    return any(isinstance(n, tuple(kinds)) for a in args for n in ast.walk(a))
 
 
 def is_calm(expr: ast.AST) -> bool:

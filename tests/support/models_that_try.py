@@ -445,3 +445,71 @@ def unpacks_text(s: str):
     except ValueError:
         return 0
     return a * b
+
+
+class Inverse(Exception):
+    def __init__(self, n, log):
+        log.append(10 // n)
+        super().__init__(n)
+
+
+def checked(n: int):
+    if n > 2:
+        raise ValueError("n is " + n)
+    assert n > 1, "n is " + n
+    return n
+
+
+@on([3, 2, 1])
+def mistaken_messages(n: int):
+    found = []
+    try:
+        checked(n)
+    except TypeError:
+        found.append("a text and a number")
+    try:
+        assert n > 1, n.name
+    except (AttributeError, AssertionError) as e:
+        found.append(type(e).__name__)
+    x = None if n > 2 else n
+    try:
+        raise KeyError(x + 1)
+    except (TypeError, KeyError) as e:
+        found.append(type(e).__name__)
+    return found
+
+
+@on([2, 0])
+def constructors_that_fail(n: int):
+    log = []
+    try:
+        try:
+            raise Inverse(n, log)
+        except ZeroDivisionError:
+            log.append(-1)
+    except Exception:
+        log.append(-2)
+    return log
+
+
+@on([2, 0])
+def causes_that_fail(n: int):
+    log = []
+    try:
+        raise ValueError("x") from Inverse(n, log)
+    except ZeroDivisionError:
+        log.append(-1)
+    except ValueError as e:
+        try:
+            raise e from Inverse(n - 2, log)
+        except ZeroDivisionError:
+            log.append(-2)
+    return log
+
+
+@on([1, 0])
+def inverse_is_not_caught(n: int):
+    try:
+        raise Inverse(n, [])
+    except ZeroDivisionError:
+        return -1
