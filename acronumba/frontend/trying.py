@@ -22,8 +22,9 @@ from acronumba.errors import Loc
 from acronumba.frontend.block import Cases, Point, State
 from acronumba.frontend.exceptions import Rejected
 from acronumba.frontend.handlers import STATEMENTS, handles
+from acronumba.frontend.impossible import impossible
 from acronumba.frontend.kinds.functions import Func, Static
-from acronumba.frontend.kinds.numbers import ALWAYS
+from acronumba.frontend.kinds.numbers import ALWAYS, NoneVal
 from acronumba.frontend.kinds.objects import ObjectValue
 from acronumba.frontend.kinds.value import Val
 from acronumba.frontend.names import alias, bind_name, function_value, path_of
@@ -63,66 +64,81 @@ def raise_statement(w: Walker, stmt: ast.Raise) -> None:
     val = func if call is None else w.value(exc)
     if caught_kind(val) is None:
         raise w.reject("ACR108", exc, seen=f"raise of {w.describe(val)}")
-    if w.handlers and stmt.cause is not None and not is_calm(stmt.cause):
-        w.expr(stmt.cause)
-    if w.block is not None:
-        throw(w, val)
+    if stmt.cause is not None and w.handlers:
+        _take_cause(w, stmt.cause, None)
+    throw(w, val)
 
 
 def raise_class(
     w: Walker, cls: type, name: str, args: Sequence[ast.expr], call: ast.Call | None = None,
     cause: ast.expr | None = None,
 ) -> None:  # fmt: skip
-    """Raise an exception of a known class.
-
-    Its arguments and its cause are evaluated only if a clause catches it, or they may fail or change something.
-    """
+    """Raise an exception of a known class; its arguments and cause are evaluated only in a `try` statement."""
     text = message_text(args[0]) if args else ""
     if w.block is None:
         return
-    if not w.handlers:
-        w.fail(name, text, ours=True)
-        return
     if w.unclear:
         w.catches(cls.__name__)
-    keywords = call.keywords if call is not None else []
-    calm = all(map(is_calm, [*args, *keywords]))
-    init, caught = w.source_guard.attribute(cls, "__init__"), w.catcher(cls) is not None
-    plain = not isinstance(init, types.FunctionType) or _stores(w, init)
-    acts = not calm or not plain or _mistaken(w, args) or (cause is not None and not is_calm(cause))
-    if (not caught and not acts) or (w.outer_loc is not None and text in LIMITS):
+    named = call.keywords if call is not None else ()
+    calm = all(map(is_calm, [*args, *named, *([cause] if cause is not None else ())]))
+    caught = w.catcher(cls) is not None
+    ours = w.outer_loc is not None
+    if not (caught or (w.handlers and not (ours and calm))) or (ours and text in LIMITS):
         w.fail(name, text, ours=True)
         return
-    if w.outer_loc is not None and calm:
+    if ours and calm:
         throw(w, ObjectValue(cls, (), ()))  # the library has other messages than Python
         return
-    check_class(w, cls, len(args))
+    before, jumps = w.mark(), _caught_points(w)
+    source = w.value(cause) if cause is not None and call is None else None  # Python calls the class after that
+    val = _exception(w, cls, args, named, caught)
+    if cause is not None:
+        _take_cause(w, cause, source)
+    if w.block is None:
+        return
+    if caught:
+        throw(w, ObjectValue(cls, (), ()) if ours else val)
+        return
+    if calm and _caught_points(w) == jumps:  # nothing of this fails
+        w.go_back(before)
+    w.fail(name, text, ours=True)
+
+
+def _caught_points(w: Walker) -> int:
+    """Return how many points of the program raise an exception that a clause catches."""
+    return sum(len(clause.raised) for handler in w.handlers for clause in handler.clauses)
+
+
+def _take_cause(w: Walker, cause: ast.expr, val: Val | None) -> None:
+    """Make the cause of an exception that is raised, from its value; it is evaluated here if that is None."""
+
+    def check(v: Val) -> Val:
+        if isinstance(v, Static) and isinstance(v.value, type) and issubclass(v.value, BaseException):
+            v = w.call(v, (), {})
+        if caught_kind(v) is None and not isinstance(v, NoneVal):
+            rejection = w.reject("ACR108", cause, seen=f"raise from {w.describe(v)}")
+            raise impossible(w, lambda c: setattr(Exception(), "__cause__", c), (v,), rejection)
+        return NoneVal()
+
+    w.each(w.value(cause) if val is None else val, check)
+
+
+def _exception(
+    w: Walker, cls: type, args: Sequence[ast.expr], named: Sequence[ast.keyword], caught: bool
+) -> Val:  # fmt: skip
+    """Make an exception that is raised in a `try` statement."""
+    if caught:
+        check_class(w, cls, len(args))
     before = w.mark()
     try:
         given = [w.expr(a) for a in args]
-        named = {k.arg or "**": w.expr(k.value) for k in keywords}
-        val = w.call(w.constant(cls), given, named)
+        return w.call(w.constant(cls), given, {k.arg or "**": w.expr(k.value) for k in named})
     except Rejected:  # of an argument, such as a text that the language does not have: it is needed only if read
-        if not calm or (caught and not plain):
+        init = w.source_guard.attribute(cls, "__init__")
+        if not all(map(is_calm, [*args, *named])) or (isinstance(init, types.FunctionType) and not _stores(w, init)):
             raise
         w.go_back(before)
-        val = ObjectValue(cls, (), ())
-    if w.outer_loc is not None:
-        val = ObjectValue(cls, (), ())  # the library has other messages than Python
-    if cause is not None and not is_calm(cause):
-        w.expr(cause)
-    if w.block is not None and caught:
-        throw(w, val)
-    elif w.block is not None:
-        w.fail(name, text, ours=True)
-
-
-def _mistaken(w: Walker, args: Sequence[ast.expr]) -> bool:
-    """Whether calm arguments may fail by an operation for which their types are wrong, and a clause catches that."""
-    if w.outer_loc is not None:  # in the library, whose operations have the right types
-        return False
-    kinds = [kind for kind, error in ((ast.BinOp, TypeError), (ast.Attribute, AttributeError)) if w.catcher(error)]
-    return any(isinstance(n, tuple(kinds)) for a in args for n in ast.walk(a))
+        return ObjectValue(cls, (), ())
 
 
 def is_calm(expr: ast.AST) -> bool:

@@ -513,3 +513,59 @@ def inverse_is_not_caught(n: int):
         raise Inverse(n, [])
     except ZeroDivisionError:
         return -1
+
+
+class Shown:
+    def __init__(self, n):
+        self.n = n
+
+    def __str__(self):
+        return str(10 // self.n)
+
+    @property
+    def inverse(self):
+        return 7 // (self.n - 1)
+
+
+@on([0, 1, 2, 5])
+def calm_arguments_that_fail(n: int):
+    shown = Shown(n)
+    try:
+        if n < 2:
+            raise ValueError(f"bad: {shown}", shown.inverse)
+        if n < 5:
+            raise KeyError(n < "a")
+        raise KeyError(n)
+    except ZeroDivisionError:
+        return 1
+    except TypeError:
+        return 2
+
+
+class Logged(Exception):
+    def __init__(self, log, n):
+        log.append(n)
+
+
+@on([0, 1, 2, 3, 4, 5])
+def causes_of_any_kind(n: int):
+    log = [n]
+    try:
+        try:
+            if n == 0:
+                raise Logged(log, 3) from Logged(log, 5)
+            if n == 1:
+                raise ValueError from Logged  # which needs arguments
+            if n == 2:
+                raise ValueError("n") from n
+            e = KeyError(n)
+            if n == 3:
+                raise e from Logged(log, log.pop())
+            raise KeyError from None if n == 4 else e
+        except KeyError as error:
+            raise Logged(log, 8) from error
+    except (Logged, ValueError):
+        log.append(-1)
+    except TypeError:
+        log.append(-2)
+    return log
