@@ -45,15 +45,20 @@ WHOLE = slice(None, None, 1)  # the index of all elements of an axis
 Entry = int | Literal["new", "chosen"]  # of a result: an axis of the array, a new axis, the axes of broadcast indices
 
 
-def index_of(w: Walker, node: ast.expr) -> Index:
-    """Evaluate an index: a value, or a `slice` of two bounds and a constant step, each None if it is left out."""
+def index_of(w: Walker, node: ast.expr, ranges: bool = False) -> Index:
+    """Evaluate an index: a value, or a `slice` of two bounds and a constant step, each None if it is left out.
+
+    With `ranges`, a slice is returned with its bounds as they are: `np.r_[a:b]` makes a range of it.
+    """
     if isinstance(node, ast.Tuple):
-        return TupleVal(tuple(index_value(index_of(w, e)) for e in node.elts))
+        return TupleVal(tuple(index_value(index_of(w, e, ranges)) for e in node.elts))
     if not isinstance(node, ast.Slice):
         val = w.expr(node)
         with w.at_node(node):
             return in_index(w, val)
     parts = [None if x is None else (x, w.expr(x)) for x in (node.lower, node.upper, node.step)]
+    if ranges:
+        return SliceVal(*(NoneVal() if part is None else part[1] for part in parts))
     out: list[Any] = [None, None, None]
     for k, part in enumerate(parts):
         if part is not None:
@@ -125,7 +130,7 @@ def bound_or(w: Walker, val: UnionVal, end: Num) -> Num:
 
 def subscript(w: Walker, base: Val, index: ast.expr) -> Val:
     """Read an item or slice of a value, which may be a union."""
-    where = index_of(w, index)
+    where = index_of(w, index, _makes_ranges(base))
     return w.each(not_none(w, base), lambda v: get_item(w, v, where), itself=True)
 
 
@@ -167,7 +172,7 @@ def get_item(w: Walker, base: Val, where: Index) -> Val:
 @handles(INDEXED, Static)
 def static_item(w: Walker, base: Static, where: Index) -> Val:
     """`Color["RED"]` of an enum; `np.r_[1:3]`; `list[int]` in an annotation."""
-    if any(base.value is f for f in (np.r_, np.c_, np.mgrid, np.ogrid)):
+    if _makes_ranges(base):
         parts = where.items if isinstance(where, TupleVal) else (index_value(where),)
         return w.call(base, [_numbers(w, e) if isinstance(e, SliceVal) else e for e in parts], {})
     if is_generic(w, base.value):
@@ -232,8 +237,20 @@ def is_uniform(base: Val) -> bool:
     return len(types) == 1 and None not in types
 
 
+def _makes_ranges(base: Val) -> bool:
+    return isinstance(base, Static) and any(base.value is f for f in (np.r_, np.c_, np.mgrid, np.ogrid))
+
+
+def no_uint64(w: Walker, *values: Val) -> None:
+    """Reject uint64 among the arguments of `np.arange`."""
+    if any(isinstance(v, Tensor) and v.type.dtype == "uint64" for v in map(w.whole, values)):
+        seen = "np.arange of uint64: NumPy's result is float64, and a difference of its arguments wraps around"
+        raise w.reject("ACR202", seen=seen, rewrite="np.arange(int(n)), of int64")
+
+
 def _numbers(w: Walker, part: SliceVal) -> Tensor:
     """Return the range that a slice denotes, as an array: `np.r_[1:3]`."""
+    no_uint64(w, part.start, part.stop, part.step)
     first, stop = slice_bound(w, part.start), slice_bound(w, part.stop)
     first = number(0) if first is None else first
     if not isinstance(first, Num) or not isinstance(stop, Num):

@@ -179,7 +179,10 @@ def test_what_is_added_at_places_is_one_operation() -> None:
     assert isinstance(caught.value.errors[0], IndexError)
 
 
-OTHERS = "np.add.at(x, i > 1, 1)", "np.add.at(x, i, 0.5)", "np.add.at(x, (i, i), 1)", "np.arange(1, np.uint64(2))"
+OTHERS = (
+    "np.add.at(x, i > 1, 1)", "np.add.at(x, i, 0.5)", "np.add.at(x, (i, i), 1)",
+    "np.arange(1, np.uint64(2))", "np.r_[0 : np.uint64(2)]",
+)  # fmt: skip
 WRONG = "np.result_type([5, 3], x)", "np.promote_types('foo', 'i4')", "np.finfo(int).bits", "np.iinfo(float).bits"
 
 

@@ -19,6 +19,7 @@ from acronumba.frontend.kinds.lists import ListVal
 from acronumba.frontend.kinds.numbers import NoneVal, Num, number
 from acronumba.frontend.kinds.value import NOT_CONST, Val
 from acronumba.frontend.loops import iterate
+from acronumba.frontend.subscripts import no_uint64
 from acronumba.frontend.tensors import PYTHON
 from acronumba.ir.types import BOOL, INT, FloatT, IntT, TensorT
 
@@ -74,9 +75,7 @@ def _arange(w: Walker, a: Args) -> Val:
         raise w.reject("ACR203", seen="np.arange without stop")
     if isinstance(start, NoneVal):
         raise w.reject("ACR301", a.where["start"], seen="None for start of np.arange", rewrite="np.arange(0, stop)")
-    if any(isinstance(v, Tensor) and v.type.dtype == "uint64" for v in (start, stop, a["step"])):
-        seen = "np.arange of uint64: NumPy's result is float64, and a difference of its arguments wraps around"
-        raise w.reject("ACR202", seen=seen, rewrite="np.arange(int(n)), of int64")
+    no_uint64(w, start, stop, a["step"])
     first, last, step = (host_value(w, v, "np.arange()") for v in (start, stop, a["step"]))
     return w.ops.arange(first, last, step, a.dtype())
 
