@@ -42,12 +42,12 @@ def walk_generator(
         iterate(w, call_instance(w, listed, gen.params), turn, code, carried, otherwise)
         return True
     names = carried_names(w, code, carried)
-    place = w.source, w.here, w.loc, w.outer_loc, w.caller
+    place = w.source, w.here, w.loc, w.outer_loc, w.caller, w.asked
     here = Consumer(w.frame, Loop(), names, turn, place, len(w.handlers))
     w.frame.loops.append(here.loop)
     frame = w.push(func, (*w.frame.path, func.source.node.lineno, w.site, "yields"))
     frame.consumer = here
-    w.outer_loc = w.loc if func.of_library else None
+    w.outer_loc, w.asked = (w.loc, w.asked) if func.of_library else (None, [])
     w.source, w.caller = func.source, w.loc
     for name, val in gen.params.items():
         val = waiting(w, val, name) or named_iterator(w, val) if val.is_iterator else val
@@ -56,7 +56,7 @@ def walk_generator(
     open_boxes(w, frame)
     w.body(func.source.body)
     ends = [*(point for point, _, _ in frame.returns), *w.leave()]
-    w.source, w.here, w.loc, w.outer_loc, w.caller = here.place
+    w.source, w.here, w.loc, w.outer_loc, w.caller, w.asked = here.place
     w.frames.pop()
     loop = w.frame.loops.pop()
     if not func.source.facts.nests:
@@ -194,13 +194,13 @@ def hand_over(w: Walker, val: Val) -> None:
     w.check_poison(val)
     if w.block is None:
         raise Dead
-    place = w.source, w.here, w.loc, w.outer_loc, w.caller
+    place = w.source, w.here, w.loc, w.outer_loc, w.caller, w.asked
     frames = [*w.frames]
     w.frames.pop()
     outer = here.frame
     around = [*outer.loops]
     outer.loops[:] = [*around[:-1], *frame.loops, here.loop]  # `break` and `continue` refer to the innermost
-    w.source, w.here, w.loc, w.outer_loc, w.caller = here.place
+    w.source, w.here, w.loc, w.outer_loc, w.caller, w.asked = here.place
     handlers, w.handlers = w.handlers, w.handlers[: here.handlers]
     try:
         here.turn(val)
@@ -210,7 +210,7 @@ def hand_over(w: Walker, val: Val) -> None:
         outer.loops[:] = around
         w.frames[:] = frames
         w.handlers = handlers
-        w.source, w.here, w.loc, w.outer_loc, w.caller = place
+        w.source, w.here, w.loc, w.outer_loc, w.caller, w.asked = place
     end_turn(w, here.loop)
     if w.block is None:
         raise Dead

@@ -235,18 +235,18 @@ def _next_that_fits(w: Walker, form: Form, inner: Pull, names: Sequence[StateKey
 @contextmanager
 def _resumed(w: Walker, func: Func, scope: StateKey, names: Collection[str] = ()) -> Iterator[Frame]:
     """Walk code of a generator function in the body of the `with` statement; `names` are in its scope, too."""
-    place, depth = (w.source, w.here, w.loc, w.outer_loc, w.caller), len(w.frames)
+    place, depth = (w.source, w.here, w.loc, w.outer_loc, w.caller, w.asked), len(w.frames)
     frame = w.push(func, (*w.frame.path, func.source.node.lineno, w.site, "asked"))
     del w.scopes[frame.scope]
     frame.scope = scope
     frame.locals |= set(names)
     w.scopes[scope] = (frame.locals, func)
-    w.outer_loc = w.loc if func.of_library else None
+    w.outer_loc, w.asked = (w.loc, w.asked) if func.of_library else (None, [])
     w.source, w.caller = func.source, w.loc
     try:
         yield frame
     finally:
-        w.source, w.here, w.loc, w.outer_loc, w.caller = place
+        w.source, w.here, w.loc, w.outer_loc, w.caller, w.asked = place
         del w.frames[depth:]
 
 

@@ -569,3 +569,18 @@ def causes_of_any_kind(n: int):
     except TypeError:
         log.append(-2)
     return log
+
+
+@on([1, 9])
+def mistaken_generators(n: int):
+    def items():
+        for i in range(3):
+            if i == n:
+                raise IndexError("item " + i)
+            yield i
+        yield n.real if n == 9 else n.name
+
+    try:
+        return sum(items())
+    except (TypeError, AttributeError) as e:
+        return type(e).__name__
