@@ -45,9 +45,9 @@ def zoo(size: str, instances: int) -> list[Speed]:
     return [row for row in speeds() if (row.size, row.instances) == (size, instances)]
 
 
-def times(size: str, instances: int, baseline: str) -> float:
+def times(size: str, instances: int, baseline: str, processor: str = "znver4") -> float:
     """Return how many times longer a baseline takes: the geometric mean over the models that have it."""
-    found = chart.ratios(result("models-znver4-2cores"), size, instances).values()
+    found = chart.ratios(result(f"models-{processor}-2cores"), size, instances).values()
     return geometric_mean([row[baseline] for row in found if baseline in row])
 
 
