@@ -369,7 +369,7 @@ STRUCTURES = "one-structure-znver4-2cores"  # of `bench --size 32 64 256 --batch
 
 def step_cost(model: str, size: int, which: str) -> float:
     """Return the "calls" or "milliseconds" of a step, or how many times longer "NumPy by hand" takes."""
-    (row,) = [r for r in result("steps-znver4-2cores")["rows"] if (r["model"], r["size"]) == (model, size)]
+    (row,) = [r for r in result("steps-znver5-2cores")["rows"] if (r["model"], r["size"]) == (model, size)]
     found: float = row[which]
     return found
 
@@ -377,7 +377,7 @@ def step_cost(model: str, size: int, which: str) -> float:
 def steps_table() -> str:
     """Return the fixed costs of a step, with the goal of each figure that has one."""
     lines = ["model         H   instances   calls  goal      ms  goal   NumPy by hand  goal"]
-    for row in result("steps-znver4-2cores")["rows"]:
+    for row in result("steps-znver5-2cores")["rows"]:
         goals = row["goals"]
         calls, ms, times = (f"{goals[n]:g}" if n in goals else "" for n in ("calls", "milliseconds", "NumPy by hand"))
         lines.append(
@@ -576,5 +576,5 @@ TEXTS: dict[str, Callable[[], str]] = {
     "equal-emeraldrapids-2cores": equal_table,
     "schedules-znver4-2cores": schedules_table,
     "first-lesson-emeraldrapids-2cores": lesson_table,
-    "steps-znver4-2cores": steps_table,
+    "steps-znver5-2cores": steps_table,
 }
