@@ -172,6 +172,7 @@ class Home(Protocol):
     """A device that current values of arrays are on, while the arrays are stale: see `runtime.devices.resident`."""
 
     device: Value
+    version: int  # increased with each change
 
     def holds(self, array: Array) -> bool:
         """Whether an array lies in one of these arrays."""

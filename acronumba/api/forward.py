@@ -26,7 +26,7 @@ from acronumba.generics import Value
 from acronumba.ir.interpret import InstanceFailure
 from acronumba.ir.types import ArrayT
 from acronumba.ir.values import unflatten
-from acronumba.memory import Array
+from acronumba.memory import Array, homes
 from acronumba.pipeline.pullback import Pullback, pullback
 
 if TYPE_CHECKING:
@@ -278,5 +278,6 @@ class Forward:
 
 
 def checksum(array: Array) -> int:
-    """Return the CRC-32 of an array's bytes, to detect changes."""
-    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    """Return the CRC-32 of an array's bytes, and how often what is on its device was updated, to detect changes."""
+    updates = sum(home.version for home in homes if home.holds(array))
+    return updates << 32 | zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)

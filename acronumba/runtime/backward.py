@@ -266,7 +266,8 @@ class _BackwardRun:
             self._pull_all(grads, inner)
         if not tables and not there:
             return grads  # type: ignore[return-value]
-        return {k: by_rows.gradient(k, there.get(address(g), g), arrays[k].shape) for k, g in grads.items()}
+        now = {k: there.get(address(g), g) if g.size else g for k, g in grads.items()}  # empty ones share addresses
+        return {k: by_rows.gradient(k, g, arrays[k].shape) for k, g in now.items()}
 
     def _pulls(self, grads: dict[int, Array], inner: Sequence[tuple[tuple[int, int], Array]]) -> Iterator[Pull]:
         """Yield what takes the gradients of values made of shared tensors alone back to these, to be done in order."""

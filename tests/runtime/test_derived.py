@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from acronumba import model, on_device, optim, pack, vjp
+from acronumba import AcronumbaError, model, on_device, optim, pack, vjp
 from acronumba.bench.workloads import inputs
 from acronumba.kernels.cuda.simulator import Simulator
 from acronumba_bench.lessons import LESSONS
@@ -95,3 +95,30 @@ def run(way: Any) -> list[Any]:
 def test_values_are_current(way: Any) -> None:
     for mine, theirs in zip(run(way), run("cpu"), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=2e-5, atol=1e-6)
+
+
+@model
+def looked_up(i: int, *, w, s):
+    table = w @ w.T
+    return np.sum(np.tanh(table[i] * s) * table[0])
+
+
+def test_a_pullback_after_an_update_is_rejected() -> None:
+    p = {"w": np.eye(3, dtype=np.float32), "s": np.ones(3, np.float32)}
+    with on_device(p, device="simulator"):
+        _, pull = vjp(looked_up).on("simulator").batch([0, 1], **p)
+        optim.SGD(1.0).update(p, {name: np.ones_like(value) for name, value in p.items()})
+        with pytest.raises(AcronumbaError, match="has changed since the results were computed"):
+            pull([np.float32(1)] * 2)
+
+
+@model
+def of_nothing(i: int, *, p):
+    return np.sum((p["table"] @ p["w"])[i] * p["s"])
+
+
+def test_gradients_of_empty_parameters_are_their_own() -> None:
+    p = {"table": np.zeros((5, 0), np.float32), "w": np.zeros((0, 7), np.float32), "s": np.ones(7, np.float32)}
+    with on_device(p, device="simulator"):
+        grads = of_nothing.on("simulator").value_and_grad.batch([0, 1], p=p).grads
+        assert {name: g.shape for name, g in grads.items()} == {name: a.shape for name, a in p.items()}
